@@ -1,0 +1,47 @@
+# Compiler, warnings, build type, and clear errors for missing packages.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(REHEARSE_CCACHE ccache)
+mark_as_advanced(REHEARSE_CCACHE)
+if(REHEARSE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${REHEARSE_CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow)
+
+if(REHEARSE_SANITIZE OR REHEARSE_FUZZ)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+if(REHEARSE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "REHEARSE_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++ (Debian package clang)")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# rehearse_require(PACKAGE DEBIAN_PACKAGE): find_package whose error says what to install.
+macro(rehearse_require package debian_package)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found: install the Debian package ${debian_package}")
+  endif()
+endmacro()
+
+# rehearse_require_pkg_config(PREFIX "module>=version" DEBIAN_PACKAGE): gives the target PkgConfig::PREFIX.
+macro(rehearse_require_pkg_config prefix module debian_package)
+  rehearse_require(PkgConfig pkg-config)
+  pkg_check_modules(${prefix} QUIET IMPORTED_TARGET "${module}")
+  if(NOT ${prefix}_FOUND)
+    message(FATAL_ERROR "${module} was not found: install the Debian package ${debian_package}")
+  endif()
+endmacro()

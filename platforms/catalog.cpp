@@ -1,0 +1,187 @@
+#include "platforms/catalog.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+Accelerator read_accelerator(std::string name, JsonReader json) {
+  Accelerator accelerator{
+      .name = std::move(name),
+      .peak_fp32 = json.required<FlopsPerSecond>("peak_fp32"),
+      .peak_fp16 = json.required<FlopsPerSecond>("peak_fp16"),
+      .memory_bandwidth = json.required<BytesPerSecond>("memory_bandwidth"),
+      .memory = json.required<Bytes>("memory"),
+      .memory_reserved = json.required<Bytes>("memory_reserved"),
+      .multiprocessors = json.required<int>("multiprocessors"),
+      .host_link = json.required<BytesPerSecond>("host_link"),
+      .source = json.required<std::string>("source"),
+  };
+  json.expect(accelerator.peak_fp32 > FlopsPerSecond{0}, "peak_fp32", "a speed above 0flops");
+  json.expect(accelerator.peak_fp16 > FlopsPerSecond{0}, "peak_fp16", "a speed above 0flops");
+  json.expect(accelerator.memory_bandwidth > BytesPerSecond{0}, "memory_bandwidth", "a rate above 0Bps");
+  json.expect(accelerator.memory > Bytes{0}, "memory", "a size above 0B");
+  json.expect(accelerator.host_link > BytesPerSecond{0}, "host_link", "a rate above 0Bps");
+  json.expect(accelerator.multiprocessors >= 1 && accelerator.multiprocessors <= 4096, "multiprocessors", "1 to 4096");
+  json.reject_unknown_keys();
+  return accelerator;
+}
+
+Instance read_instance(std::string name, JsonReader json) {
+  Instance instance{
+      .name = std::move(name),
+      .vcpus = json.required<int>("vcpus"),
+      .memory = json.required<Bytes>("memory"),
+      .accelerator = {},
+      .accelerators = json.optional<int>("accelerators", 0),
+      .nic = json.required<BytesPerSecond>("nic"),
+      .usd_per_hour_on_demand = json.maybe<double>("usd_per_hour_on_demand"),
+      .usd_per_hour_spot = json.maybe<double>("usd_per_hour_spot"),
+      .source = json.required<std::string>("source"),
+  };
+  if (json.has("accelerator")) {
+    const JsonReader accelerator = json.child("accelerator");
+    instance.accelerator = accelerator.is_string() ? accelerator.as<std::string>() : name_of_inline(accelerator);
+    if (!json.has("accelerators")) instance.accelerators = 1;
+  }
+  json.expect(instance.vcpus >= 1 && instance.vcpus <= 4096, "vcpus", "1 to 4096");
+  json.expect(instance.memory > Bytes{0}, "memory", "a size above 0B");
+  json.expect(instance.nic > BytesPerSecond{0}, "nic", "a rate above 0Bps");
+  if (json.has("accelerators"))
+    json.expect(instance.accelerator.empty() ? instance.accelerators == 0 : instance.accelerators >= 1 && instance.accelerators <= 64,
+                "accelerators", "1 to 64 with an \"accelerator\", none without");
+  for (const char* key : {"usd_per_hour_on_demand", "usd_per_hour_spot"})
+    if (json.has(key)) json.expect(json.required<double>(key) >= 0, key, "a price of at least 0");
+  json.reject_unknown_keys();
+  return instance;
+}
+
+RegionLink read_region_link(JsonReader json) {
+  RegionLink link{
+      .from = json.required<std::string>("from"),
+      .to = json.required<std::string>("to"),
+      .latency = json.required<Seconds>("latency"),
+      .per_flow_rate = json.maybe<BytesPerSecond>("per_flow_rate"),
+      .source = json.required<std::string>("source"),
+  };
+  if (link.per_flow_rate) json.expect(*link.per_flow_rate > BytesPerSecond{0}, "per_flow_rate", "a rate above 0Bps");
+  json.expect(link.latency <= Seconds{60}, "latency", "at most 60s");
+  json.reject_unknown_keys();
+  return link;
+}
+
+std::string name_of_inline(const JsonReader& json) { return json.optional<std::string>("name", "inline"); }
+
+Catalog::Catalog(std::vector<CatalogFolders> folders) : folders_{std::move(folders)} {
+  for (const CatalogFolders& folder : folders_) read_platforms(folder.platforms);
+}
+Catalog::~Catalog() = default;
+Catalog::Catalog(Catalog&&) noexcept = default;
+
+void Catalog::read_platforms(const fs::path& folder) {
+  std::error_code error;
+  std::set<fs::path> files;   // sorted: the result does not depend on the order of the directory
+  for (const fs::directory_entry& entry : fs::directory_iterator{folder, error})
+    if (entry.path().extension() == ".json") files.insert(entry.path());
+  if (error) throw InputError{folder.string() + ": expected a catalog folder; " + error.message()};
+  for (const fs::path& path : files) {
+    const auto file = std::make_shared<const Json>(load_json_file(path));
+    const JsonReader json{*file, path.string()};
+    json.expect(json.required<int>("format") == 1, "format", "1");
+    for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_}}) {
+      if (!json.has(kind)) continue;
+      for (const auto& [name, entry] : json.child(kind).items())
+        (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
+    }
+    if (json.has("region_links")) {
+      for (const JsonReader& entry : json.children("region_links")) {
+        const RegionLink link = read_region_link(entry);
+        links_[std::minmax(link.from, link.to)] = link;
+      }
+    }
+    json.reject_unknown_keys();
+  }
+}
+
+JsonReader Catalog::find(std::string_view kind, const Entries& entries, const std::string& name,
+                         const JsonReader& asked_by) const {
+  const auto found = entries.find(name);
+  if (found == entries.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, entry] : entries) names.push_back(known);
+    asked_by.fail(unknown_name_message(kind, name, names));
+  }
+  return {*found->second.value, found->second.file_name, found->second.pointer};
+}
+
+JsonReader Catalog::accelerator(const std::string& name, const JsonReader& asked_by) const {
+  return find("accelerator", accelerators_, name, asked_by);
+}
+JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by) const {
+  return find("instance", instances_, name, asked_by);
+}
+
+JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::* folder, const std::string& name,
+                              const JsonReader& asked_by) const {
+  const bool is_plain = !name.empty() && name.find("..") == std::string::npos && name.front() != '/' && name.size() < 200 &&
+                        name.find('\0') == std::string::npos;
+  if (is_plain) {
+    for (auto root = folders_.rbegin(); root != folders_.rend(); ++root) {
+      const fs::path path = (*root).*folder / (name + ".json");
+      std::error_code error;
+      if (!fs::is_regular_file(path, error)) continue;
+      auto& file = files_[path];
+      if (file == nullptr) file = std::make_shared<const Json>(load_json_file(path));
+      return {*file, path.string()};
+    }
+  }
+  asked_by.fail(unknown_name_message(kind, name, file_names(folder)));
+}
+
+JsonReader Catalog::model(const std::string& name, const JsonReader& asked_by) const {
+  return find_file("model", &CatalogFolders::models, name, asked_by);
+}
+JsonReader Catalog::profile(const std::string& name, const JsonReader& asked_by) const {
+  return find_file("profile", &CatalogFolders::profiles, name, asked_by);
+}
+
+const RegionLink* Catalog::region_link(const std::string& from, const std::string& to) const {
+  const auto found = links_.find(std::minmax(from, to));
+  return found == links_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Catalog::accelerator_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : accelerators_) names.push_back(name);
+  return names;
+}
+std::vector<std::string> Catalog::instance_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : instances_) names.push_back(name);
+  return names;
+}
+std::vector<std::string> Catalog::region_names() const {
+  std::set<std::string> names;
+  for (const auto& [ends, link] : links_) names.insert({ends.first, ends.second});
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> Catalog::file_names(fs::path CatalogFolders::* folder) const {
+  std::set<std::string> names;
+  for (const CatalogFolders& root : folders_) {
+    const fs::path base = root.*folder;
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry{base, error}, end; !error && entry != end; entry.increment(error))
+      if (entry->path().extension() == ".json") names.insert(entry->path().lexically_relative(base).replace_extension().string());
+  }
+  return {names.begin(), names.end()};
+}
+std::vector<std::string> Catalog::model_names() const { return file_names(&CatalogFolders::models); }
+std::vector<std::string> Catalog::profile_names() const { return file_names(&CatalogFolders::profiles); }
+
+}  // namespace rehearse

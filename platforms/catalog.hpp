@@ -1,0 +1,76 @@
+#pragma once
+// What is known about machines, models and calibrated software, by name. Start here to read platforms/.
+//
+// A catalog folder holds   *.json            catalog files: "accelerators", "instances", "regions", "region_links"
+//                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
+//                          profiles/*.json   calibration profiles
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "platforms/accelerator.hpp"
+#include "platforms/instance.hpp"
+#include "platforms/region_link.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+/// The "name" of an object that a scenario contains inline; "inline" if it has none.
+std::string name_of_inline(const JsonReader& json);
+
+/// Where one set of catalog files lies.
+struct CatalogFolders {
+  std::filesystem::path platforms;
+  std::filesystem::path models;
+  std::filesystem::path profiles;
+};
+
+class Catalog {
+ public:
+  /// Later folders override earlier ones, name by name. Throws InputError for a folder that is not there or a malformed file.
+  explicit Catalog(std::vector<CatalogFolders> folders);
+  ~Catalog();
+  Catalog(Catalog&&) noexcept;
+
+  /// Raw entries. Throws InputError, with the nearest known name, for an unknown one; `asked_by` says where the name was read.
+  JsonReader accelerator(const std::string& name, const JsonReader& asked_by) const;
+  JsonReader instance(const std::string& name, const JsonReader& asked_by) const;
+  JsonReader model(const std::string& name, const JsonReader& asked_by) const;
+  JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
+  /// The link between two regions, or inside one; nullptr if the catalogs have none.
+  const RegionLink* region_link(const std::string& from, const std::string& to) const;
+
+  std::vector<std::string> accelerator_names() const;
+  std::vector<std::string> instance_names() const;
+  std::vector<std::string> region_names() const;
+  std::vector<std::string> model_names() const;
+  std::vector<std::string> profile_names() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Json> file;   // the whole file, which the reader refers to
+    const Json* value;
+    std::string file_name;
+    std::string pointer;
+  };
+  using Entries = std::map<std::string, Entry>;
+
+  void read_platforms(const std::filesystem::path& folder);
+  JsonReader find(std::string_view kind, const Entries& entries, const std::string& name, const JsonReader& asked_by) const;
+  JsonReader find_file(std::string_view kind, std::filesystem::path CatalogFolders::* folder, const std::string& name,
+                       const JsonReader& asked_by) const;
+  std::vector<std::string> file_names(std::filesystem::path CatalogFolders::* folder) const;
+
+  std::vector<CatalogFolders> folders_;
+  Entries accelerators_;
+  Entries instances_;
+  std::map<std::pair<std::string, std::string>, RegionLink> links_;
+  mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;   // models and profiles read so far
+};
+
+}  // namespace rehearse

@@ -1,0 +1,95 @@
+#include "platforms/profile.hpp"
+
+#include <algorithm>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+double GpuParameters::efficiency_for(const std::string& accelerator) const {
+  const auto found = peak_efficiency.find(accelerator);
+  return found == peak_efficiency.end() ? default_peak_efficiency : found->second;
+}
+
+namespace {
+
+double share(const JsonReader& json, std::string_view key) {
+  const double value = json.required<double>(key);
+  json.expect(value > 0 && value <= 1, key, "a share above 0, at most 1");
+  return value;
+}
+
+HostParameters read_host(JsonReader json) {
+  HostParameters host{.dispatch = json.required<Seconds>("dispatch"),
+                      .step_overhead = json.required<Seconds>("step_overhead")};
+  json.reject_unknown_keys();
+  return host;
+}
+
+GpuParameters read_gpu(JsonReader json) {
+  GpuParameters gpu{
+      .kernel_overhead = json.required<Seconds>("kernel_overhead"),
+      .memory_efficiency = share(json, "memory_efficiency"),
+      .reduction_half = json.required<double>("reduction_half"),
+      .winograd_gain = json.required<double>("winograd_gain"),
+      .default_peak_efficiency = share(json, "default_peak_efficiency"),
+      .peak_efficiency = {},
+  };
+  json.expect(gpu.reduction_half >= 0 && gpu.reduction_half <= 1e9, "reduction_half", "0 to 1e9");
+  json.expect(gpu.winograd_gain >= 1 && gpu.winograd_gain <= 16, "winograd_gain", "1 to 16");
+  for (const auto& [name, value] : json.child("peak_efficiency").items()) {
+    const double efficiency = value.as<double>();
+    value.expect(efficiency > 0 && efficiency <= 1, "a share above 0, at most 1");
+    gpu.peak_efficiency[name] = efficiency;
+  }
+  json.reject_unknown_keys();
+  return gpu;
+}
+
+ServerParameters read_servers(JsonReader json) {
+  ServerParameters servers{
+      .time_per_variable = json.required<Seconds>("time_per_variable"),
+      .time_per_byte = json.required<Seconds>("time_per_byte"),
+      .time_per_split_update = json.required<Seconds>("time_per_split_update"),
+      .split_update_threshold = json.required<Bytes>("split_update_threshold"),
+  };
+  json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
+  json.expect(servers.time_per_split_update <= Seconds{10}, "time_per_split_update", "at most 10s");
+  json.expect(servers.time_per_byte <= Seconds{1e-3}, "time_per_byte", "at most 1ms");
+  json.reject_unknown_keys();
+  return servers;
+}
+
+NetworkParameters read_network(JsonReader json) {
+  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency")};
+  json.reject_unknown_keys();
+  return network;
+}
+
+}  // namespace
+
+Profile read_profile(JsonReader json) {
+  json.expect(json.required<int>("format") == 1, "format", "1");
+  Profile profile{
+      .name = json.required<std::string>("name"),
+      .source = json.required<std::string>("source"),
+      .host = read_host(json.child("host")),
+      .gpu = read_gpu(json.child("gpu")),
+      .servers = read_servers(json.child("servers")),
+      .network = read_network(json.child("network")),
+  };
+  if (json.has("fit")) {
+    const JsonReader fit = json.child("fit");
+    for (const JsonReader& value : fit.children("values")) profile.free_parameters.push_back(value.required<std::string>("pointer"));
+    const JsonReader seen = fit.child("seen");
+    profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
+    profile.fitted_models = seen.required<std::vector<std::string>>("models");
+    profile.fitted_batch_min = seen.required<int>("batch_min");
+    profile.fitted_batch_max = seen.required<int>("batch_max");
+    profile.fitted_workers_max = seen.required<int>("workers_max");
+    profile.fitted_servers_max = seen.required<int>("servers_max");
+  }
+  return profile;
+}
+
+}  // namespace rehearse

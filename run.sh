@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# ./run.sh ARGS...  installs what is missing, builds, and is then `rehearse ARGS...`, in the caller's folder.
+# ./run.sh          does so for the main job: simulates a measured cluster, prints simulated beside measured, writes the report.
+set -euo pipefail
+
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+caller=$PWD
+cd "$root"
+source cmake/install_packages.sh
+install_packages
+build rehearse
+
+if [ $# -gt 0 ]; then
+  cd "$caller"
+  exec "$root/build/rehearse" "$@"
+fi
+
+mkdir -p results
+build/rehearse validate scenarios/studies/cm-dare-cluster.json -o results/cm-dare-cluster
+build/rehearse simulate scenarios/cm-dare.json -o results/cm-dare
+echo "report: $root/results/cm-dare/report.html"

@@ -1,0 +1,189 @@
+#include "sim/base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kChunk = 64 * 1024;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void fail_to(const char* what, const fs::path& path, const std::string& why) {
+  throw InputError{shortened(path.string(), 4096) + ": cannot " + what + ": " + why};
+}
+
+std::string size_text(std::size_t size) {
+  return size % kMiB == 0 ? std::to_string(size / kMiB) + "MiB" : std::to_string(size) + "B";
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int descriptor) : descriptor_{descriptor} {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() { if (descriptor_ >= 0) ::close(descriptor_); }
+  int get() const { return descriptor_; }
+  /// Errors of a delayed write show up here.
+  int close() { return ::close(std::exchange(descriptor_, -1)); }
+
+ private:
+  int descriptor_;
+};
+
+/// Returns 0, or errno.
+int write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+void write_directly(const fs::path& path, std::string_view content) {
+  FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  if (file.get() < 0) fail_to("write", path, reason(errno));
+  if (const int error = write_all(file.get(), content)) fail_to("write", path, reason(error));
+}
+
+/// Returns 0, or errno. `temporary` does not exist yet.
+int write_new_file(const fs::path& temporary, std::string_view content) {
+  FileDescriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  if (file.get() < 0) return errno;
+  if (const int error = write_all(file.get(), content)) return error;
+  if (::fsync(file.get()) != 0) return errno;
+  return file.close() == 0 ? 0 : errno;
+}
+
+/// A zlib stream that is ended whatever happens.
+template <int (*End)(z_stream*)>
+struct ZlibStream : z_stream {
+  ZlibStream() : z_stream{} {}
+  ZlibStream(const ZlibStream&) = delete;
+  ZlibStream& operator=(const ZlibStream&) = delete;
+  ~ZlibStream() { End(this); }
+};
+
+constexpr int kGzipFormat = 15 + 16;  // largest window, gzip header
+
+/// Gives zlib the next part of `input`, which it takes as at most 32 bits of size.
+void feed(z_stream& stream, std::string_view& input) {
+  if (stream.avail_in > 0 || input.empty()) return;
+  const std::size_t size = std::min<std::size_t>(input.size(), std::numeric_limits<uInt>::max());
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
+  stream.avail_in = static_cast<uInt>(size);
+  input.remove_prefix(size);
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path, std::size_t max_size) {
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.get() < 0) fail_to("read", path, reason(errno));
+  struct stat status{};
+  const bool is_known = ::fstat(file.get(), &status) == 0;
+  std::string content;
+  if (is_known && S_ISREG(status.st_mode)) {
+    content.reserve(std::min(static_cast<std::size_t>(status.st_size), max_size) + 1);
+  }
+  std::array<char, kChunk> buffer;
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_to("read", path, reason(errno));
+    if (count == 0) return content;
+    if (content.size() + static_cast<std::size_t>(count) > max_size) {
+      fail_to("read", path, "it has more than " + size_text(max_size));
+    }
+    content.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+void write_file(const fs::path& path, std::string_view content) {
+  std::error_code error;
+  fs::path target = fs::weakly_canonical(path, error);  // through symbolic links, so that these stay
+  if (error || target.empty()) target = path;
+  const fs::file_status status = fs::status(target, error);
+  if (fs::is_directory(status)) fail_to("write", path, "it is a folder");
+  if (fs::exists(status) && !fs::is_regular_file(status)) return write_directly(path, content);
+  if (fs::exists(status) && ::access(target.c_str(), W_OK) != 0) fail_to("write", path, reason(errno));
+
+  static thread_local unsigned count = 0;  // only makes the name of the temporary new
+  const fs::path temporary = target.parent_path() / ("." + std::to_string(::getpid()) + "-" +
+      std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + "-" + std::to_string(count++) + ".tmp");
+  int failure = write_new_file(temporary, content);
+  if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failure = errno;
+  if (failure == 0) return;
+  if (failure != EEXIST) ::unlink(temporary.c_str());
+  fail_to("write", path, reason(failure));
+}
+
+std::string gzip(std::string_view content) {
+  ZlibStream<deflateEnd> stream;
+  constexpr int kMemoryLevel = 8;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw std::runtime_error{"zlib cannot start to compress"};
+  }
+  std::string compressed;
+  std::array<char, kChunk> buffer;
+  int state = Z_OK;
+  while (state != Z_STREAM_END) {
+    feed(stream, content);
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = buffer.size();
+    state = deflate(&stream, content.empty() ? Z_FINISH : Z_NO_FLUSH);
+    if (state != Z_OK && state != Z_STREAM_END) throw std::runtime_error{"zlib cannot compress"};
+    compressed.append(buffer.data(), buffer.size() - stream.avail_out);
+  }
+  return compressed;
+}
+
+std::string gunzip(std::string_view compressed, std::size_t max_size, std::string_view file_name) {
+  const auto fail = [&](const std::string& why) {
+    throw InputError{std::string{file_name} + ": cannot decompress: " + why};
+  };
+  ZlibStream<inflateEnd> stream;
+  if (inflateInit2(&stream, kGzipFormat) != Z_OK) throw std::runtime_error{"zlib cannot start to decompress"};
+  std::string content;
+  std::array<char, kChunk> buffer;
+  bool is_complete = false;
+  while (!is_complete) {
+    feed(stream, compressed);
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = buffer.size();
+    const int state = inflate(&stream, Z_NO_FLUSH);
+    const std::size_t count = buffer.size() - stream.avail_out;
+    if (content.size() + count > max_size) fail("it gives more than " + size_text(max_size));
+    content.append(buffer.data(), count);
+    const bool has_more = stream.avail_in > 0 || !compressed.empty();
+    if (state == Z_STREAM_END && has_more) {
+      if (inflateReset(&stream) != Z_OK) fail("damaged");  // gzip files may be concatenated
+    } else if (state == Z_STREAM_END) {
+      is_complete = true;
+    } else if (state == Z_BUF_ERROR || (state == Z_OK && !has_more && count == 0)) {
+      fail("it is cut short");
+    } else if (state != Z_OK) {
+      fail("it is damaged or not in gzip format");
+    }
+  }
+  return content;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,26 @@
+#pragma once
+// Whole files at once. Every failure is an InputError that names the path and the system's reason.
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace rehearse {
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
+
+/// The content of `path`; InputError if it cannot be read or holds more than `max_size` bytes.
+std::string read_file(const std::filesystem::path& path, std::size_t max_size);
+
+/// Replaces `path` in one step: readers see the old content or the new, never a part, and a failure leaves the old.
+/// The folder must exist. Symbolic links are followed; devices and pipes such as /dev/stdout are written directly.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// gzip format without time stamp or name: same content, same bytes.
+std::string gzip(std::string_view content);
+
+/// InputError, starting with `file_name`, if `compressed` is damaged, cut short, or would give more than `max_size` bytes.
+std::string gunzip(std::string_view compressed, std::size_t max_size, std::string_view file_name);
+
+}  // namespace rehearse

@@ -1,0 +1,237 @@
+#include "sim/base/json.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kMaxSize = 64 * kMiB;
+constexpr std::size_t kMaxDepth = 200;
+
+/// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last read: '...'"
+std::string without_place(std::string_view message) {
+  if (const auto name_end = message.find("] "); name_end != std::string_view::npos) message.remove_prefix(name_end + 2);
+  if (message.starts_with("parse error")) {
+    if (const auto place_end = message.find(": "); place_end != std::string_view::npos) message.remove_prefix(place_end + 2);
+  }
+  constexpr std::size_t kLongestMessage = 200;
+  return shortened(message, kLongestMessage);
+}
+
+/// Builds the value and checks what nlohmann_json lets pass: depth and duplicate keys. Keys are compared through a hash set for
+/// each open object, since looking them up in the ordered object would make large objects quadratic.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(std::string_view text, const std::string& file_name) : text_{text}, file_name_{file_name} {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    if (!level.keys.insert(name).second) {
+      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " + in_quotes(name) + " twice"};
+    }
+    level.key = name;
+    return true;
+  }
+
+  bool parse_error(std::size_t characters_read, const std::string&, const nlohmann::detail::exception& error) override {
+    const std::string_view before = text_.substr(0, characters_read > 0 ? characters_read - 1 : 0);
+    const auto line = 1 + std::ranges::count(before, '\n');
+    const auto line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
+    throw InputError{file_name_ + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) + ": " +
+                     without_place(error.what())};
+  }
+
+ private:
+  struct Level {
+    Json* value;
+    std::string key;                       // of an object: the one being read
+    std::unordered_set<std::string> keys;  // of an object: all so far
+  };
+
+  Json* append(Json&& value) {
+    if (levels_.empty()) return &(root_ = std::move(value));
+    Level& level = levels_.back();
+    if (level.value->is_array()) return &level.value->get_ref<Json::array_t&>().emplace_back(std::move(value));
+    std::vector<Json::object_t::value_type>& members = level.value->get_ref<Json::object_t&>();
+    return &members.emplace_back(level.key, std::move(value)).second;
+  }
+
+  bool add(Json value) {
+    append(std::move(value));
+    return true;
+  }
+
+  bool open(Json value) {
+    if (levels_.size() == kMaxDepth) {
+      throw InputError{file_name_ + ": expected at most " + std::to_string(kMaxDepth) + " nested levels; found more"};
+    }
+    Json* place = append(std::move(value));
+    levels_.push_back({place, {}, {}});
+    return true;
+  }
+
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  std::string pointer() const {
+    std::string result;
+    for (std::size_t i = 0; i + 1 < levels_.size(); ++i) {
+      const Level& level = levels_[i];
+      result = extend_json_pointer(result, level.value->is_array() ? std::to_string(level.value->size() - 1) : level.key);
+    }
+    return result.empty() ? "/" : result;
+  }
+
+  std::string_view text_;
+  const std::string& file_name_;
+  Json root_;
+  std::vector<Level> levels_;
+};
+
+Json parse(std::string_view text, const std::string& file_name, bool allows_comments) {
+  if (text.size() > kMaxSize) throw InputError{file_name + ": expected at most 64MiB of JSON"};
+  if (text.empty()) throw InputError{file_name + ":1:1: expected JSON; found an empty file"};
+  Builder builder{text, file_name};
+  constexpr bool kWholeText = true;
+  Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, kWholeText, allows_comments);
+  return builder.take();
+}
+
+/// "a~1b" -> "a/b". A tilde followed by anything but 0 or 1 stands for itself.
+std::string unescape(std::string_view token) {
+  std::string key;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const std::string_view rest = token.substr(i);
+    const bool is_escape = rest.starts_with("~0") || rest.starts_with("~1");
+    key += is_escape ? (rest[1] == '0' ? '~' : '/') : rest[0];
+    if (is_escape) ++i;
+  }
+  return key;
+}
+
+std::vector<std::string> split_pointer(std::string_view pointer) {
+  if (pointer.empty()) return {};
+  if (pointer[0] != '/') {
+    throw InputError{shortened(pointer) + ": expected a JSON pointer, such as /cluster/groups/1/count"};
+  }
+  std::vector<std::string> keys;
+  while (!pointer.empty()) {
+    pointer.remove_prefix(1);
+    const auto end = std::min(pointer.find('/'), pointer.size());
+    keys.push_back(unescape(pointer.substr(0, end)));
+    pointer.remove_prefix(end);
+  }
+  return keys;
+}
+
+/// The element of an array that `key` stands for; nullptr if it is no index or beyond the end.
+Json* find_element(Json& array, const std::string& key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  const bool is_index = error == std::errc{} && end == key.data() + key.size() && (key == "0" || key[0] != '0');
+  return is_index && index < array.size() ? &array[index] : nullptr;
+}
+
+Json* find_child(Json& parent, const std::string& key) {
+  if (parent.is_array()) return find_element(parent, key);
+  if (!parent.is_object()) return nullptr;
+  const auto found = parent.find(key);
+  return found == parent.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+[[noreturn]] void fail_at_missing(std::string_view pointer, const std::string& deepest, const Json& parent, const std::string& key) {
+  const std::string place = deepest.empty() ? "the top level" : shortened(deepest, 200);
+  const std::string where = shortened(pointer, 200) + ": ";
+  if (parent.is_array()) {
+    throw InputError{where + place + " is an array of " + std::to_string(parent.size()) + ", which has no element " + in_quotes(key)};
+  }
+  if (!parent.is_object()) throw InputError{where + place + " is neither an object nor an array, so it has no " + in_quotes(key)};
+  throw InputError{where + "at " + place + ": " + unknown_name_message("key", key, keys_of(parent))};
+}
+
+}  // namespace
+
+Json load_json_file(const std::filesystem::path& path) { return parse_json(read_file(path, kMaxSize), path.string()); }
+
+Json parse_json(std::string_view text, const std::string& file_name) {
+  constexpr bool kAllowsComments = true;
+  return parse(text, file_name, kAllowsComments);
+}
+
+std::string to_json_text(const Json& value) {
+  constexpr int kIndentation = 2;
+  return value.dump(kIndentation, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+const Json* json_pointer_find(const Json& value, std::string_view pointer) {
+  if (!pointer.empty() && pointer[0] != '/') return nullptr;
+  const Json* found = &value;
+  for (const std::string& key : split_pointer(pointer)) {
+    found = find_child(const_cast<Json&>(*found), key);  // only looks
+    if (!found) return nullptr;
+  }
+  return found;
+}
+
+void set_json_pointer(Json& value, std::string_view pointer, std::string_view value_text) {
+  Json new_value;
+  try {
+    constexpr bool kAllowsComments = false;
+    new_value = parse(value_text, std::string{pointer}, kAllowsComments);
+  } catch (const InputError&) {
+    if (const auto bad = find_invalid_utf8(value_text)) throw InputError{shortened(pointer) + ": expected UTF-8; found " + in_quotes(value_text)};
+    new_value = std::string{value_text};
+  }
+  Json* place = &value;
+  std::string deepest;
+  const std::vector<std::string> keys = split_pointer(pointer);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Json* next = find_child(*place, keys[i]);
+    const bool is_new_leaf = !next && place->is_object() && i + 1 == keys.size();
+    if (is_new_leaf) next = &(*place)[keys[i]];
+    if (!next) fail_at_missing(pointer, deepest, *place, keys[i]);
+    place = next;
+    deepest = extend_json_pointer(deepest, keys[i]);
+  }
+  *place = std::move(new_value);
+}
+
+std::string extend_json_pointer(std::string_view pointer, std::string_view key) {
+  std::string result = std::string{pointer} + "/";
+  for (const char c : key) {
+    if (c == '~') result += "~0";
+    else if (c == '/') result += "~1";
+    else result += c;
+  }
+  return result;
+}
+
+}  // namespace rehearse

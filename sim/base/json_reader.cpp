@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+namespace {
+
+/// A value for an error message. Objects and arrays are named rather than printed, however large they are.
+std::string shown(const Json& value) {
+  if (value.is_object()) return value.empty() ? "an empty object" : "an object";
+  if (value.is_array()) return value.empty() ? "an empty array" : "an array of " + std::to_string(value.size());
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+  return shortened(value.dump());
+}
+
+[[noreturn]] void fail_at(const JsonReader& reader, std::string_view pointer, std::string_view message) {
+  constexpr std::size_t kLongestPointer = 400;
+  const std::string place = pointer.empty() ? "" : shortened(pointer, kLongestPointer) + ": ";
+  throw InputError{reader.file_name() + ": " + place + std::string{message}};
+}
+
+[[noreturn]] void fail_type(const JsonReader& reader, std::string_view expectation) {
+  reader.fail("expected " + std::string{expectation} + "; found " + shown(reader.value()));
+}
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+constexpr std::string_view expected_integer() {
+  if constexpr (std::is_same_v<T, int>) return "a whole number between -2147483648 and 2147483647";
+  if constexpr (std::is_same_v<T, std::int64_t>) return "a whole number below 2^63";
+  return "a whole number from 0, below 2^64";
+}
+
+template <class T>
+T read_integer(const JsonReader& reader) {
+  const Json& value = reader.value();
+  if (value.is_number_unsigned()) {
+    if (const auto number = value.get<std::uint64_t>(); std::in_range<T>(number)) return static_cast<T>(number);
+  } else if (value.is_number_integer()) {
+    if (const auto number = value.get<std::int64_t>(); std::in_range<T>(number)) return static_cast<T>(number);
+  } else if (value.is_number_float()) {
+    constexpr double kExact = 0x1p53;  // whole numbers up to here are exact in a double
+    const auto number = value.get<double>();
+    const bool is_whole = std::abs(number) <= kExact && std::trunc(number) == number;
+    if (is_whole && std::in_range<T>(static_cast<std::int64_t>(number))) return static_cast<T>(number);
+  }
+  fail_type(reader, expected_integer<T>());
+}
+
+template <class Q>
+Q read_quantity(const JsonReader& reader) {
+  if (!reader.is_string()) fail_type(reader, expected_quantity<Q>());
+  try {
+    return parse_quantity<Q>(reader.value().get_ref<const std::string&>());
+  } catch (const QuantityError& error) {
+    reader.fail(error.what());
+  }
+}
+
+}  // namespace
+
+JsonReader::JsonReader(const Json& value, std::string file_name, std::string pointer)
+    : value_{&value}, place_{std::make_shared<Place>(Place{std::move(file_name), std::move(pointer), {}, false})} {}
+
+template <class T>
+T JsonReader::as() const {
+  if constexpr (IsVector<T>::value) {
+    T values;
+    for (const JsonReader& element : elements()) values.push_back(element.as<typename T::value_type>());
+    return values;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!value_->is_boolean()) fail_type(*this, "true or false");
+    return value_->get<bool>();
+  } else if constexpr (std::is_integral_v<T>) {
+    return read_integer<T>(*this);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (!value_->is_number()) fail_type(*this, "a number");
+    return value_->get<double>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!value_->is_string()) fail_type(*this, "a string");
+    return value_->get<std::string>();
+  } else {
+    return read_quantity<T>(*this);
+  }
+}
+
+template bool JsonReader::as() const;
+template int JsonReader::as() const;
+template std::int64_t JsonReader::as() const;
+template std::uint64_t JsonReader::as() const;
+template double JsonReader::as() const;
+template std::string JsonReader::as() const;
+template Seconds JsonReader::as() const;
+template Bytes JsonReader::as() const;
+template BytesPerSecond JsonReader::as() const;
+template Flops JsonReader::as() const;
+template FlopsPerSecond JsonReader::as() const;
+template std::vector<bool> JsonReader::as() const;
+template std::vector<int> JsonReader::as() const;
+template std::vector<std::int64_t> JsonReader::as() const;
+template std::vector<std::uint64_t> JsonReader::as() const;
+template std::vector<double> JsonReader::as() const;
+template std::vector<std::string> JsonReader::as() const;
+template std::vector<Seconds> JsonReader::as() const;
+template std::vector<Bytes> JsonReader::as() const;
+template std::vector<BytesPerSecond> JsonReader::as() const;
+template std::vector<Flops> JsonReader::as() const;
+template std::vector<FlopsPerSecond> JsonReader::as() const;
+
+bool JsonReader::is_object() const { return value_->is_object(); }
+bool JsonReader::is_array() const { return value_->is_array(); }
+bool JsonReader::is_string() const { return value_->is_string(); }
+bool JsonReader::is_number() const { return value_->is_number(); }
+bool JsonReader::is_null() const { return value_->is_null(); }
+
+const Json* JsonReader::find(std::string_view key) const {
+  if (!is_object()) fail_type(*this, "an object");
+  auto& known = place_->known_keys;
+  if (std::ranges::find(known, key) == known.end()) known.emplace_back(key);
+  const auto found = value_->find(std::string{key});
+  return found == value_->end() ? nullptr : &*found;
+}
+
+bool JsonReader::has(std::string_view key) const { return find(key) != nullptr; }
+
+JsonReader JsonReader::child(std::string_view key) const {
+  const Json* found = find(key);
+  if (!found) fail("expected the key " + in_quotes(key) + "; found none");
+  return {*found, file_name(), extend_json_pointer(pointer(), key)};
+}
+
+std::vector<JsonReader> JsonReader::children(std::string_view key) const { return child(key).elements(); }
+
+std::vector<JsonReader> JsonReader::elements() const {
+  if (!is_array()) fail_type(*this, "an array");
+  std::vector<JsonReader> readers;
+  readers.reserve(value_->size());
+  for (const Json& element : *value_) {
+    readers.emplace_back(element, file_name(), extend_json_pointer(pointer(), std::to_string(readers.size())));
+  }
+  return readers;
+}
+
+std::vector<std::pair<std::string, JsonReader>> JsonReader::items() const {
+  if (!is_object()) fail_type(*this, "an object");
+  place_->all_keys_known = true;
+  std::vector<std::pair<std::string, JsonReader>> result;
+  result.reserve(value_->size());
+  for (const auto& [key, member] : value_->get_ref<const Json::object_t&>()) {
+    result.emplace_back(key, JsonReader{member, file_name(), extend_json_pointer(pointer(), key)});
+  }
+  return result;
+}
+
+void JsonReader::expect(bool condition, std::string_view key, std::string_view expectation) const {
+  if (condition) return;
+  const Json* found = find(key);
+  fail(key, "expected " + std::string{expectation} + "; found " + (found ? shown(*found) : "no such key"));
+}
+
+void JsonReader::expect(bool condition, std::string_view expectation) const {
+  if (!condition) fail_type(*this, expectation);
+}
+
+void JsonReader::fail(std::string_view key, std::string_view message) const {
+  fail_at(*this, extend_json_pointer(pointer(), key), message);
+}
+
+void JsonReader::fail(std::string_view message) const { fail_at(*this, pointer(), message); }
+
+void JsonReader::reject_unknown_keys() const {
+  if (!is_object()) fail_type(*this, "an object");
+  if (place_->all_keys_known) return;
+  for (const auto& [key, member] : value_->get_ref<const Json::object_t&>()) {
+    if (std::ranges::find(place_->known_keys, key) == place_->known_keys.end()) {
+      fail(unknown_name_message("key", key, place_->known_keys));
+    }
+  }
+}
+
+std::filesystem::path JsonReader::resolve(const std::filesystem::path& path) const {
+  return std::filesystem::path{file_name()}.parent_path() / path;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,113 @@
+#include "sim/base/names.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kLongestComparedName = 200;  // edit distance is quadratic, and no name of ours is longer
+constexpr std::size_t kMostListedNames = 20;
+
+std::string lower_case(std::string_view text) {
+  std::string result{text};
+  std::ranges::transform(result, result.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return result;
+}
+
+/// Length in bytes of the UTF-8 character that `text` starts with; 0 if it is not valid. (RFC 3629, section 4)
+std::size_t utf8_character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xC2 && first <= 0xDF   ? 2
+                           : (first & 0xF0U) == 0xE0        ? 3
+                           : first >= 0xF0 && first <= 0xF4 ? 4
+                                                            : 0;
+  if (size == 0 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  }
+  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  const bool surrogate = first == 0xED && byte(1) >= 0xA0;
+  const bool beyond_unicode = first == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || beyond_unicode ? 0 : size;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_previous(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) current[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before_previous = previous;
+    previous = current;
+    current[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitution = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, substitution});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) current[j] = std::min(current[j], before_previous[j - 2] + 1);
+    }
+  }
+  return current[b.size()];
+}
+
+std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  if (name.size() > kLongestComparedName) return std::nullopt;
+  const std::string wanted = lower_case(name);
+  std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
+  const std::string* nearest = nullptr;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() >= name.size() + least || name.size() >= candidate.size() + least) continue;
+    const std::size_t distance = edit_distance(wanted, lower_case(candidate));
+    if (distance < least && distance < std::max(name.size(), candidate.size())) {
+      least = distance;
+      nearest = &candidate;
+    }
+  }
+  return nearest ? std::optional{*nearest} : std::nullopt;
+}
+
+std::string unknown_name_message(std::string_view kind, std::string_view name,
+                                 std::span<const std::string> candidates) {
+  std::string message = "unknown " + std::string{kind} + " " + in_quotes(name);
+  if (const auto nearest = nearest_name(name, candidates)) return message + "; did you mean " + in_quotes(*nearest) + "?";
+  if (candidates.empty()) return message + "; none is known here";
+  message += "; known: ";
+  const std::size_t listed = std::min(candidates.size(), kMostListedNames);
+  for (std::size_t i = 0; i < listed; ++i) message += (i == 0 ? "" : ", ") + in_quotes(candidates[i]);
+  if (listed < candidates.size()) message += " and " + std::to_string(candidates.size() - listed) + " more";
+  return message;
+}
+
+std::string shortened(std::string_view text, std::size_t max_size) {
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
+  std::string result;
+  while (!text.empty()) {
+    if (result.size() >= max_size) return result + "...";
+    const auto first = static_cast<unsigned char>(text[0]);
+    const std::size_t size = first < 0x20 || first == 0x7F ? 0 : utf8_character_size(text);
+    if (size == 0) {
+      result += {'\\', 'x', kHexDigits[first >> 4U], kHexDigits[first & 0xFU]};
+    } else {
+      result += text.substr(0, size);
+    }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return result;
+}
+
+std::string in_quotes(std::string_view text, std::size_t max_size) { return '"' + shortened(text, max_size) + '"'; }
+
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = utf8_character_size(text.substr(i));
+    if (size == 0) return i;
+    i += size;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,75 @@
+#pragma once
+// What happened during a run, for timelines, tables and profiles. Nothing is kept unless asked for.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/engine/network.hpp"
+
+namespace rehearse {
+
+struct Span {
+  Seconds start{};
+  Seconds end{};
+};
+
+/// A kernel on a worker's GPU.
+struct KernelSpan {
+  MachineIndex machine = 0;
+  int vertex = 0;
+  Span span;
+  Seconds memory{};    // time within the span in which device memory was busy
+};
+
+/// A message between two machines, from the moment it occupies the sender's NIC to its arrival.
+struct MessageSpan {
+  MachineIndex from = 0, to = 0;
+  int variable = 0;
+  std::int64_t step = 0;   // of the worker
+  Span on_wire;            // bytes flow
+  Seconds arrival{};
+  Bytes size{};
+};
+
+/// A variable handled by a core of a parameter server.
+struct ServerSpan {
+  MachineIndex machine = 0;
+  int core = 0;
+  int variable = 0;
+  bool is_update = false;  // false: reading the variable for a pull
+  Span span;
+};
+
+/// One step of one worker.
+struct StepSpan {
+  MachineIndex machine = 0;
+  std::int64_t step = 0;       // of this worker, from 0
+  std::int64_t global_step = 0;   // of the cluster, from 1, after its update
+  Span span;
+  Seconds last_pull{};         // when the last variable had arrived
+  Seconds compute_end{};       // when the last kernel ended
+  std::int64_t staleness = 0;  // updates by other workers between this worker's pull and its update
+};
+
+/// Something that happens to a machine: "start", "checkpoint".
+struct EventSpan {
+  MachineIndex machine = 0;
+  std::string kind;
+  Span span;
+  std::string detail;
+};
+
+struct Recorder {
+  bool keeps_steps = true;
+  bool keeps_activity = false;   // kernels, messages, server work: needed for profiles and timelines
+
+  std::vector<StepSpan> steps;
+  std::vector<EventSpan> events;
+  std::vector<KernelSpan> kernels;
+  std::vector<MessageSpan> messages;
+  std::vector<ServerSpan> server_work;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,200 @@
+#include "sim/engine/simgrid_backend.hpp"
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace rehearse {
+
+namespace sg = simgrid::s4u;
+using simgrid::kernel::timer::Timer;
+
+namespace {
+
+class SimgridNetwork;
+
+/// What a SimGrid communication carries back to us.
+struct Flow {
+  SimgridNetwork* network;
+  FlowId id;
+  std::function<void()> on_sent;
+};
+
+class SimgridNetwork final : public Network {
+ public:
+  /// `at_current_date` runs its argument with the calendar moved to SimGrid's date, and re-arms the calendar's timer.
+  SimgridNetwork(const NetworkDescription& description,
+                 std::function<void(const std::function<void()>&)> at_current_date)
+      : at_current_date_{std::move(at_current_date)} {
+    build_platform(description);
+    sg::Activity::on_completion_cb([](const sg::Activity& activity) {
+      auto& finished = const_cast<sg::Activity&>(activity);  // the signal hands out const, set_data needs more
+      if (auto* flow = finished.get_data<Flow>(); flow != nullptr) {  // null: cancel() reports twice
+        finished.set_data(nullptr);
+        flow->network->finish(*flow, finished);
+      }
+    });
+    // SimGrid must not lose the last reference to a communication inside its completion signal.
+    sg::Engine::on_time_advance_cb([this](double) { release_finished(); });
+  }
+  ~SimgridNetwork() override { release_finished(); }
+
+  FlowId start_flow(MachineIndex from, MachineIndex to, Bytes size, std::function<void()> on_sent) override {
+    const FlowId id = next_flow_++;
+    const sg::CommPtr comm = sg::Comm::sendto_init();
+    comm->add_ref();
+    const auto [entry, is_new] =
+        flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
+    comm->set_payload_size(static_cast<std::uint64_t>(std::max<std::int64_t>(size.value(), 1)));
+    comm->set_data(&entry->second.flow);
+    comm->set_source(hosts_[static_cast<std::size_t>(from)]);
+    comm->set_destination(hosts_[static_cast<std::size_t>(to)]);  // starts by itself here
+    return id;
+  }
+
+  void cancel(FlowId id) override {
+    const auto found = flows_.find(id);
+    if (found == flows_.end()) return;
+    sg::Activity* comm = found->second.comm;
+    comm->set_data(nullptr);
+    finished_.push_back(comm);
+    flows_.erase(found);
+    comm->cancel();
+  }
+
+  void set_capacity(MachineIndex machine, BytesPerSecond rate) override {
+    for (sg::Link* direction : nics_[static_cast<std::size_t>(machine)]) direction->set_bandwidth(rate.value());
+  }
+
+  Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
+
+  Seconds latency(MachineIndex from, MachineIndex to) const override {
+    return latencies_.at({regions_[static_cast<std::size_t>(from)], regions_[static_cast<std::size_t>(to)]});
+  }
+
+ private:
+  struct Running {
+    sg::Activity* comm;
+    Flow flow;
+  };
+
+  void build_platform(const NetworkDescription& description) {
+    sg::NetZone* root = sg::create_full_zone("network");
+    std::map<std::string, sg::NetZone*> zones;
+    for (const NetworkMachine& machine : description.machines) {
+      sg::NetZone*& zone = zones[machine.region];
+      if (zone == nullptr) {
+        zone = sg::create_star_zone(machine.region);
+        zone->set_parent(root);
+        zone->create_router(machine.region + " router");
+      }
+      sg::Host* host = zone->create_host(machine.name, 1.0)->seal();
+      auto* nic = zone->create_split_duplex_link(machine.name + " nic", machine.nic.value());
+      nic->set_latency(0.0)->seal();
+      zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}}, true);
+      hosts_.push_back(host);
+      nics_.push_back({nic->get_link_up(), nic->get_link_down()});
+      regions_.push_back(machine.region);
+    }
+    for (const NetworkPath& path : description.paths) {
+      latencies_[{path.from, path.to}] = path.latency;
+      latencies_[{path.to, path.from}] = path.latency;
+      if (path.from == path.to || !zones.contains(path.from) || !zones.contains(path.to)) continue;
+      // A fat pipe limits each flow on its own: sharing happens at the NICs.
+      const double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e15;
+      sg::Link* pipe = root->create_link(path.from + " - " + path.to, rate)
+                           ->set_latency(0.0)
+                           ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
+                           ->seal();
+      root->add_route(zones[path.from]->get_netpoint(), zones[path.to]->get_netpoint(), gateway(path.from),
+                      gateway(path.to), {sg::LinkInRoute{pipe}}, true);
+    }
+    for (auto& [region, zone] : zones) zone->seal();
+    root->seal();
+  }
+
+  static simgrid::kernel::routing::NetPoint* gateway(const std::string& region) {
+    return sg::Engine::get_instance()->netpoint_by_name_or_null(region + " router");
+  }
+
+  void finish(Flow& flow, sg::Activity& comm) {
+    const std::function<void()> on_sent = std::move(flow.on_sent);
+    finished_.push_back(&comm);
+    flows_.erase(flow.id);
+    at_current_date_(on_sent);
+  }
+
+  void release_finished() {
+    for (sg::Activity* comm : finished_) comm->unref();
+    finished_.clear();
+  }
+
+  std::function<void(const std::function<void()>&)> at_current_date_;
+  std::vector<sg::Host*> hosts_;
+  std::vector<std::vector<sg::Link*>> nics_;
+  std::vector<std::string> regions_;
+  std::map<std::pair<std::string, std::string>, Seconds> latencies_;
+  std::unordered_map<FlowId, Running> flows_;   // looked up by id only, never iterated
+  std::vector<sg::Activity*> finished_;
+  FlowId next_flow_ = 1;
+};
+
+}  // namespace
+
+struct SimgridBackend::Implementation {
+  explicit Implementation(const NetworkDescription& description) {
+    static char program[] = "rehearse";
+    static char quiet[] = "--log=root.t:critical";
+    static char* arguments[] = {program, quiet, nullptr};
+    static int argument_count = 2;
+    engine = std::make_unique<sg::Engine>(&argument_count, arguments);
+    // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
+    sg::Engine::set_config("network/model:CM02");
+    sg::Engine::set_config("network/crosstraffic:0");
+    network = std::make_unique<SimgridNetwork>(description, [this](const std::function<void()>& action) {
+      clock.advance_to(Seconds{sg::Engine::get_clock()});
+      action();
+      arm();
+    });
+  }
+
+  /// Keeps one SimGrid timer, at the date of the earliest event of the calendar.
+  void arm() {
+    if (clock.is_empty()) return;
+    const double date = clock.next_date().value();
+    if (timer != nullptr) {
+      if (armed_date <= date) return;
+      timer->remove();
+    }
+    armed_date = date;
+    timer = Timer::set(date, [this] {
+      timer = nullptr;
+      clock.advance_to(Seconds{std::max(armed_date, sg::Engine::get_clock())});
+      arm();
+    });
+  }
+
+  Clock clock;
+  Timer* timer = nullptr;
+  double armed_date = 0;
+  std::unique_ptr<sg::Engine> engine;
+  std::unique_ptr<SimgridNetwork> network;
+};
+
+SimgridBackend::SimgridBackend(const NetworkDescription& description)
+    : implementation_{std::make_unique<Implementation>(description)} {}
+SimgridBackend::~SimgridBackend() = default;
+
+Clock& SimgridBackend::clock() { return implementation_->clock; }
+Network& SimgridBackend::network() { return *implementation_->network; }
+
+void SimgridBackend::run() {
+  implementation_->arm();
+  implementation_->engine->run();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs every test. Last line: how many test cases passed and failed.
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+source cmake/install_packages.sh
+install_packages
+build
+
+status=0
+ctest --test-dir build --output-on-failure -j2 "$@" || status=$?
+
+# A doctest program counts with its cases, any other test and any program that died before its summary counts as one.
+awk '
+  / Testing: / { cases = 0 }
+  /^\[doctest\] test cases: / {
+    split($0, part, "|"); sub(/^ */, "", part[2]); sub(/^ */, "", part[3])
+    passed += part[2]; failed_here = part[3] + 0; failed += failed_here; cases = 1
+  }
+  /^Test Passed\./ { if (!cases) passed += 1 }
+  /^Test Failed\./ { if (!cases || !failed_here) failed += 1 }
+  END { printf "%d passed, %d failed\n", passed, failed; exit passed == 0 || failed > 0 }
+' build/Testing/Temporary/LastTest.log || status=1
+exit "$status"

@@ -1,0 +1,26 @@
+// Replays tests/fuzz/corpus/<target>/*: seeds, and every input that once broke something.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "sim/base/files.hpp"
+#include "tests/fuzz/targets.hpp"
+
+namespace rehearse {
+
+TEST_CASE("every input of the fuzzing corpus is read, or refused with one line") {
+  for (const fuzz::Target& target : fuzz::all_targets()) {
+    int inputs = 0;
+    const std::filesystem::path folder = std::filesystem::path{REHEARSE_SOURCE_DIR} / "tests/fuzz/corpus" / target.name;
+    for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+      CAPTURE(entry.path().string());
+      const std::string input = read_file(entry.path(), 64 * kMiB);
+      CHECK_NOTHROW(target.run(input));
+      ++inputs;
+    }
+    CAPTURE(target.name);
+    CHECK(inputs > 0);
+  }
+}
+
+}  // namespace rehearse
