@@ -1,6 +1,6 @@
 #pragma once
 // A workload: the computational graph of one training step on one worker, per image batch, before any cluster is known.
-// Start here; model_zoo.hpp builds graphs from structure descriptions.
+// Start here; model_zoo.hpp reads structure descriptions, graph_builder.hpp turns layers into operators.
 
 #include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
@@ -78,7 +78,6 @@ struct Workload {
   Bytes variable_bytes() const;               // all variables
   Flops forward_conv_dense_flops() const;     // whole batch, convolutions and dense layers only
   Flops training_conv_dense_flops() const;    // whole batch, forward, data gradient and weight gradient
-  Flops training_flops() const;               // whole batch, everything
 };
 
 }  // namespace rehearse

@@ -1,0 +1,52 @@
+#include "workloads/operator_graph.hpp"
+
+namespace rehearse {
+
+namespace {
+
+template <class Value, class Select>
+Value sum_variables(const Workload& workload, Select select) {
+  Value total{};
+  for (const Variable& variable : workload.variables) total += select(variable);
+  return total;
+}
+
+bool is_matrix(const Operator& op) { return op.kind == OperatorKind::kConvolution || op.kind == OperatorKind::kDense; }
+
+}  // namespace
+
+std::int64_t Workload::parameters() const {
+  return sum_variables<std::int64_t>(*this, [](const Variable& variable) {
+    std::int64_t scalars = variable.is_trainable ? 1 : 0;
+    for (const std::int64_t size : variable.shape) scalars *= size;
+    return scalars;
+  });
+}
+
+int Workload::trainable_tensors() const {
+  return sum_variables<int>(*this, [](const Variable& variable) { return variable.is_trainable ? 1 : 0; });
+}
+
+Bytes Workload::parameter_bytes() const {
+  return sum_variables<Bytes>(*this, [](const Variable& variable) { return variable.is_trainable ? variable.bytes : Bytes{}; });
+}
+
+Bytes Workload::variable_bytes() const {
+  return sum_variables<Bytes>(*this, [](const Variable& variable) { return variable.bytes; });
+}
+
+Flops Workload::forward_conv_dense_flops() const {
+  Flops total{};
+  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex)
+    if (is_matrix(graph[vertex]) && graph[vertex].phase == Phase::kForward) total += graph[vertex].flops;
+  return total;
+}
+
+Flops Workload::training_conv_dense_flops() const {
+  Flops total{};
+  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex)
+    if (is_matrix(graph[vertex])) total += graph[vertex].flops;
+  return total;
+}
+
+}  // namespace rehearse
