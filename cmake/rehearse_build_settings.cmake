@@ -16,7 +16,8 @@ if(REHEARSE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${REHEARSE_CCACHE})
 endif()
 
-add_compile_options(-Wall -Wextra -Wconversion -Wshadow)
+# Designated initializers leave fields at their defaults on purpose.
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers)
 
 if(REHEARSE_SANITIZE OR REHEARSE_FUZZ)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

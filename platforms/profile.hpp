@@ -57,6 +57,7 @@ struct Profile {
   std::vector<std::string> fitted_models;
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
+  double error_p90 = 0;   // 90th percentile of the absolute cross-validated relative errors
 };
 
 /// Reads a profile file's object. Throws InputError.

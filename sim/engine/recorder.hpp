@@ -62,7 +62,6 @@ struct EventSpan {
 };
 
 struct Recorder {
-  bool keeps_steps = true;
   bool keeps_activity = false;   // kernels, messages, server work: needed for profiles and timelines
 
   std::vector<StepSpan> steps;

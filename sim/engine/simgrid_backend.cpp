@@ -84,41 +84,47 @@ class SimgridNetwork final : public Network {
 
   void build_platform(const NetworkDescription& description) {
     sg::NetZone* root = sg::create_full_zone("network");
-    std::map<std::string, sg::NetZone*> zones;
+    struct Region {
+      sg::NetZone* zone = nullptr;
+      simgrid::kernel::routing::NetPoint* gateway = nullptr;
+    };
+    std::map<std::string, Region> zones;
     for (const NetworkMachine& machine : description.machines) {
-      sg::NetZone*& zone = zones[machine.region];
-      if (zone == nullptr) {
-        zone = sg::create_star_zone(machine.region);
-        zone->set_parent(root);
-        zone->create_router(machine.region + " router");
+      // SimGrid wants unique names: numbers are, whatever the user calls things.
+      Region& region = zones[machine.region];
+      if (region.zone == nullptr) {
+        const std::string number = std::to_string(zones.size());
+        region.zone = sg::create_star_zone("region " + number);
+        region.zone->set_parent(root);
+        region.gateway = region.zone->create_router("router " + number);
       }
-      sg::Host* host = zone->create_host(machine.name, 1.0)->seal();
-      auto* nic = zone->create_split_duplex_link(machine.name + " nic", machine.nic.value());
+      const std::string number = std::to_string(hosts_.size());
+      sg::Host* host = region.zone->create_host("machine " + number, 1.0)->seal();
+      auto* nic = region.zone->create_split_duplex_link("nic " + number, machine.nic.value());
       nic->set_latency(0.0)->seal();
-      zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}}, true);
+      region.zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}}, true);
       hosts_.push_back(host);
       nics_.push_back({nic->get_link_up(), nic->get_link_down()});
       regions_.push_back(machine.region);
     }
+    int pipes = 0;
     for (const NetworkPath& path : description.paths) {
       latencies_[{path.from, path.to}] = path.latency;
       latencies_[{path.to, path.from}] = path.latency;
       if (path.from == path.to || !zones.contains(path.from) || !zones.contains(path.to)) continue;
       // A fat pipe limits each flow on its own: sharing happens at the NICs.
       const double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e15;
-      sg::Link* pipe = root->create_link(path.from + " - " + path.to, rate)
+      const Region& from = zones[path.from];
+      const Region& to = zones[path.to];
+      sg::Link* pipe = root->create_link("pipe " + std::to_string(pipes++), rate)
                            ->set_latency(0.0)
                            ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
                            ->seal();
-      root->add_route(zones[path.from]->get_netpoint(), zones[path.to]->get_netpoint(), gateway(path.from),
-                      gateway(path.to), {sg::LinkInRoute{pipe}}, true);
+      root->add_route(from.zone->get_netpoint(), to.zone->get_netpoint(), from.gateway, to.gateway, {sg::LinkInRoute{pipe}},
+                      true);
     }
-    for (auto& [region, zone] : zones) zone->seal();
+    for (auto& [name, region] : zones) region.zone->seal();
     root->seal();
-  }
-
-  static simgrid::kernel::routing::NetPoint* gateway(const std::string& region) {
-    return sg::Engine::get_instance()->netpoint_by_name_or_null(region + " router");
   }
 
   void finish(Flow& flow, sg::Activity& comm) {

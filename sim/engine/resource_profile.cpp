@@ -1,0 +1,149 @@
+#include "sim/engine/resource_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kMostSamples = 1e7;
+
+Seconds last_activity(const RunRecord& record) {
+  Seconds last = record.end;
+  for (const KernelSpan& kernel : record.recorder.kernels) last = std::max(last, kernel.span.end);
+  for (const MessageSpan& message : record.recorder.messages) last = std::max(last, message.on_wire.end);
+  return last;
+}
+
+/// Divides `amount` among the samples that `span` overlaps; the last one takes the remainder, so that nothing is lost by rounding.
+void spread(std::vector<double>& sums, Seconds period, Span span, double amount) {
+  const std::size_t last_sample = sums.size() - 1;
+  const auto sample_at = [&](Seconds time) {
+    return std::min(last_sample, static_cast<std::size_t>(std::max(0.0, std::floor(time / period))));
+  };
+  const std::size_t first = sample_at(span.start);
+  const std::size_t last = sample_at(span.end);
+  const double duration = (span.end - span.start).value();
+  double left = amount;
+  for (std::size_t i = first; i < last; ++i) {
+    const double begin = std::max(span.start.value(), static_cast<double>(i) * period.value());
+    const double end = static_cast<double>(i + 1) * period.value();
+    const double part = std::clamp(amount * (end - begin) / duration, 0.0, left);
+    sums[i] += part;
+    left -= part;
+  }
+  sums[last] += left;
+}
+
+void add_kernels(const RunRecord& record, ResourceProfile& profile) {
+  std::vector<std::vector<const KernelSpan*>> by_machine(record.machines.size());
+  for (const KernelSpan& kernel : record.recorder.kernels) by_machine[static_cast<std::size_t>(kernel.machine)].push_back(&kernel);
+  for (std::size_t m = 0; m < by_machine.size(); ++m) {
+    std::stable_sort(by_machine[m].begin(), by_machine[m].end(),
+                     [](const KernelSpan* a, const KernelSpan* b) { return a->span.start < b->span.start; });
+    Seconds busy_until{};
+    for (const KernelSpan* kernel : by_machine[m]) {
+      const Span alone{std::max(kernel->span.start, busy_until), kernel->span.end};   // where no earlier kernel runs
+      if (alone.end > alone.start) spread(profile.series[m].gpu, profile.period, alone, (alone.end - alone.start).value());
+      busy_until = std::max(busy_until, kernel->span.end);
+      spread(profile.series[m].memory, profile.period, kernel->span, kernel->memory.value());
+    }
+  }
+}
+
+void add_messages(const RunRecord& record, ResourceProfile& profile) {
+  for (const MessageSpan& message : record.recorder.messages) {
+    const double bytes = as_double(message.size);
+    spread(profile.series[static_cast<std::size_t>(message.from)].transmit, profile.period, message.on_wire, bytes);
+    spread(profile.series[static_cast<std::size_t>(message.to)].receive, profile.period, message.on_wire, bytes);
+  }
+}
+
+/// Fewest whole steps of any worker within `covered`.
+std::int64_t covered_iterations(const RunRecord& record, Span covered) {
+  std::vector<std::int64_t> steps(record.machines.size());
+  for (const StepSpan& step : record.recorder.steps)
+    if (step.span.start >= covered.start && step.span.end <= covered.end) ++steps[static_cast<std::size_t>(step.machine)];
+  std::int64_t fewest = -1;
+  for (std::size_t m = 0; m < steps.size(); ++m)
+    if (record.machines[m].role == Role::kWorker && (fewest < 0 || steps[m] < fewest)) fewest = steps[m];
+  return std::max<std::int64_t>(fewest, 0);
+}
+
+}  // namespace
+
+Bursts find_bursts(std::span<const double> series, Seconds period, double threshold) {
+  struct Runs {
+    std::int64_t count = 0;
+    double samples = 0;
+    double peaks = 0;
+    void add(std::size_t length, double peak) { ++count, samples += static_cast<double>(length), peaks += peak; }
+  };
+  Runs whole[2], cut[2];   // [is_active]
+  for (std::size_t begin = 0; begin < series.size();) {
+    const bool is_active = series[begin] > threshold;
+    double peak = series[begin];
+    std::size_t end = begin + 1;
+    for (; end < series.size() && (series[end] > threshold) == is_active; ++end) peak = std::max(peak, series[end]);
+    const bool is_cut = begin == 0 || end == series.size();
+    (is_cut ? cut : whole)[is_active ? 1 : 0].add(end - begin, peak);
+    begin = end;
+  }
+  const Runs& gaps = whole[0].count > 0 ? whole[0] : cut[0];
+  const Runs& bursts = whole[1].count > 0 ? whole[1] : cut[1];
+  Bursts result{.threshold = threshold, .gaps = gaps.count, .bursts = bursts.count};
+  if (gaps.count > 0) result.idle = period * (gaps.samples / static_cast<double>(gaps.count));
+  if (bursts.count > 0) {
+    result.active = period * (bursts.samples / static_cast<double>(bursts.count));
+    result.peak = bursts.peaks / static_cast<double>(bursts.count);
+  }
+  return result;
+}
+
+ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds) {
+  if (!(period > Seconds{})) throw std::logic_error{"resource_profile: the sampling period must be above 0"};
+  const double samples = std::max(1.0, std::ceil(last_activity(record) / period));
+  if (samples * static_cast<double>(record.machines.size()) > kMostSamples)
+    throw NoResultError{"the resource profile would have " + to_text(samples) + " samples of each of " +
+                        std::to_string(record.machines.size()) +
+                        " machines, more than 10 million in all; choose a longer output.sampling_period than " + to_text(period)};
+
+  ResourceProfile profile{.period = period, .samples = static_cast<std::size_t>(samples), .thresholds = thresholds};
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const std::vector<double> zeros(profile.samples);
+    profile.series.push_back({static_cast<MachineIndex>(m), zeros, zeros, zeros, zeros});
+  }
+  add_kernels(record, profile);
+  add_messages(record, profile);
+  for (ResourceSeries& series : profile.series)
+    for (std::vector<double>* sums : {&series.gpu, &series.memory, &series.receive, &series.transmit})
+      for (double& value : *sums) value /= period.value();
+
+  // The whole samples within the window: 1e-9 of a period is rounding.
+  const auto bound = [&](double sample) { return static_cast<std::size_t>(std::clamp(sample, 0.0, samples)); };
+  const std::size_t first = bound(std::ceil(record.window.start / period - 1e-9));
+  const std::size_t last = std::max(first, bound(std::floor(record.window.end / period + 1e-9)));
+  profile.covered = {period * static_cast<double>(first), period * static_cast<double>(last)};
+  profile.iterations = covered_iterations(record, profile.covered);
+  for (const ResourceSeries& series : profile.series) {
+    const auto covered = [&](const std::vector<double>& values) { return std::span{values}.subspan(first, last - first); };
+    const auto of_utilization = [&](const std::vector<double>& values) {
+      return find_bursts(covered(values), period, thresholds.utilization);
+    };
+    const auto of_rate = [&](const std::vector<double>& values) {
+      const auto part = covered(values);
+      const double maximum = part.empty() ? 0 : *std::max_element(part.begin(), part.end());
+      return find_bursts(part, period, thresholds.share_of_maximum * maximum);
+    };
+    profile.bursts.push_back({series.machine, of_utilization(series.memory), of_utilization(series.gpu),
+                              of_rate(series.receive), of_rate(series.transmit)});
+  }
+  return profile;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,339 @@
+#include "sim/engine/scenario.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kMaxMachines = 20'000;
+constexpr std::int64_t kMaxSteps = 10'000'000;
+
+/// The value of a closed set of words; the error lists or suggests the known ones.
+template <class Value>
+Value read_word(const JsonReader& json, std::string_view key, const std::vector<std::pair<std::string, Value>>& words) {
+  const auto word = json.required<std::string>(key);
+  for (const auto& [known, value] : words)
+    if (known == word) return value;
+  std::vector<std::string> names;
+  for (const auto& [known, value] : words) names.push_back(known);
+  json.fail(key, unknown_name_message(std::string{key}, word, names));
+}
+
+/// Reads the parts of a scenario, and fills in `effective` as it goes: defaults, and catalog entries in place of their names.
+class ScenarioReader {
+ public:
+  ScenarioReader(const Json& json, const std::string& file_name, const Catalog& catalog)
+      : root_{json, file_name}, catalog_{catalog}, effective_(json) {}
+
+  Scenario read() {
+    root_.expect(root_.required<int>("format") == 1, "format", "1");
+    scenario_.name = root_.optional<std::string>("name", "unnamed");
+    scenario_.seed = root_.optional<std::uint64_t>("seed", 1);
+    effective_["name"] = scenario_.name;
+    effective_["seed"] = scenario_.seed;
+    read_workload(root_.child("workload"));
+    read_cluster(root_.child("cluster"));
+    read_training(root_.child("training"));
+    read_calibration();
+    read_output();
+    root_.reject_unknown_keys();
+    check_memory();
+    warn_about_range();
+    scenario_.effective = to_json_text(effective_);
+    return std::move(scenario_);
+  }
+
+ private:
+  /// The object behind `key`: there inline, or a name that `find` looks up. Sets `name` and makes it inline in `effective`.
+  template <class Find>
+  JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name, Find find) {
+    const JsonReader value = json.child(key);
+    if (!value.is_string()) {
+      name = name_of_inline(value);
+      return value;
+    }
+    name = value.as<std::string>();
+    const JsonReader found = find(name, value);
+    Json copy;
+    copy["name"] = name;
+    for (const auto& [entry_key, entry] : found.value().items()) copy[entry_key] = entry;
+    effective = std::move(copy);
+    return found;
+  }
+
+  void read_workload(const JsonReader& json) {
+    Json& effective = effective_["workload"];
+    std::string name;
+    const JsonReader model = resolve(json, "model", effective["model"], name,
+                                     [this](const std::string& n, const JsonReader& by) { return catalog_.model(n, by); });
+    scenario_.model = read_model(name, model);
+    scenario_.batch = json.required<int>("batch_per_worker");
+    json.expect(scenario_.batch >= 1 && scenario_.batch <= 65536, "batch_per_worker", "1 to 65536 samples");
+    const auto word = [&](const char* key, const char* fallback, const auto& words) {
+      if (!json.has(key)) {
+        effective[key] = fallback;
+        return words[0].second;
+      }
+      return read_word(json, key, words);
+    };
+    scenario_.optimizer = word("optimizer", "momentum",
+                               std::vector<std::pair<std::string, Optimizer>>{
+                                   {"momentum", Optimizer::kMomentum}, {"sgd", Optimizer::kSgd}, {"adam", Optimizer::kAdam}});
+    scenario_.precision = word("precision", "fp32",
+                               std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+    json.reject_unknown_keys();
+    scenario_.workload = build_workload(scenario_.model, scenario_.batch, scenario_.precision,
+                                        model.file_name() + ": " + (model.pointer().empty() ? "/structure" : model.pointer()));
+  }
+
+  void read_cluster(const JsonReader& json) {
+    const std::vector<JsonReader> groups = json.children("groups");
+    json.expect(!groups.empty() && groups.size() <= 1000, "groups", "1 to 1000 groups");
+    std::set<std::string> names;
+    int machines = 0;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      scenario_.groups.push_back(read_group(groups[i], effective_["cluster"]["groups"][i]));
+      const Group& group = scenario_.groups.back();
+      if (!names.insert(group.name).second) groups[i].fail("name", "another group has this name already: \"" + group.name + "\"");
+      machines += group.count;
+      if (machines > kMaxMachines) groups[i].fail("count", "expected at most 20000 machines in all; found " + std::to_string(machines));
+    }
+    if (scenario_.count(Role::kWorker) == 0) json.fail("groups", "expected at least one group with role \"worker\"; found none");
+    if (scenario_.count(Role::kParameterServer) == 0)
+      json.fail("groups", "expected at least one group with role \"parameter_server\"; found none");
+    read_links(json);
+    json.reject_unknown_keys();
+  }
+
+  Group read_group(const JsonReader& json, Json& effective) {
+    Group group{.name = json.required<std::string>("name"),
+                .role = read_word<Role>(json, "role", {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
+                .count = json.optional<int>("count", 1),
+                .region = json.required<std::string>("region")};
+    json.expect(!group.name.empty() && group.name.size() <= 100, "name", "1 to 100 characters");
+    json.expect(!group.region.empty() && group.region.size() <= 100, "region", "1 to 100 characters");
+    if (json.has("count")) json.expect(group.count >= 1 && group.count <= kMaxMachines, "count", "1 to 20000 machines");
+    group.market = json.has("market") ? read_word<Market>(json, "market", {{"on_demand", Market::kOnDemand}, {"spot", Market::kSpot}})
+                                      : Market::kOnDemand;
+    effective["count"] = group.count;
+    effective["market"] = group.market == Market::kSpot ? "spot" : "on_demand";
+
+    std::string name;
+    const JsonReader instance = resolve(json, "instance", effective["instance"], name, [this](const std::string& n, const JsonReader& by) {
+      return catalog_.instance(n, by);
+    });
+    group.instance = read_instance(name, without_name(instance));
+    if (!group.instance.accelerator.empty()) {
+      std::string accelerator_name;
+      const JsonReader accelerator =
+          resolve(instance, "accelerator", effective["instance"]["accelerator"], accelerator_name,
+                  [this](const std::string& n, const JsonReader& by) { return catalog_.accelerator(n, by); });
+      group.accelerator = read_accelerator(accelerator_name, without_name(accelerator));
+    }
+    if (group.role == Role::kWorker && !group.accelerator)
+      json.fail("instance", "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
+    if (group.role == Role::kWorker && group.instance.accelerators > 1)
+      json.fail("instance", "expected one accelerator per worker machine; found " + std::to_string(group.instance.accelerators));
+    json.reject_unknown_keys();
+    return group;
+  }
+
+  /// Inline objects may carry a "name", which the entries of a catalog do not.
+  static JsonReader without_name(const JsonReader& json) {
+    (void)json.optional<std::string>("name", "");
+    return json;
+  }
+
+  void read_links(const JsonReader& json) {
+    std::map<std::pair<std::string, std::string>, RegionLink> inline_links;
+    if (json.has("network")) {
+      const JsonReader network = json.child("network");
+      if (network.has("topology")) (void)read_word<int>(network, "topology", {{"star", 0}});
+      if (network.has("links"))
+        for (const JsonReader& entry : network.children("links")) {
+          const RegionLink link = read_region_link(entry);
+          inline_links[std::minmax(link.from, link.to)] = link;
+        }
+      network.reject_unknown_keys();
+    }
+    std::set<std::string> regions;
+    for (const Group& group : scenario_.groups) regions.insert(group.region);
+    Json effective_links = Json::array();
+    for (auto from = regions.begin(); from != regions.end(); ++from) {
+      for (auto to = from; to != regions.end(); ++to) {
+        const auto found = inline_links.find(std::minmax(*from, *to));
+        const RegionLink* link = found != inline_links.end() ? &found->second : catalog_.region_link(*from, *to);
+        if (link == nullptr) fail_link(json, *from, *to);
+        scenario_.links.push_back(*link);
+        Json entry{{"from", link->from}, {"to", link->to}, {"latency", to_text(link->latency)}};
+        if (link->per_flow_rate) entry["per_flow_rate"] = to_text(*link->per_flow_rate);
+        entry["source"] = link->source;
+        effective_links.push_back(std::move(entry));
+      }
+    }
+    effective_["cluster"]["network"] = Json{{"topology", "star"}, {"links", std::move(effective_links)}};
+  }
+
+  [[noreturn]] void fail_link(const JsonReader& json, const std::string& from, const std::string& to) const {
+    const std::vector<std::string> known = catalog_.region_names();
+    const std::string remedy = ", or describe it in /cluster/network/links with its latency";
+    for (const std::string& region : {from, to})
+      if (std::find(known.begin(), known.end(), region) == known.end())
+        json.fail("groups", unknown_name_message("region", region, known) + remedy);
+    json.fail("groups", "no link between " + from + " and " + to + " in the catalogs" + remedy.substr(4));
+  }
+
+  void read_training(const JsonReader& json) {
+    Json& effective = effective_["training"];
+    Training& training = scenario_.training;
+    const JsonReader strategy = json.child("strategy");
+    (void)read_word<int>(strategy, "kind", {{"parameter_server", 0}});
+    training.strategy.synchronization = read_word<Synchronization>(strategy, "synchronization", {{"asynchronous", Synchronization::kAsynchronous}});
+    if (strategy.has("placement"))
+      training.strategy.placement = read_word<Placement>(
+          strategy, "placement", {{"round_robin", Placement::kRoundRobin}, {"greedy_by_bytes", Placement::kGreedyByBytes}});
+    else
+      effective["strategy"]["placement"] = "round_robin";
+    strategy.reject_unknown_keys();
+
+    training.steps = json.required<std::int64_t>("steps");
+    json.expect(training.steps >= 1 && training.steps <= kMaxSteps, "steps", "1 to 10000000 steps");
+    training.warmup_steps = json.optional<int>("warmup_steps", 5);
+    if (json.has("warmup_steps")) json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
+    training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
+    training.step_time_variation = json.optional<double>("step_time_variation", 0);
+    if (json.has("step_time_variation"))
+      json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation", "0 to 10");
+    effective["warmup_steps"] = training.warmup_steps;
+    effective["start_interval"] = to_text(training.start_interval);
+    effective["step_time_variation"] = training.step_time_variation;
+    if (json.has("checkpoint")) {
+      const JsonReader checkpoint = json.child("checkpoint");
+      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"),
+                                          .fixed_time = checkpoint.required<Seconds>("fixed_time"),
+                                          .rate = checkpoint.required<BytesPerSecond>("rate")};
+      checkpoint.expect(training.checkpoint->every_steps >= 1, "every_steps", "at least 1 step");
+      checkpoint.expect(training.checkpoint->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+      checkpoint.reject_unknown_keys();
+    }
+    json.reject_unknown_keys();
+  }
+
+  void read_calibration() {
+    std::string name;
+    const JsonReader profile = resolve(root_, "calibration", effective_["calibration"], name,
+                                       [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
+    scenario_.profile = read_profile(profile);
+  }
+
+  void read_output() {
+    Json& effective = effective_["output"];
+    if (root_.has("output")) {
+      const JsonReader json = root_.child("output");
+      OutputOptions& output = scenario_.output;
+      output.sampling_period = json.optional<Seconds>("sampling_period", output.sampling_period);
+      if (json.has("sampling_period")) json.expect(output.sampling_period >= Seconds{1e-4}, "sampling_period", "at least 0.1ms");
+      output.timeline_start = json.optional<Seconds>("timeline_start", output.timeline_start);
+      output.timeline_length = json.optional<Seconds>("timeline_length", output.timeline_length);
+      json.reject_unknown_keys();
+    }
+    effective = Json{{"sampling_period", to_text(scenario_.output.sampling_period)},
+                     {"timeline_start", to_text(scenario_.output.timeline_start)},
+                     {"timeline_length", to_text(scenario_.output.timeline_length)}};
+  }
+
+  void check_memory() {
+    for (const Group& group : scenario_.groups) {
+      if (group.role != Role::kWorker) continue;
+      const Accelerator& gpu = *group.accelerator;
+      const Bytes needed = gpu_memory_needed(scenario_, gpu);
+      if (needed > gpu.memory)
+        throw NoResultError{"GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " on a " + gpu.name + ", which has " +
+                            gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) + " too much"};
+      if (as_double(needed) > 0.9 * as_double(gpu.memory))
+        scenario_.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " of the " + gibibytes(gpu.memory) +
+                                     " that a " + gpu.name + " has, which is within 10 % of the limit");
+    }
+  }
+
+  static std::string gibibytes(Bytes bytes) {
+    const auto hundredths = static_cast<std::int64_t>(as_double(bytes) / (1024.0 * 1024 * 1024) * 100 + 0.5);
+    const std::string rest = std::to_string(hundredths % 100);
+    return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
+  }
+
+  void warn_about_range() {
+    const Profile& profile = scenario_.profile;
+    if (profile.free_parameters.empty()) return;
+    const auto warn = [&](const std::string& what) {
+      scenario_.warnings.push_back("outside of what profile " + in_quotes(profile.name) + " was fitted on: " + what);
+    };
+    const auto contains = [](const std::vector<std::string>& names, const std::string& name) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    std::set<std::string> named;
+    for (const Group& group : scenario_.groups)
+      if (group.accelerator && !contains(profile.fitted_accelerators, group.accelerator->name) && named.insert(group.accelerator->name).second)
+        warn("GPU " + group.accelerator->name + " (fitted: " + joined(profile.fitted_accelerators) + ")");
+    if (!contains(profile.fitted_models, scenario_.model.name)) warn("model " + in_quotes(scenario_.model.name));
+    if (scenario_.batch < profile.fitted_batch_min || scenario_.batch > profile.fitted_batch_max)
+      warn("batch " + std::to_string(scenario_.batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
+           std::to_string(profile.fitted_batch_max) + ")");
+    if (scenario_.count(Role::kWorker) > profile.fitted_workers_max)
+      warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " + std::to_string(profile.fitted_workers_max) + ")");
+    if (scenario_.count(Role::kParameterServer) > profile.fitted_servers_max)
+      warn(std::to_string(scenario_.count(Role::kParameterServer)) + " parameter servers (fitted: up to " +
+           std::to_string(profile.fitted_servers_max) + ")");
+  }
+
+  static std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  JsonReader root_;
+  const Catalog& catalog_;
+  Json effective_;
+  Scenario scenario_;
+};
+
+}  // namespace
+
+int optimizer_slots(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd: return 0;
+    case Optimizer::kMomentum: return 1;
+    case Optimizer::kAdam: return 2;
+  }
+  return 0;
+}
+
+int Scenario::count(Role role) const {
+  int machines = 0;
+  for (const Group& group : groups)
+    if (group.role == role) machines += group.count;
+  return machines;
+}
+
+Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {
+  const Workload& workload = scenario.workload;
+  return accelerator.memory_reserved + 2 * workload.parameter_bytes() + workload.activation_bytes + workload.input_bytes;
+}
+
+Bytes checkpoint_bytes(const Scenario& scenario) {
+  return scenario.workload.variable_bytes() + optimizer_slots(scenario.optimizer) * scenario.workload.parameter_bytes();
+}
+
+Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog) {
+  return ScenarioReader{json, file_name, catalog}.read();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,203 @@
+#include "sim/engine/summary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Above this share of its capacity a shared resource sets the pace of the cluster.
+constexpr double kSaturated = 0.9;
+
+std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
+
+std::string milliseconds(Seconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f ms", time.value() * 1e3);
+  return text.data();
+}
+
+/// [machines] (updates - 1) / (time from first to last update) of each worker in the window.
+std::vector<double> worker_rates(const RunRecord& record) {
+  std::vector<Seconds> first(record.machines.size(), Seconds{-1}), last(record.machines.size());
+  std::vector<std::int64_t> updates(record.machines.size());
+  for (const StepSpan& step : record.recorder.steps) {
+    if (step.span.end < record.window.start || step.span.end > record.window.end) continue;
+    const auto m = static_cast<std::size_t>(step.machine);
+    if (updates[m]++ == 0) first[m] = step.span.end;
+    last[m] = step.span.end;
+  }
+  const Seconds length = record.window.end - record.window.start;
+  std::vector<double> rates(record.machines.size());
+  for (std::size_t m = 0; m < rates.size(); ++m)
+    rates[m] = updates[m] >= 2 ? static_cast<double>(updates[m] - 1) / (last[m] - first[m]).value()
+                               : static_cast<double>(updates[m]) / length.value();
+  return rates;
+}
+
+struct Candidate {
+  std::string resource;
+  double share = 0;
+  std::string text;
+};
+
+Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
+  Candidate busiest;
+  const auto consider = [&busiest](const char* resource, double share, const std::string& text) {
+    if (share > busiest.share) busiest = {resource, share, text};
+  };
+  for (const MachineSummary& machine : summary.machines) {
+    if (machine.role == Role::kParameterServer)
+      consider("server_cpu", machine.cpu_utilization,
+               "the CPU of parameter server " + machine.name + ", busy " + percent(machine.cpu_utilization) +
+                   " of the time: more cores, a second server or fewer variables would help");
+    const bool is_server = machine.role == Role::kParameterServer;
+    const double nic = std::max(machine.nic_send_utilization, machine.nic_receive_utilization);
+    const std::string direction = machine.nic_send_utilization >= machine.nic_receive_utilization ? "sending" : "receiving";
+    consider(is_server ? "server_nic" : "worker_nic", nic,
+             "the NIC of " + machine.name + ", " + direction + " " + percent(nic) + " of the time: a faster NIC or " +
+                 (is_server ? "variables spread over more servers would help" : "fewer bytes per step would help"));
+  }
+  if (busiest.share >= kSaturated) return busiest;
+
+  // Nothing shared is saturated: each worker goes at its own pace.
+  const double exposed = summary.exposed_communication / summary.iteration_time;
+  if (exposed >= 0.5)
+    return {"communication", exposed,
+            "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" + percent(exposed) +
+                ") of each step of " + milliseconds(summary.iteration_time)};
+  const std::string rest = "; waiting for network and servers takes " + percent(exposed) + " of a step";
+  if (summary.gpu_utilization >= 0.5 * (1 - exposed))
+    return {"worker_gpu", summary.gpu_utilization, "the workers' GPUs, busy " + percent(summary.gpu_utilization) + " of the time" + rest};
+  return {"worker_host", 1 - exposed - summary.gpu_utilization,
+          "the workers' hosts: step overhead and dispatch of " + milliseconds(scenario.profile.host.dispatch) +
+              " per kernel keep the GPUs at " + percent(summary.gpu_utilization) + rest};
+}
+
+}  // namespace
+
+Summary summarize(const Scenario& scenario, const RunRecord& record) {
+  Summary summary;
+  summary.time = record.end;
+  summary.steps = record.updates;
+  summary.window = record.window;
+  const Seconds window = record.window.end - record.window.start;
+  const std::vector<double> rates = worker_rates(record);
+  int workers = 0;
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const Machine& machine = record.machines[m];
+    const MachineUse& use = record.in_window[m];
+    MachineSummary entry{.name = machine.name, .role = machine.role};
+    entry.nic_send_utilization = as_double(use.sent) / (machine.nic.value() * window.value());
+    entry.nic_receive_utilization = as_double(use.received) / (machine.nic.value() * window.value());
+    if (machine.role == Role::kWorker) {
+      ++workers;
+      entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
+      entry.steps_per_s = rates[m];
+      entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rates[m]);
+      entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rates[m]);
+      summary.steps_per_s += rates[m];
+      summary.gpu_utilization += entry.gpu_utilization;
+    } else {
+      entry.cpu_utilization = std::min(1.0, use.cpu_busy.value() / (machine.cores * window.value()));
+      entry.variables = record.placed_variables[m];
+      entry.parameter_bytes = record.placed_bytes[m];
+    }
+    summary.machines.push_back(std::move(entry));
+  }
+  summary.gpu_utilization /= workers;
+  summary.samples_per_s = summary.steps_per_s * scenario.batch;
+  if (const double spread = scenario.profile.error_p90; spread > 0) {
+    summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
+    summary.steps_per_s_high = summary.steps_per_s * (1 + spread);
+  }
+
+  std::int64_t steps = 0;
+  double staleness = 0;
+  for (const StepSpan& step : record.recorder.steps) {
+    if (step.span.end < record.window.start || step.span.end > record.window.end) continue;
+    ++steps;
+    const Seconds length = step.span.end - step.span.start;
+    summary.iteration_time += length;
+    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[static_cast<std::size_t>(step.machine)]);
+    staleness += static_cast<double>(step.staleness);
+    summary.staleness_max = std::max(summary.staleness_max, step.staleness);
+  }
+  if (steps > 0) {
+    summary.iteration_time = summary.iteration_time / static_cast<double>(steps);
+    summary.exposed_communication = summary.exposed_communication / static_cast<double>(steps);
+    summary.staleness_mean = staleness / static_cast<double>(steps);
+  }
+
+  double cost = 0;
+  bool is_priced = true;
+  for (const Group& group : scenario.groups) {
+    const auto& price = group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
+    is_priced = is_priced && price.has_value();
+    if (price) cost += *price * group.count * summary.time.value() / 3600;
+  }
+  if (is_priced) summary.cost_usd = cost;
+
+  const Candidate bottleneck = find_bottleneck(summary, scenario);
+  summary.bottleneck = bottleneck.text;
+  summary.bottleneck_resource = bottleneck.resource;
+  summary.bottleneck_share = bottleneck.share;
+  std::array<char, 17> hex{};
+  std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(record.fingerprint));
+  summary.fingerprint = hex.data();
+  return summary;
+}
+
+Json to_json(const Scenario& scenario, const Summary& summary) {
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json machines = Json::array();
+  for (const MachineSummary& machine : summary.machines) {
+    Json entry{{"name", machine.name}};
+    if (machine.role == Role::kWorker) {
+      entry["role"] = "worker";
+      entry["accelerator"] = machine.accelerator;
+      entry["steps_per_s"] = machine.steps_per_s;
+      entry["gpu_utilization"] = machine.gpu_utilization;
+      entry["gpu_memory_utilization"] = machine.memory_utilization;
+    } else {
+      entry["role"] = "parameter_server";
+      entry["cpu_utilization"] = machine.cpu_utilization;
+      entry["variables"] = machine.variables;
+      entry["parameter_B"] = machine.parameter_bytes.value();
+    }
+    entry["nic_send_utilization"] = machine.nic_send_utilization;
+    entry["nic_receive_utilization"] = machine.nic_receive_utilization;
+    machines.push_back(std::move(entry));
+  }
+  return Json{{"format", 1},
+              {"name", scenario.name},
+              {"seed", scenario.seed},
+              {"time_s", summary.time.value()},
+              {"steps", summary.steps},
+              {"steps_per_s", summary.steps_per_s},
+              {"steps_per_s_low", or_null(summary.steps_per_s_low)},
+              {"steps_per_s_high", or_null(summary.steps_per_s_high)},
+              {"samples_per_s", summary.samples_per_s},
+              {"iteration_time_s", summary.iteration_time.value()},
+              {"cost_usd", or_null(summary.cost_usd)},
+              {"gpu_utilization", summary.gpu_utilization},
+              {"exposed_communication_s", summary.exposed_communication.value()},
+              {"staleness_mean", summary.staleness_mean},
+              {"staleness_max", summary.staleness_max},
+              {"bottleneck", summary.bottleneck},
+              {"bottleneck_resource", summary.bottleneck_resource},
+              {"bottleneck_share", summary.bottleneck_share},
+              {"steady_state_from_s", summary.window.start.value()},
+              {"steady_state_to_s", summary.window.end.value()},
+              {"warnings", scenario.warnings},
+              {"machines", std::move(machines)},
+              {"fingerprint", summary.fingerprint}};
+}
+
+}  // namespace rehearse

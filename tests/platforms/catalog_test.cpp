@@ -1,0 +1,2 @@
+#include "platforms/catalog.hpp"
+#include <doctest/doctest.h>

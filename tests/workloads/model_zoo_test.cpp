@@ -1,0 +1,50 @@
+#include "workloads/model_zoo.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rehearse {
+
+namespace {
+
+Workload build_text(const std::string& structure, const std::string& input = "[32, 32, 3]") {
+  const Json json = parse_json(R"({"format": 1, "source": "test", "input": )" + input + R"(, "structure": )" + structure + "}", "m.json");
+  return build_workload(read_model("m", JsonReader{json, "m.json"}), 1, Precision::kFp32, "m.json");
+}
+
+}  // namespace
+
+TEST_CASE("a model can be a list of layers with branches") {
+  const Workload workload = build_text(R"({"family": "layers", "layers": [
+    {"layer": "convolution", "channels": 8, "kernel": 3},
+    {"layer": "branches", "branches": [[], [{"layer": "batch_norm"}, {"layer": "relu"}, {"layer": "convolution", "channels": 8, "kernel": 3}]]},
+    {"layer": "global_average_pool"}, {"layer": "dense", "features": 10}]})");
+  // 3*3*3*8 + (8 + 8) + 3*3*8*8 + 8*10 + 10 = 216 + 16 + 576 + 90
+  CHECK(workload.parameters() == 898);
+}
+
+TEST_CASE("mistakes in model files are named with their place") {
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet", "layers": []})"),
+                       "m.json: /structure/family: unknown family \"resnet\"; known: \"layers\", \"resnet_v2_basic\", \"shake_shake_2branch\"",
+                       InputError);
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
+                       "m.json: /structure/layers/0/layer: unknown layer \"relo\"; did you mean \"relu\"?", InputError);
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "dense", "features": 0}]})"),
+                       "m.json: /structure/layers/0/features: expected an integer from 1 to 1048576; found 0", InputError);
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1, 2], "widths": [8]})"),
+                       "m.json: /structure/widths: expected as many integers as \"blocks_per_stage\" has; found an array of 1", InputError);
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relu"}]})"),
+                       "m.json: the model has no variable to train", InputError);
+}
+
+TEST_CASE("models too large to exist are refused instead of overflowing") {
+  CHECK_THROWS_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1000000], "widths": [8]})"), InputError);
+  CHECK_THROWS_AS((void)build_text(R"({"family": "layers", "layers": [
+    {"layer": "convolution", "channels": 1048576, "kernel": 65536}, {"layer": "convolution", "channels": 1048576, "kernel": 65536}]})",
+                                   "[65536, 65536, 65536]"), InputError);
+}
+
+TEST_CASE("the schema of model files is valid JSON") { CHECK_NOTHROW((void)parse_json(model_schema(), "schema")); }
+
+}  // namespace rehearse

@@ -1,0 +1,287 @@
+#include "workloads/model_zoo.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kMaxSize = 1 << 20;   // of one dimension in a model file
+constexpr int kMaxBranchDepth = 8;
+
+int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {
+  const int size = fallback > 0 ? json.optional<int>(key, fallback) : json.required<int>(key);
+  if (json.has(key)) json.expect(size >= 1 && size <= kMaxSize, key, "an integer from 1 to 1048576");
+  return size;
+}
+
+std::vector<int> read_sizes(const JsonReader& json, std::string_view key) {
+  std::vector<int> sizes = json.required<std::vector<int>>(key);
+  json.expect(!sizes.empty() && sizes.size() <= 100, key, "1 to 100 integers");
+  for (const int size : sizes) json.expect(size >= 1 && size <= kMaxSize, key, "integers from 1 to 1048576");
+  return sizes;
+}
+
+template <class Family>
+Family read_family(const JsonReader& json, int stem_kernel) {
+  Family family{.blocks_per_stage = read_sizes(json, "blocks_per_stage"),
+                .widths = read_sizes(json, "widths"),
+                .stem_channels = read_size(json, "stem_channels", 16),
+                .stem_kernel = read_size(json, "stem_kernel", stem_kernel)};
+  json.expect(family.widths.size() == family.blocks_per_stage.size(), "widths",
+              "as many integers as \"blocks_per_stage\" has");
+  return family;
+}
+
+std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, int depth);
+
+LayerDescription read_layer(const JsonReader& json, int depth) {
+  using Kind = LayerDescription::Kind;
+  static const std::map<std::string, Kind> kinds{
+      {"convolution", Kind::kConvolution},   {"batch_norm", Kind::kBatchNorm},     {"relu", Kind::kRelu},
+      {"dense", Kind::kDense},               {"max_pool", Kind::kMaxPool},         {"average_pool", Kind::kAveragePool},
+      {"global_average_pool", Kind::kGlobalAveragePool}, {"branches", Kind::kBranches}};
+  const auto name = json.required<std::string>("layer");
+  const auto found = kinds.find(name);
+  if (found == kinds.end()) {
+    std::vector<std::string> known;
+    for (const auto& [kind_name, kind] : kinds) known.push_back(kind_name);
+    json.fail("layer", unknown_name_message("layer", name, known));
+  }
+  LayerDescription layer{.kind = found->second};
+  switch (layer.kind) {
+    case Kind::kConvolution:
+      layer.channels = read_size(json, "channels");
+      layer.kernel = read_size(json, "kernel");
+      layer.stride = read_size(json, "stride", 1);
+      layer.has_bias = json.optional<bool>("bias", false);
+      break;
+    case Kind::kDense:
+      layer.channels = read_size(json, "features");
+      layer.has_bias = json.optional<bool>("bias", true);
+      break;
+    case Kind::kMaxPool:
+    case Kind::kAveragePool:
+      layer.kernel = read_size(json, "kernel");
+      layer.stride = read_size(json, "stride", layer.kernel);
+      break;
+    case Kind::kBranches: {
+      if (depth >= kMaxBranchDepth) json.fail("branches are nested more than 8 deep");
+      static const std::map<std::string, Branches::Combine> ways{
+          {"add", Branches::Combine::kAdd}, {"mix", Branches::Combine::kMix}, {"concatenate", Branches::Combine::kConcatenate}};
+      const auto way = ways.find(json.optional<std::string>("combine", "add"));
+      json.expect(way != ways.end(), "combine", "\"add\", \"mix\" or \"concatenate\"");
+      layer.branches.combine = way->second;
+      for (const JsonReader& branch : json.children("branches")) layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
+      json.expect(layer.branches.branches.size() >= 2, "branches", "at least two lists of layers");
+      break;
+    }
+    case Kind::kBatchNorm:
+    case Kind::kRelu:
+    case Kind::kGlobalAveragePool:
+      break;
+  }
+  json.reject_unknown_keys();
+  return layer;
+}
+
+std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, int depth) {
+  std::vector<LayerDescription> layers;
+  for (const JsonReader& json : list) layers.push_back(read_layer(json, depth));
+  return layers;
+}
+
+using Tensor = GraphBuilder::Tensor;
+
+Tensor build(GraphBuilder& graph, const ResnetV2Basic& net, const Tensor& images, int classes) {
+  Tensor x = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, false);
+  x = graph.batch_norm("stem/bn", x);
+  for (std::size_t stage = 0; stage < net.widths.size(); ++stage) {
+    const int width = net.widths[stage];
+    for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
+      const std::string name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1);
+      const int stride = block == 0 && stage > 0 ? 2 : 1;
+      const Tensor active = graph.relu(name + "/relu1", graph.batch_norm(name + "/bn1", x));
+      Tensor skip = x;
+      if (block == 0) {
+        skip = graph.convolution(name + "/projection", active, width, 1, stride, false);
+        skip = graph.batch_norm(name + "/projection/bn", skip);
+      }
+      Tensor branch = graph.convolution(name + "/conv1", active, width, 3, stride, false);
+      branch = graph.relu(name + "/relu2", graph.batch_norm(name + "/bn2", branch));
+      branch = graph.convolution(name + "/conv2", branch, width, 3, 1, false);
+      x = graph.add(name + "/sum", std::vector{branch, skip});
+    }
+  }
+  return graph.dense("logits", graph.global_average_pool("pool", x), classes);
+}
+
+Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, int classes) {
+  Tensor x = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, true);
+  x = graph.batch_norm("stem/bn", x);
+  for (std::size_t stage = 0; stage < net.widths.size(); ++stage) {
+    const int width = net.widths[stage];
+    for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
+      const std::string name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1);
+      const int stride = block == 0 && stage > 0 ? 2 : 1;
+      std::vector<Tensor> branches;
+      for (const char* side : {"/left", "/right"}) {
+        const std::string path = name + side;
+        Tensor branch = graph.relu(path + "/relu1", x);
+        branch = graph.batch_norm(path + "/bn1", graph.convolution(path + "/conv1", branch, width, 3, stride, true));
+        branch = graph.relu(path + "/relu2", branch);
+        branches.push_back(graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
+      }
+      Tensor skip = x;
+      if (x.channels != width) {
+        const Tensor active = graph.relu(name + "/skip/relu", x);
+        const Tensor left = graph.convolution(name + "/skip/conv1", active, width / 2, 1, stride, true);
+        const Tensor right = graph.convolution(name + "/skip/conv2", active, width - width / 2, 1, stride, true);
+        skip = graph.batch_norm(name + "/skip/bn", graph.concatenate(name + "/skip/concat", std::vector{left, right}));
+      }
+      x = graph.add(name + "/sum", std::vector{graph.mix(name + "/shake", branches), skip});
+    }
+  }
+  return graph.dense("logits", graph.global_average_pool("pool", graph.relu("last_relu", x)), classes);
+}
+
+Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& layers, Tensor x, const std::string& prefix) {
+  using Kind = LayerDescription::Kind;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerDescription& layer = layers[i];
+    const std::string name = prefix + std::to_string(i + 1);
+    switch (layer.kind) {
+      case Kind::kConvolution: x = graph.convolution(name + "/conv", x, layer.channels, layer.kernel, layer.stride, layer.has_bias); break;
+      case Kind::kBatchNorm: x = graph.batch_norm(name + "/bn", x); break;
+      case Kind::kRelu: x = graph.relu(name + "/relu", x); break;
+      case Kind::kDense: x = graph.dense(name + "/dense", x, layer.channels, layer.has_bias); break;
+      case Kind::kMaxPool: x = graph.max_pool(name + "/max_pool", x, layer.kernel, layer.stride); break;
+      case Kind::kAveragePool: x = graph.average_pool(name + "/average_pool", x, layer.kernel, layer.stride); break;
+      case Kind::kGlobalAveragePool: x = graph.global_average_pool(name + "/pool", x); break;
+      case Kind::kBranches: {
+        std::vector<Tensor> ends;
+        for (std::size_t b = 0; b < layer.branches.branches.size(); ++b)
+          ends.push_back(build_layers(graph, layer.branches.branches[b], x, name + "/branch" + std::to_string(b + 1) + "/"));
+        switch (layer.branches.combine) {
+          case Branches::Combine::kAdd: x = graph.add(name + "/sum", ends); break;
+          case Branches::Combine::kMix: x = graph.mix(name + "/mix", ends); break;
+          case Branches::Combine::kConcatenate: x = graph.concatenate(name + "/concat", ends); break;
+        }
+        break;
+      }
+    }
+  }
+  return x;
+}
+
+Tensor build(GraphBuilder& graph, const LayerList& net, const Tensor& images, int) {
+  return build_layers(graph, net.layers, images, "layer");
+}
+
+}  // namespace
+
+ModelDescription read_model(std::string name, JsonReader json) {
+  json.expect(json.required<int>("format") == 1, "format", "1");
+  ModelDescription model{.name = std::move(name),
+                         .source = json.required<std::string>("source"),
+                         .input = read_sizes(json, "input"),
+                         .classes = 0,
+                         .layout = Layout::kNchw,
+                         .structure = {}};
+  (void)json.optional<std::string>("name", "");   // inline models are named this way
+  json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
+              "[height, width, channels], each at most 65536");
+  const auto layout = json.optional<std::string>("layout", "NCHW");
+  json.expect(layout == "NCHW" || layout == "NHWC", "layout", "\"NCHW\" or \"NHWC\"");
+  model.layout = layout == "NCHW" ? Layout::kNchw : Layout::kNhwc;
+
+  const JsonReader structure = json.child("structure");
+  const auto family = structure.required<std::string>("family");
+  if (family == "resnet_v2_basic") {
+    model.structure = read_family<ResnetV2Basic>(structure, 7);
+  } else if (family == "shake_shake_2branch") {
+    model.structure = read_family<ShakeShake>(structure, 3);
+  } else if (family == "layers") {
+    LayerList list{read_layers(structure.children("layers"), 0)};
+    structure.expect(!list.layers.empty(), "layers", "at least one layer");
+    model.structure = std::move(list);
+  } else {
+    structure.fail("family", unknown_name_message("family", family,
+                                                  std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch"}));
+  }
+  if (family != "layers") model.classes = read_size(structure, "classes", 10);
+  structure.reject_unknown_keys();
+  json.reject_unknown_keys();
+  return model;
+}
+
+Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
+  GraphBuilder graph{place, model.name, model.layout, batch, precision};
+  const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);
+  const Tensor logits =
+      std::visit([&](const auto& structure) { return build(graph, structure, images, model.classes); }, model.structure);
+  Workload workload = graph.finish(logits);
+  if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
+  return workload;
+}
+
+std::string_view model_schema() {
+  return R"({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "Rehearse model",
+  "type": "object",
+  "required": ["format", "source", "input", "structure"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "name": { "type": "string", "description": "for a model inside a scenario; a model file is named by its path" },
+    "source": { "type": "string", "description": "where the structure comes from" },
+    "input": { "type": "array", "items": { "type": "integer", "minimum": 1, "maximum": 65536 }, "minItems": 3, "maxItems": 3,
+               "description": "[height, width, channels] of one sample" },
+    "layout": { "enum": ["NCHW", "NHWC"], "default": "NCHW" },
+    "structure": {
+      "type": "object",
+      "oneOf": [
+        { "required": ["family", "blocks_per_stage", "widths"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "enum": ["resnet_v2_basic", "shake_shake_2branch"] },
+            "blocks_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 1 } },
+            "widths": { "type": "array", "items": { "type": "integer", "minimum": 1 } },
+            "stem_channels": { "type": "integer", "minimum": 1, "default": 16 },
+            "stem_kernel": { "type": "integer", "minimum": 1 },
+            "classes": { "type": "integer", "minimum": 1, "default": 10 } } },
+        { "required": ["family", "layers"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "layers" },
+            "layers": { "$ref": "#/$defs/layers" } } }
+      ]
+    }
+  },
+  "$defs": {
+    "layers": { "type": "array", "items": {
+      "type": "object",
+      "required": ["layer"],
+      "properties": {
+        "layer": { "enum": ["convolution", "batch_norm", "relu", "dense", "max_pool", "average_pool", "global_average_pool", "branches"] },
+        "channels": { "type": "integer", "minimum": 1, "description": "of a convolution" },
+        "features": { "type": "integer", "minimum": 1, "description": "of a dense layer" },
+        "kernel": { "type": "integer", "minimum": 1 },
+        "stride": { "type": "integer", "minimum": 1, "description": "1 for a convolution, the kernel for pooling, unless given" },
+        "bias": { "type": "boolean", "description": "false for a convolution, true for a dense layer, unless given" },
+        "combine": { "enum": ["add", "mix", "concatenate"], "default": "add" },
+        "branches": { "type": "array", "minItems": 2, "items": { "$ref": "#/$defs/layers" },
+                      "description": "lists of layers that start from the same tensor; an empty list passes it on" }
+      },
+      "additionalProperties": false } }
+  }
+}
+)";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+#pragma once
+// Models by description: a model file names a family and its sizes, or lists its layers; build_workload() makes the graph.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/base/json.hpp"
+#include "workloads/graph_builder.hpp"
+#include "workloads/operator_graph.hpp"
+
+namespace rehearse {
+
+/// Pre-activation residual network of basic blocks for small images. A stage halves the image, except the first.
+/// Stem convolution without bias, batch normalisation; block: BN, ReLU, conv 3x3, BN, ReLU, conv 3x3, sum; the first block of a stage
+/// has a 1x1 projection with batch normalisation; global average pool; dense. Source: He et al., Identity Mappings, ECCV 2016.
+struct ResnetV2Basic {
+  std::vector<int> blocks_per_stage;
+  std::vector<int> widths;   // one per stage
+  int stem_channels = 16;
+  int stem_kernel = 7;
+};
+
+/// Shake-shake network with two residual branches per block, each ReLU, conv 3x3, BN, ReLU, conv 3x3, BN, all with bias, mixed with random
+/// weights. Where the width changes the skip is two 1x1 convolutions of half the width and a batch normalisation.
+/// Source: Gastaldi, Shake-Shake regularization, arXiv 1705.07485.
+struct ShakeShake {
+  std::vector<int> blocks_per_stage;
+  std::vector<int> widths;
+  int stem_channels = 16;
+  int stem_kernel = 3;
+};
+
+struct LayerDescription;
+
+/// Branches that start from the same tensor; an empty branch passes it on.
+struct Branches {
+  enum class Combine { kAdd, kMix, kConcatenate } combine = Combine::kAdd;
+  std::vector<std::vector<LayerDescription>> branches;
+};
+
+/// One layer of a "layers" model. Sizes that a kind does not use are ignored.
+struct LayerDescription {
+  enum class Kind { kConvolution, kBatchNorm, kRelu, kDense, kMaxPool, kAveragePool, kGlobalAveragePool, kBranches };
+  Kind kind = Kind::kRelu;
+  int channels = 0;
+  int kernel = 1;
+  int stride = 1;
+  bool has_bias = false;
+  Branches branches;
+};
+
+/// A list of layers, for models that belong to no family.
+struct LayerList {
+  std::vector<LayerDescription> layers;
+};
+
+struct ModelDescription {
+  std::string name;
+  std::string source;
+  std::vector<int> input;   // [height, width, channels]
+  int classes = 0;          // features of the dense layer that ends a family's network
+  Layout layout = Layout::kNchw;
+  std::variant<ResnetV2Basic, ShakeShake, LayerList> structure;
+};
+
+/// Reads a model file's object. Throws InputError.
+ModelDescription read_model(std::string name, JsonReader json);
+
+/// Throws InputError, starting with `place` (where the model was named), for sizes out of range.
+Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place);
+
+/// JSON Schema (draft 2020-12) of a model file.
+std::string_view model_schema();
+
+}  // namespace rehearse
