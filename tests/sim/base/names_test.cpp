@@ -1,1 +1,78 @@
+#include "sim/base/names.hpp"
+
 #include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+namespace {
+
+std::string random_word(Rng& rng) {
+  std::string word;
+  for (auto n = rng.below(8); n > 0; --n) word += static_cast<char>('a' + rng.below(3));
+  return word;
+}
+
+}  // namespace
+
+TEST_CASE("edit distance counts insertions, deletions, substitutions and swaps of neighbours") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("latncy", "latency") == 1);
+  CHECK(edit_distance("ab", "ba") == 1);
+  CHECK(edit_distance("ca", "abc") == 3);  // no edit inside a swapped pair
+}
+
+TEST_CASE("edit distance is symmetric, zero only between equals, and at most the longer length") {
+  Rng rng{2, "words"};
+  for (int i = 0; i < 2000; ++i) {
+    const std::string a = random_word(rng), b = random_word(rng);
+    CAPTURE(a);
+    CAPTURE(b);
+    const std::size_t distance = edit_distance(a, b);
+    CHECK(distance == edit_distance(b, a));
+    CHECK((distance == 0) == (a == b));
+    CHECK(distance <= std::max(a.size(), b.size()));
+    CHECK(distance >= std::max(a.size(), b.size()) - std::min(a.size(), b.size()));
+  }
+}
+
+TEST_CASE("an unknown name gets the nearest one, or a list") {
+  const std::vector<std::string> models{"resnet15", "resnet32", "vgg16"};
+  CHECK(unknown_name_message("model", "resnt15", models) == R"(unknown model "resnt15"; did you mean "resnet15"?)");
+  CHECK(unknown_name_message("model", "VGG16", models) == R"(unknown model "VGG16"; did you mean "vgg16"?)");
+  CHECK(unknown_name_message("model", "bert", models) == R"(unknown model "bert"; known: "resnet15", "resnet32", "vgg16")");
+  CHECK(unknown_name_message("model", "x", {}) == R"(unknown model "x"; none is known here)");
+}
+
+TEST_CASE("a long list of known names is cut, and says so") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 25; ++i) names.push_back("instance-type-" + std::to_string(i));
+  const std::string message = unknown_name_message("instance", "zzz", names);
+  CHECK(message.ends_with(R"("instance-type-19" and 5 more)"));
+}
+
+TEST_CASE("huge names cost no time") {
+  const std::vector<std::string> candidates{std::string(10'000'000, 'a'), "abc"};
+  CHECK_FALSE(nearest_name(std::string(9'999'999, 'a'), candidates));
+}
+
+TEST_CASE("quoted text is one short line whatever it holds") {
+  CHECK(in_quotes("abc") == R"("abc")");
+  CHECK(in_quotes(std::string{"a\nb\0c", 5}) == R"("a\x0ab\x00c")");
+  CHECK(in_quotes("caf\xc3\xa9 \xe9") == "\"caf\xc3\xa9 \\xe9\"");
+  CHECK(in_quotes(std::string(100, 'x')) == '"' + std::string(60, 'x') + R"(...")");
+}
+
+TEST_CASE("UTF-8 excludes overlong forms, surrogates and values beyond Unicode") {
+  CHECK_FALSE(find_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
+  for (const std::string bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
+    CHECK(find_invalid_utf8("ab" + bad) == 2);
+  }
+}
+
+}  // namespace rehearse

@@ -1,1 +1,144 @@
+#include "sim/base/parse_quantity.hpp"
+
 #include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+namespace {
+
+template <class Q>
+std::string error_of(std::string_view text) {
+  try {
+    (void)parse_quantity<Q>(text);
+  } catch (const QuantityError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Any positive finite double: all magnitudes, subnormal ones included.
+double any_positive_double(Rng& rng) {
+  while (true) {
+    const auto value = std::bit_cast<double>(rng.bits() >> 1U);
+    if (std::isfinite(value)) return value;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("decimal prefixes are powers of 1000, binary ones of 1024, and eight bits are a byte") {
+  CHECK(parse_bytes("80GiB").value() == std::int64_t{80} << 30);
+  CHECK(parse_bytes("80GB").value() == 80'000'000'000);
+  CHECK(parse_bytes("1.5 kB").value() == 1500);
+  CHECK(parse_bytes("8Kib").value() == 1024);
+  CHECK(parse_bytes_per_second("25GBps").value() == 25e9);
+  CHECK(parse_bytes_per_second("200Gbps").value() == 25e9);
+  CHECK(parse_bytes_per_second("1MiBps").value() == 1048576.0);
+  CHECK(parse_flops("3.9Gflop").value() == 3.9e9);
+  CHECK(parse_flops("2.5Zflop").value() == 2.5e21);
+  CHECK(parse_flops_per_second("312Tflops").value() == 312e12);
+}
+
+TEST_CASE("times from nanoseconds to days") {
+  CHECK(parse_seconds("1ns").value() == 1e-9);
+  CHECK(parse_seconds("1.5us").value() == 1.5e-6);
+  CHECK(parse_seconds("100ms").value() == 0.1);
+  CHECK(parse_seconds("30s").value() == 30);
+  CHECK(parse_seconds("5min").value() == 300);
+  CHECK(parse_seconds("24h").value() == 86400);
+  CHECK(parse_seconds("2d") == parse_seconds("48h"));
+  CHECK(parse_seconds("1e-3s") == parse_seconds("1ms"));
+}
+
+TEST_CASE("decimal text is rounded once: a prefix gives the same double as an exponent") {
+  // 4.35 * 1e-6 in doubles is 4.3499999999999995e-06, the nearest double to 4.35e-6 is another one
+  CHECK(parse_seconds("4.35us").value() == 4.35e-6);
+  CHECK(parse_seconds("0.7us").value() == 0.7e-6);
+}
+
+TEST_CASE("bytes are exact up to 2^63 - 1; with a prefix they are rounded to the nearest") {
+  CHECK(parse_bytes("9223372036854775807B").value() == std::numeric_limits<std::int64_t>::max());
+  CHECK(parse_bytes("9007199254740993B").value() == 9007199254740993);  // 2^53 + 1 is no double
+  CHECK(parse_bytes("1.3GiB").value() == 1395864371);                   // 1395864371.2
+  CHECK(parse_bytes("0.3333333333333333333333GB").value() == 333333333);
+  CHECK(parse_bytes("10Gb").value() == 1'250'000'000);
+  CHECK(parse_bytes("1e9B").value() == 1'000'000'000);
+  CHECK(parse_bytes("0.000000001GB").value() == 1);
+  CHECK(parse_bytes("0b").value() == 0);
+  CHECK(parse_bytes("1000000000000000000000e-12B").value() == 1'000'000'000);
+}
+
+TEST_CASE("an error says what was expected and what was found") {
+  CHECK(error_of<BytesPerSecond>("25") == R"(expected a rate with a unit, such as "25GBps"; found "25")");
+  CHECK(error_of<Seconds>("1.5 parsecs") == R"(expected a time with a unit, such as "1.5us" or "24h"; found "1.5 parsecs")");
+  CHECK(error_of<Flops>("3.9Gflops") == R"(expected an amount of work with a unit, such as "3.9Gflop"; found "3.9Gflops")");
+  CHECK(error_of<FlopsPerSecond>("3.9Gflop") == R"(expected a speed with a unit, such as "312Tflops"; found "3.9Gflop")");
+  CHECK(error_of<Bytes>("0.5B") == R"(expected a whole number of bytes; found "0.5B")");
+  CHECK(error_of<Bytes>("1e-30GB") == R"(expected a whole number of bytes; found "1e-30GB")");
+  CHECK(error_of<Bytes>("8EiB") == R"(expected a size below 8EiB; found "8EiB")");
+  CHECK(error_of<Seconds>("1e999s") ==
+        R"(expected a time with a unit, such as "1.5us" or "24h" and within the range of a double; found "1e999s")");
+}
+
+TEST_CASE("what is not a plain positive number with a unit of its kind is refused") {
+  for (const std::string text : {"", " ", "s", "-1s", "+1s", "nan s", "infs", "0x10s", "1.s", ".5s", "1..5s", "1e s", "1,5s", "1  s",
+                                 " 1s", "1s ", "1ss", "1S", "1Ks", "1ks", "1B", "1e+s", "1\ts"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_seconds(text), QuantityError);
+  }
+  for (const std::string text : {"1KB", "1kiB", "1gB", "1GBps", "1GB/s", "B", "1iB", "-0B", "1e99999999999B", "1EiiB"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_bytes(text), QuantityError);
+  }
+  CHECK_THROWS_AS(parse_seconds(std::string{"1s\0", 3}), QuantityError);
+}
+
+TEST_CASE("megabytes of digits or of garbage are read or refused with a short message") {
+  const std::string zeros(10'000'000, '0');
+  CHECK(parse_seconds(zeros + "1s").value() == 1);
+  CHECK(parse_bytes(zeros + "1B").value() == 1);
+  CHECK(parse_bytes("1." + zeros + "B").value() == 1);
+  CHECK(error_of<Bytes>("1" + zeros + "B").size() < 200);
+  CHECK(error_of<Seconds>(std::string(10'000'000, '\xff')).size() < 400);
+}
+
+TEST_CASE("text takes the prefix that suits the size") {
+  CHECK(to_text(Seconds{1.5e-6}) == "1.5us");
+  CHECK(to_text(Seconds{0.1}) == "100ms");
+  CHECK(to_text(Seconds{86400}) == "86400s");
+  CHECK(to_text(Seconds{0}) == "0s");
+  CHECK(to_text(Seconds{-2.5}) == "-2.5s");
+  CHECK(to_text(Seconds{1e-300}) == "1e-300s");
+  CHECK(to_text(Bytes{0}) == "0B");
+  CHECK(to_text(Bytes{999}) == "999B");
+  CHECK(to_text(Bytes{std::int64_t{80} << 30}) == "80GiB");
+  CHECK(to_text(Bytes{1'500'000}) == "1.5MB");
+  CHECK(to_text(Bytes{-1'500}) == "-1.5kB");
+  CHECK(to_text(Bytes{std::numeric_limits<std::int64_t>::min()}) == "-8EiB");
+  CHECK(to_text(BytesPerSecond{25e9}) == "25GBps");
+  CHECK(to_text(Flops{3.9e9}) == "3.9Gflop");
+  CHECK(to_text(FlopsPerSecond{312e12}) == "312Tflops");
+}
+
+TEST_CASE("every quantity parses back from its text exactly") {
+  Rng rng{1, "quantities"};
+  for (int i = 0; i < 20'000; ++i) {
+    const double value = i % 2 == 0 ? any_positive_double(rng) : rng.uniform(0, 1e6);
+    CAPTURE(value);
+    REQUIRE(parse_seconds(to_text(Seconds{value})).value() == value);
+    REQUIRE(parse_bytes_per_second(to_text(BytesPerSecond{value})).value() == value);
+    REQUIRE(parse_flops(to_text(Flops{value})).value() == value);
+    REQUIRE(parse_flops_per_second(to_text(FlopsPerSecond{value})).value() == value);
+    const auto size = static_cast<std::int64_t>(rng.bits() >> (1 + rng.below(63)));
+    REQUIRE(parse_bytes(to_text(Bytes{size})).value() == size);
+  }
+}
+
+}  // namespace rehearse

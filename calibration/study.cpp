@@ -1,0 +1,240 @@
+#include "calibration/study.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/isolated.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/engine/summary.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// How a column's value changes the scenario: the value goes to `pointer`, or a known value stands for several changes.
+struct ColumnMapping {
+  std::string column;
+  std::string pointer;                                                            // empty if `changes` is used
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;   // value -> (pointer, JSON text)
+};
+
+std::string scalar_text(const JsonReader& json) {
+  if (json.is_string()) return json.as<std::string>();
+  if (json.is_number()) return to_text(json.as<double>());
+  json.fail("expected a string or a number");
+}
+
+RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
+  RowFilter filter;
+  for (const auto& [column, value] : json.items()) {
+    if (!table.has_column(column)) value.fail(unknown_name_message("column", column, table.columns()));
+    if (value.is_array())
+      for (const JsonReader& one : value.elements()) filter[column].push_back(scalar_text(one));
+    else
+      filter[column].push_back(scalar_text(value));
+  }
+  return filter;
+}
+
+std::vector<std::string> read_columns(const JsonReader& json, std::string_view key, const CsvTable& table) {
+  if (!json.has(key)) return {};
+  const JsonReader value = json.child(key);
+  const auto columns = value.is_string() ? std::vector{value.as<std::string>()} : value.as<std::vector<std::string>>();
+  for (const std::string& column : columns)
+    if (!table.has_column(column)) value.fail(unknown_name_message("column", column, table.columns()));
+  return columns;
+}
+
+ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
+  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}};
+  if (json.is_string()) {
+    mapping.pointer = json.as<std::string>();
+    return mapping;
+  }
+  for (const auto& [value, changes] : json.items())
+    for (const auto& [pointer, replacement] : changes.items())
+      mapping.changes[value].emplace_back(pointer, replacement.value().dump());
+  return mapping;
+}
+
+/// The scenario of a row; sets `problem` if a value is not mapped.
+std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row, std::string& problem) {
+  Json scenario = base;
+  for (const ColumnMapping& mapping : mappings) {
+    const std::string value{row.text(mapping.column)};
+    if (!mapping.pointer.empty()) {
+      set_json_pointer(scenario, mapping.pointer, value);
+      continue;
+    }
+    const auto changes = mapping.changes.find(value);
+    if (changes == mapping.changes.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, change] : mapping.changes) known.push_back(name);
+      problem = unknown_name_message(mapping.column, value, known);
+      return {};
+    }
+    for (const auto& [pointer, text] : changes->second) set_json_pointer(scenario, pointer, text);
+  }
+  return to_json_text(scenario);
+}
+
+Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
+  const JsonReader json{file, path.string()};
+  json.expect(json.required<int>("format") == 1, "format", "1");
+  Study study;
+  study.name = path.stem().string();
+  study.file_name = path.string();
+  study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
+  const fs::path own = json.resolve(json.required<std::string>("measurements")).lexically_normal();
+  study.measurements_file = measurements ? measurements->string() : own.string();
+  study.table = std::make_shared<const CsvTable>(load_csv_file(study.measurements_file));
+  const CsvTable& table = *study.table;
+
+  Json base = load_json_file(study.scenario_file);
+  if (json.has("set"))
+    for (const auto& [pointer, value] : json.child("set").items()) set_json_pointer(base, pointer, value.value().dump());
+  if (const Json* profile = json_pointer_find(base, "/calibration"); profile != nullptr && profile->is_string())
+    study.profile_name = profile->get<std::string>();
+
+  std::vector<ColumnMapping> mappings;
+  for (const auto& [column, mapping] : json.child("columns").items()) {
+    if (!table.has_column(column))
+      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) + " (asked for by " + path.string() + ")"};
+    mappings.push_back(read_mapping(column, mapping));
+  }
+
+  const JsonReader target = json.child("target");
+  study.target_column = target.required<std::string>("column");
+  study.metric = target.required<std::string>("metric");
+  const auto noise_column = target.optional<std::string>("noise_column", "");
+  for (const std::string& column : {study.target_column, noise_column})
+    if (!column.empty() && !table.has_column(column))
+      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) + " (asked for by " + path.string() + ")"};
+  target.reject_unknown_keys();
+
+  std::vector<std::pair<RowFilter, std::string>> exclusions;
+  if (json.has("exclude"))
+    for (const JsonReader& exclusion : json.children("exclude")) {
+      exclusions.emplace_back(read_filter(exclusion.child("where"), table), exclusion.required<std::string>("reason"));
+      exclusion.reject_unknown_keys();
+      study.excluded.emplace_back(exclusions.back().second, 0);
+    }
+
+  for (const CsvRow row : table.rows()) {
+    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .measured = row.number(study.target_column)};
+    if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
+    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column);
+    const auto excluded = std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
+    if (excluded != exclusions.end()) {
+      ++study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].second;
+      continue;
+    }
+    entry.scenario = make_scenario(base, mappings, row, entry.problem);
+    study.rows.push_back(std::move(entry));
+  }
+  if (study.rows.empty()) throw InputError{study.measurements_file + ": every row is excluded by " + path.string()};
+
+  study.group_by = read_columns(json, "group_by", table);
+  if (json.has("curves")) {
+    const JsonReader curves = json.child("curves");
+    study.curve_x = read_columns(curves, "x", table).at(0);
+    study.curve_by = read_columns(curves, "by", table);
+    curves.reject_unknown_keys();
+  }
+  if (json.has("ratios"))
+    for (const JsonReader& ratio : json.children("ratios")) {
+      study.ratios.push_back({ratio.required<std::string>("label"), read_filter(ratio.child("numerator"), table),
+                              read_filter(ratio.child("denominator"), table)});
+      ratio.reject_unknown_keys();
+    }
+  if (json.has("fit")) {
+    const JsonReader fit = json.child("fit");
+    if (fit.has("where")) study.fit_where = read_filter(fit.child("where"), table);
+    study.free = fit.required<std::vector<std::string>>("free");
+    study.cross_validate = read_columns(fit, "cross_validate", table);
+    fit.reject_unknown_keys();
+  }
+  json.reject_unknown_keys();
+  return study;
+}
+
+/// The number that summary.json has under `metric`.
+std::string simulate_metric(const std::string& scenario_text, const std::string& scenario_file, const std::string& metric,
+                            const Catalog& catalog) {
+  const Json json = parse_json(scenario_text, scenario_file);
+  const Scenario scenario = read_scenario(json, scenario_file, catalog);
+  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
+  const auto value = summary.find(metric);
+  if (value == summary.end() || !value->is_number()) {
+    std::vector<std::string> known;
+    for (const auto& [key, entry] : summary.items())
+      if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
+    throw InputError{unknown_name_message("metric", metric, known)};
+  }
+  return to_text(value->get<double>());
+}
+
+}  // namespace
+
+bool StudyRow::fits(const RowFilter& filter) const {
+  return std::all_of(filter.begin(), filter.end(), [this](const auto& condition) {
+    const std::string_view found = row.text(condition.first);
+    return std::find(condition.second.begin(), condition.second.end(), found) != condition.second.end();
+  });
+}
+
+std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::path>& measurements) {
+  const Json file = load_json_file(path);
+  const JsonReader json{file, path.string()};
+  if (!json.has("studies")) return {read_study(path, file, measurements)};
+  json.expect(json.required<int>("format") == 1, "format", "1");
+  if (measurements) throw InputError{path.string() + ": is a set of studies; --measurements goes with a single one"};
+  std::vector<Study> studies;
+  for (const JsonReader& entry : json.children("studies")) {
+    const fs::path member = json.resolve(entry.as<std::string>());
+    studies.push_back(read_study(member, load_json_file(member), {}));
+  }
+  json.reject_unknown_keys();
+  if (studies.empty()) json.fail("studies", "expected at least one study");
+  return studies;
+}
+
+std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file, const std::string& metric,
+                                const Catalog& catalog, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done) {
+  std::vector<std::string> distinct = scenarios;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (!distinct.empty() && distinct.front().empty()) distinct.erase(distinct.begin());   // rows that could not be mapped
+  const auto results = run_isolated(
+      distinct.size(), parallel,
+      [&](std::size_t i) { return simulate_metric(distinct[i], scenario_file, metric, catalog); },
+      [&](std::size_t finished) {
+        if (on_done) on_done(finished, distinct.size());
+      });
+  std::vector<Prediction> predictions;
+  for (const std::string& scenario : scenarios) {
+    if (scenario.empty()) {
+      predictions.push_back({});
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), scenario) - distinct.begin());
+    const IsolatedResult& result = results[at];
+    Prediction prediction;
+    if (result.has_succeeded) {
+      double value = 0;
+      std::from_chars(result.text.data(), result.text.data() + result.text.size(), value);
+      prediction.value = value;
+    } else {
+      prediction.problem = result.text;
+    }
+    predictions.push_back(std::move(prediction));
+  }
+  return predictions;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,174 @@
+#include "calibration/validation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/statistics.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// "K80, 1, resnet15": the values of the columns in a row.
+std::string label_of(const StudyRow& row, const std::vector<std::string>& columns) {
+  std::string label;
+  for (const std::string& column : columns) label += (label.empty() ? "" : ", ") + column + " " + std::string{row.row.text(column)};
+  return label;
+}
+
+std::optional<double> ratio_of_means(const Study& study, const Validation& validation, const StudyRatio& ratio, bool is_simulated) {
+  std::array<std::vector<double>, 2> values;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    const ValidationRow& row = validation.rows[i];
+    if (is_simulated && !row.simulated) continue;
+    for (const auto& [filter, list] : {std::pair{&ratio.numerator, &values[0]}, std::pair{&ratio.denominator, &values[1]}})
+      if (study.rows[i].fits(*filter)) list->push_back(is_simulated ? *row.simulated : row.measured);
+  }
+  if (values[0].empty() || values[1].empty()) return {};
+  return mean(values[0]) / mean(values[1]);
+}
+
+}  // namespace
+
+ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows, const std::vector<std::optional<double>>& noise) {
+  ErrorStatistics statistics;
+  std::vector<double> absolute, errors, floors;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    errors.push_back(rows[i].error_pct);
+    absolute.push_back(std::abs(rows[i].error_pct));
+    if (noise[i]) floors.push_back(100 * *noise[i] / rows[i].measured);
+  }
+  statistics.rows = rows.size();
+  statistics.mape = mean(absolute);
+  statistics.median_ape = median(absolute);
+  statistics.p90_ape = percentile(absolute, 90);
+  statistics.max_ape = percentile(absolute, 100);
+  statistics.bias = mean(errors);
+  if (!floors.empty()) statistics.noise_floor = mean(floors);
+  return statistics;
+}
+
+double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed) {
+  std::vector<double> largest = speed, per_worker;
+  std::sort(largest.rbegin(), largest.rend());
+  largest.resize(std::min<std::size_t>(largest.size(), 3));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (x[i] <= 2) per_worker.push_back(speed[i] / x[i]);
+  return per_worker.empty() ? 0 : mean(largest) / median(per_worker);
+}
+
+Validation validate(const Study& study, const std::vector<Prediction>& predictions) {
+  Validation validation;
+  std::vector<std::optional<double>> noise;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    const StudyRow& row = study.rows[i];
+    ValidationRow result{.measured = row.measured, .simulated = predictions[i].value, .error_pct = -100,
+                         .problem = row.problem.empty() ? predictions[i].problem : row.problem};
+    if (result.simulated) result.error_pct = 100 * (*result.simulated / row.measured - 1);
+    validation.rows.push_back(std::move(result));
+    noise.push_back(row.noise);
+  }
+  validation.all = error_statistics(validation.rows, noise);
+
+  for (const std::string& column : study.group_by) {
+    std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
+    for (std::size_t i = 0; i < study.rows.size(); ++i) {
+      auto& [rows, floors] = groups[label_of(study.rows[i], {column})];
+      rows.push_back(validation.rows[i]);
+      floors.push_back(noise[i]);
+    }
+    for (const auto& [label, group] : groups) validation.groups.emplace_back(label, error_statistics(group.first, group.second));
+  }
+
+  if (!study.curve_x.empty()) {
+    std::map<std::string, CurveSaturation> curves;
+    for (std::size_t i = 0; i < study.rows.size(); ++i) {
+      if (!validation.rows[i].simulated) continue;
+      CurveSaturation& curve = curves[label_of(study.rows[i], study.curve_by)];
+      curve.x.push_back(study.rows[i].row.number(study.curve_x));
+      curve.measured.push_back(validation.rows[i].measured);
+      curve.simulated.push_back(*validation.rows[i].simulated);
+    }
+    for (auto& [label, curve] : curves) {
+      curve.curve = label;
+      curve.measured_workers = saturation_workers(curve.x, curve.measured);
+      curve.simulated_workers = saturation_workers(curve.x, curve.simulated);
+      const auto last = static_cast<std::size_t>(std::max_element(curve.x.begin(), curve.x.end()) - curve.x.begin());
+      std::vector<double> per_worker;
+      for (std::size_t i = 0; i < curve.x.size(); ++i)
+        if (curve.x[i] <= 2) per_worker.push_back(curve.measured[i] / curve.x[i]);
+      curve.is_saturated = curve.x.size() >= 3 && !per_worker.empty() && curve.measured[last] < 0.9 * curve.x[last] * median(per_worker);
+      validation.curves.push_back(std::move(curve));
+    }
+  }
+
+  for (const StudyRatio& ratio : study.ratios) {
+    const auto measured = ratio_of_means(study, validation, ratio, false);
+    const auto simulated = ratio_of_means(study, validation, ratio, true);
+    if (measured && simulated) validation.ratios.push_back({ratio.label, 100 * (*measured - 1), 100 * (*simulated - 1)});
+  }
+  return validation;
+}
+
+std::string validation_csv(const Study& study, const Validation& validation) {
+  std::vector<std::string> columns = study.table->columns();
+  for (const char* added : {"measured", "simulated", "error_pct", "problem"}) {
+    std::string name = added;
+    while (std::find(columns.begin(), columns.end(), name) != columns.end()) name = "rehearse_" + name;
+    columns.push_back(name);
+  }
+  CsvWriter csv{columns};
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    std::vector<CsvField> fields;
+    for (std::size_t column = 0; column < study.table->columns().size(); ++column) fields.emplace_back(study.rows[i].row.text_at(column));
+    const ValidationRow& row = validation.rows[i];
+    fields.emplace_back(row.measured);
+    fields.push_back(row.simulated ? CsvField{*row.simulated} : CsvField{""});
+    fields.emplace_back(row.error_pct);
+    fields.emplace_back(row.problem);
+    csv.row(fields);
+  }
+  return csv.text();
+}
+
+namespace {
+
+Json to_json(const ErrorStatistics& statistics) {
+  return Json{{"rows", statistics.rows},
+              {"mape", statistics.mape},
+              {"median_ape", statistics.median_ape},
+              {"p90_ape", statistics.p90_ape},
+              {"max_ape", statistics.max_ape},
+              {"bias", statistics.bias},
+              {"noise_floor", statistics.noise_floor ? Json(*statistics.noise_floor) : Json(nullptr)}};
+}
+
+}  // namespace
+
+Json to_json(const Study& study, const Validation& validation) {
+  Json json{{"format", 1}, {"study", study.name}, {"measurements", std::filesystem::path{study.measurements_file}.filename().string()},
+            {"metric", study.metric}};
+  json.update(to_json(validation.all));
+  Json groups = Json::object(), saturation = Json::object(), ratios = Json::object(), excluded = Json::object(), problems = Json::array();
+  for (const auto& [label, statistics] : validation.groups) groups[label] = to_json(statistics);
+  for (const CurveSaturation& curve : validation.curves)
+    if (curve.is_saturated)
+      saturation[curve.curve] = Json{{"measured_workers", curve.measured_workers}, {"simulated_workers", curve.simulated_workers}};
+  for (const RatioResult& ratio : validation.ratios)
+    ratios[ratio.label] = Json{{"measured_gain_pct", ratio.measured_gain_pct}, {"simulated_gain_pct", ratio.simulated_gain_pct}};
+  for (const auto& [reason, rows] : study.excluded) excluded[reason] = rows;
+  for (std::size_t i = 0; i < validation.rows.size(); ++i)
+    if (!validation.rows[i].simulated)
+      problems.push_back(Json{{"line", study.rows[i].row.line()}, {"problem", validation.rows[i].problem}});
+  json["groups"] = std::move(groups);
+  json["saturation"] = std::move(saturation);
+  json["ratios"] = std::move(ratios);
+  json["excluded"] = std::move(excluded);
+  json["problems"] = std::move(problems);
+  return json;
+}
+
+}  // namespace rehearse

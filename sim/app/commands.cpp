@@ -1,0 +1,270 @@
+#include "sim/app/commands.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "calibration/fit.hpp"
+#include "calibration/study.hpp"
+#include "calibration/validation.hpp"
+#include "platforms/catalog.hpp"
+#include "sim/app/explain.hpp"
+#include "sim/app/output/run_files.hpp"
+#include "sim/app/output/validation_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/engine/summary.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Set by Ctrl-C; checked between updates and simulations.
+std::atomic<bool> is_interrupted{false};
+
+struct Interrupted : std::exception {};
+
+void catch_interrupts() {
+  std::signal(SIGINT, [](int) { is_interrupted = true; });
+  std::signal(SIGTERM, [](int) { is_interrupted = true; });
+}
+
+/// The shipped catalogs, found from the program's own place: the build tree or an installation; then the user's.
+Catalog load_catalog(const CommonOptions& common) {
+  const fs::path program = fs::read_symlink("/proc/self/exe");
+  const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
+  std::error_code error;
+  const fs::path root = fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
+  std::vector<CatalogFolders> folders{{root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
+  for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
+  return Catalog{std::move(folders)};
+}
+
+Json load_scenario_json(const SimulateCommand& command) {
+  Json json = load_json_file(command.scenario);
+  for (const std::string& text : command.overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || text.empty() || text.front() != '/')
+      throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
+    set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
+  }
+  if (command.seed && json.is_object()) json["seed"] = *command.seed;
+  return json;
+}
+
+/// Made before the work starts, so that an unwritable place costs nothing.
+void create_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw InputError{folder.string() + ": cannot create this folder: " + error.message()};
+  if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
+}
+
+void print_warnings(const Scenario& scenario) {
+  for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+}
+
+void print_summary(const Summary& summary) {
+  std::printf("%-24s %.4g steps/s (all workers), %.4g samples/s\n", "speed", summary.steps_per_s, summary.samples_per_s);
+  if (summary.steps_per_s_low)
+    std::printf("%-24s %.4g to %.4g steps/s (90 %% of cross-validated rows were within this distance)\n", "interval", *summary.steps_per_s_low,
+                *summary.steps_per_s_high);
+  std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
+  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network and servers\n", "step", summary.iteration_time.value() * 1e3,
+              summary.exposed_communication.value() * 1e3);
+  if (summary.cost_usd) std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
+  else std::printf("%-24s unknown: an instance has no price\n", "cost");
+  std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
+  std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean, static_cast<long long>(summary.staleness_max));
+  std::printf("%-24s %s\n", "bottleneck", summary.bottleneck.c_str());
+}
+
+void print_statistics(const std::string& label, const ErrorStatistics& statistics) {
+  std::printf("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f", label.c_str(), statistics.rows, statistics.mape, statistics.median_ape,
+              statistics.p90_ape, statistics.max_ape, statistics.bias);
+  if (statistics.noise_floor) std::printf(" %8.2f", *statistics.noise_floor);
+  std::printf("\n");
+}
+
+void print_header(const char* first) {
+  std::printf("%-34s %5s %8s %8s %8s %8s %8s %8s\n", first, "rows", "MAPE", "median", "p90", "max", "bias", "noise");
+}
+
+/// The measured rows side by side with the simulated ones, by the columns that tell them apart.
+void print_rows(const Study& study, const Validation& validation) {
+  std::vector<std::string> columns = study.curve_by;
+  if (!study.curve_x.empty()) columns.push_back(study.curve_x);
+  if (columns.empty())
+    for (const char* column : {"run", "gpu", "model"})
+      if (study.table->has_column(column)) columns.emplace_back(column);
+  for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
+  std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
+  for (std::size_t i = 0; i < validation.rows.size(); ++i) {
+    const ValidationRow& row = validation.rows[i];
+    for (const std::string& column : columns) std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
+    if (row.simulated) std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+    else std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+  }
+}
+
+void print_validation(const Study& study, const Validation& validation, std::size_t free_values) {
+  print_rows(study, validation);
+  std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
+  print_header("");
+  print_statistics("all", validation.all);
+  for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
+  for (const CurveSaturation& curve : validation.curves)
+    if (curve.is_saturated)
+      std::printf("saturation of %s: measured %.2f workers, simulated %.2f\n", curve.curve.c_str(), curve.measured_workers, curve.simulated_workers);
+  for (const RatioResult& ratio : validation.ratios)
+    std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct, ratio.simulated_gain_pct);
+  for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
+  std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
+}
+
+}  // namespace
+
+int run(const SimulateCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  const Scenario scenario = read_scenario(load_scenario_json(command), command.scenario.string(), catalog);
+  if (!command.common.is_quiet) print_warnings(scenario);
+  if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
+  if (command.is_dry_run) {
+    std::fputs(describe_dry_run(scenario).c_str(), stdout);
+    return kSuccess;
+  }
+  if (command.common.output) create_folder(*command.common.output);
+
+  catch_interrupts();
+  Progress progress{"steps", command.common.is_quiet};
+  const RunRecord record = simulate(
+      scenario, {.keeps_activity = command.common.output.has_value(), .on_update = [&](std::int64_t updates) {
+                   if (is_interrupted) throw Interrupted{};
+                   if (updates % 16 != 0) return;
+                   progress.update(updates, scenario.training.steps);
+                   if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
+                     throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
+                                         std::to_string(scenario.training.steps) + " steps"};
+                 }});
+  const Summary summary = summarize(scenario, record);
+  if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
+  if (command.common.prints_json) std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
+  else print_summary(summary);
+  return kSuccess;
+}
+
+int run(const ValidateCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  const std::vector<Study> studies = load_studies(command.study, command.measurements);
+  if (command.common.output) create_folder(*command.common.output);
+  catch_interrupts();
+  Json summaries = Json::array();
+  for (const Study& study : studies) {
+    std::vector<std::string> scenarios;
+    for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
+    Progress progress{"simulations of " + study.name, command.common.is_quiet};
+    const auto predictions =
+        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
+          if (is_interrupted) throw Interrupted{};
+          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+        });
+    const Validation validation = validate(study, predictions);
+    const Json base = load_json_file(study.scenario_file);
+    const JsonReader reader{base, study.scenario_file};
+    std::size_t free_values = 0;
+    if (!study.profile_name.empty())
+      free_values = read_profile(catalog.profile(study.profile_name, reader.child("calibration"))).free_parameters.size();
+    Json summary = to_json(study, validation);
+    summary["free_values"] = free_values;
+    if (command.common.output) {
+      const fs::path folder = studies.size() == 1 ? *command.common.output : *command.common.output / study.name;
+      create_folder(folder);
+      write_file(folder / "validation.csv", validation_csv(study, validation));
+      write_file(folder / "summary.json", to_json_text(summary));
+      write_file(folder / "report.html", validation_report(study, validation, free_values));
+    }
+    if (!command.common.prints_json) print_validation(study, validation, free_values);
+    summaries.push_back(std::move(summary));
+  }
+  if (command.common.prints_json) std::fputs(to_json_text(studies.size() == 1 ? summaries[0] : summaries).c_str(), stdout);
+  return kSuccess;
+}
+
+int run(const CalibrateCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  std::vector<Study> studies;
+  for (const fs::path& path : command.studies)
+    for (Study& study : load_studies(path)) studies.push_back(std::move(study));
+  for (const Study& study : studies)
+    if (study.profile_name != studies.front().profile_name)
+      throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) + ", the first study's uses " +
+                       in_quotes(studies.front().profile_name)};
+  const Json base = load_json_file(studies.front().scenario_file);
+  const JsonReader profile = catalog.profile(studies.front().profile_name, JsonReader{base, studies.front().scenario_file}.child("calibration"));
+  if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
+  catch_interrupts();
+
+  const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
+                              {.parallel = command.common.parallel, .command = command.common.command_line, .on_progress = [&](const std::string& line) {
+                                 if (is_interrupted) throw Interrupted{};
+                                 if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
+                               }});
+  if (command.common.output) write_file(*command.common.output, fit.profile);
+  else std::fputs(fit.profile.c_str(), stdout);
+
+  std::FILE* out = command.common.output ? stdout : stderr;
+  std::fprintf(out, "%zu values fitted to %zu rows\n", fit.values.size(), fit.rows);
+  for (const FittedValue& value : fit.values)
+    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(), value.low.c_str(), value.high.c_str());
+  for (std::size_t s = 0; s < studies.size(); ++s) std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (seen by the fit)\n", studies[s].name.c_str(), fit.in_sample[s].mape, fit.in_sample[s].rows);
+  for (const CrossValidation& validation : fit.cross_validated) {
+    std::string columns;
+    for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
+    std::fprintf(out, "%-34s MAPE %.2f %%, leaving one (%s) out\n", validation.study.c_str(), validation.all.mape, columns.c_str());
+    for (const auto& [label, statistics] : validation.groups) std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
+  }
+  for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  return kSuccess;
+}
+
+int list(const CommonOptions& common, const std::string& kind) {
+  const Catalog catalog = load_catalog(common);
+  std::vector<std::string> names;
+  if (kind == "gpus") names = catalog.accelerator_names();
+  else if (kind == "instances") names = catalog.instance_names();
+  else if (kind == "regions") names = catalog.region_names();
+  else if (kind == "models") names = catalog.model_names();
+  else if (kind == "profiles") names = catalog.profile_names();
+  else throw InputError{"list: " + unknown_name_message("kind", kind, std::vector<std::string>{"gpus", "instances", "regions", "models", "profiles"})};
+  for (const std::string& name : names) std::printf("%s\n", name.c_str());
+  return kSuccess;
+}
+
+int print_schema(const std::string& kind) {
+  if (kind == "scenario") std::cout << scenario_schema();
+  else if (kind == "model") std::cout << model_schema();
+  else throw InputError{"schema: " + unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model"})};
+  std::cout.flush();
+  return kSuccess;
+}
+
+int init(const std::string& name) {
+  const fs::path path = name + ".json";
+  if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
+  write_file(path, starter_scenario(name));
+  std::printf("%s\n", path.c_str());
+  return kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,58 @@
+#pragma once
+// The verbs of the command line: each takes what the user typed and returns the exit code.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kBadInput = 2;
+inline constexpr int kNoResult = 3;
+inline constexpr int kInterrupted = 130;
+
+/// What several verbs share.
+struct CommonOptions {
+  std::vector<std::filesystem::path> catalogs;   // the user's own, over the shipped ones
+  std::optional<std::filesystem::path> output;   // -o
+  int parallel = 1;                              // -j
+  bool is_quiet = false;
+  bool prints_json = false;
+  std::string command_line;                      // provenance
+};
+
+struct SimulateCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;            // "/pointer=value"
+  std::optional<std::uint64_t> seed;
+  std::optional<Seconds> max_wall_time;
+  bool is_dry_run = false;
+  bool explains = false;
+};
+
+struct ValidateCommand {
+  CommonOptions common;
+  std::filesystem::path study;
+  std::optional<std::filesystem::path> measurements;
+};
+
+struct CalibrateCommand {
+  CommonOptions common;
+  std::vector<std::filesystem::path> studies;
+};
+
+int run(const SimulateCommand& command);
+int run(const ValidateCommand& command);
+int run(const CalibrateCommand& command);
+int list(const CommonOptions& common, const std::string& kind);
+int print_schema(const std::string& kind);
+int init(const std::string& name);
+
+}  // namespace rehearse

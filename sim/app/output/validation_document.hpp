@@ -1,0 +1,14 @@
+#pragma once
+// report.html of a validated study.
+
+#include <cstddef>
+#include <string>
+
+#include "calibration/study.hpp"
+#include "calibration/validation.hpp"
+
+namespace rehearse {
+
+std::string validation_report(const Study& study, const Validation& validation, std::size_t free_values);
+
+}  // namespace rehearse

@@ -1,0 +1,25 @@
+#pragma once
+// A line on stderr about long work, at most once per second, with an estimate of the time left.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace rehearse {
+
+class Progress {
+ public:
+  /// `what` is being counted: "steps", "simulations".
+  Progress(std::string what, bool is_quiet);
+  /// Says nothing during the first second.
+  void update(std::int64_t done, std::int64_t total);
+  std::chrono::duration<double> elapsed() const { return std::chrono::steady_clock::now() - start_; }
+
+ private:
+  std::string what_;
+  bool is_quiet_;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace rehearse
