@@ -16,6 +16,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kMaxSize = 256 * kMiB;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 [[noreturn]] void fail_at(const std::string& file_name, std::size_t line, const std::string& message) {
   throw InputError{file_name + ":" + std::to_string(line) + ": " + message};
@@ -30,7 +31,7 @@ class CsvScanner {
   };
 
   CsvScanner(std::string& text, const std::string& file_name) : text_{text}, file_name_{file_name} {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
   }
 
   bool is_at_end() const { return at_ >= text_.size(); }
@@ -123,7 +124,9 @@ std::optional<T> read_number(std::string_view text) {
 }
 
 bool needs_quotes(std::string_view text) {
-  return !text.empty() && (text.front() == ' ' || text.back() == ' ' || text.find_first_of(",\"\r\n") != std::string_view::npos);
+  if (text.empty()) return false;
+  const bool has_blank_end = text.front() == ' ' || text.back() == ' ';
+  return has_blank_end || text.find_first_of(",\"\r\n") != std::string_view::npos || text.starts_with(kByteOrderMark);
 }
 
 }  // namespace

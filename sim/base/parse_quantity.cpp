@@ -27,7 +27,8 @@ constexpr std::array kDecimalPrefixes{Unit{"", 0}, Unit{"k", 3}, Unit{"M", 6}, U
                                       Unit{"T", 12}, Unit{"P", 15}, Unit{"E", 18}, Unit{"Z", 21}};
 constexpr std::array kBinaryPrefixes{Unit{"Ki", 0, 10}, Unit{"Mi", 0, 20}, Unit{"Gi", 0, 30},
                                      Unit{"Ti", 0, 40}, Unit{"Pi", 0, 50}, Unit{"Ei", 0, 60}};
-constexpr std::array kTimeUnits{Unit{"s"}, Unit{"ms", -3}, Unit{"us", -6}, Unit{"ns", -9},
+constexpr std::size_t kSecond = 3;
+constexpr std::array kTimeUnits{Unit{"ns", -9}, Unit{"us", -6}, Unit{"ms", -3}, Unit{"s"},
                                 Unit{"min", 0, 0, 60}, Unit{"h", 0, 0, 3600}, Unit{"d", 0, 0, 86400}};
 constexpr int kBit = -3;  // a bit is 2^-3 bytes
 
@@ -217,21 +218,22 @@ std::string with_point(std::string digits, int point) {
   return digits.insert(whole, ".");
 }
 
-std::string with_unit(double value, std::span<const Unit> prefixes, std::string_view base) {
-  constexpr int kMostWholeDigits = 15;
-  if (value < 0) return "-" + with_unit(-value, prefixes, base);
-  if (value == 0 || !std::isfinite(value)) return to_text(value) + std::string{base};
+/// `units` in ascending order with the base unit at `base`; each name ends with `suffix`.
+std::string with_unit(double value, std::span<const Unit> units, std::size_t base, std::string_view suffix) {
+  constexpr int kMostWholeDigits = 15, kMostLeadingZeros = 3;
+  if (value < 0) return "-" + with_unit(-value, units, base, suffix);
+  const auto in_unit = [&](const std::string& number, const Unit& unit) {
+    return number + std::string{unit.name} + std::string{suffix};
+  };
+  if (value == 0 || !std::isfinite(value)) return in_unit(to_text(value), units[base]);
   const auto [digits, exponent] = shortest_digits(value);
-  const Unit* best = &prefixes[0];
-  for (const Unit& prefix : prefixes) {
-    const bool gives_whole_digit = prefix.decimal < exponent;
-    const bool is_better = best->decimal < exponent ? prefix.decimal > best->decimal : prefix.decimal < best->decimal;
-    if (is_better && (gives_whole_digit || prefix.decimal < best->decimal)) best = &prefix;
+  const Unit* best = &units[0];
+  for (const Unit& unit : units) {
+    if (unit.decimal < exponent) best = &unit;  // at least one digit before the point
   }
   const int point = exponent - best->decimal;
-  const std::string unit = std::string{best->name} + std::string{base};
-  if (point > kMostWholeDigits || point < -3) return to_text(value) + std::string{base};
-  return with_point(digits, point) + unit;
+  if (point > kMostWholeDigits || point < -kMostLeadingZeros) return in_unit(to_text(value), units[base]);
+  return in_unit(with_point(digits, point), *best);
 }
 
 }  // namespace
@@ -263,10 +265,10 @@ std::string to_text(double value) {
   return {buffer.data(), end};
 }
 
-std::string to_text(Seconds value) { return with_unit(value.value(), std::span{kTimeUnits}.first<4>(), ""); }
-std::string to_text(BytesPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, "Bps"); }
-std::string to_text(Flops value) { return with_unit(value.value(), kDecimalPrefixes, "flop"); }
-std::string to_text(FlopsPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, "flops"); }
+std::string to_text(Seconds value) { return with_unit(value.value(), std::span{kTimeUnits}.first<kSecond + 1>(), kSecond, ""); }
+std::string to_text(BytesPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, 0, "Bps"); }
+std::string to_text(Flops value) { return with_unit(value.value(), kDecimalPrefixes, 0, "flop"); }
+std::string to_text(FlopsPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, 0, "flops"); }
 
 std::string to_text(Bytes value) {
   const std::int64_t bytes = value.value();

@@ -1,11 +1,123 @@
 #include "sim/app/output/run_files.hpp"
+
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include "sim/base/files.hpp"
+
+#include "sim/app/output/document.hpp"
 #include "sim/app/output/tables.hpp"
+#include "sim/app/output/timeline.hpp"
+#include "sim/base/files.hpp"
+#include "sim/engine/resource_profile.hpp"
 
 namespace rehearse {
-void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& , const Summary& summary) {
-  write_file(folder / "summary.json", to_json_text(to_json(scenario, summary)));
+
+namespace {
+
+std::string percent(double share) { return display(share * 100) + " %"; }
+
+Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary, const ResourceProfile& profile) {
+  Document document{.title = scenario.name,
+                    .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, asynchronous parameter servers, seed " +
+                                std::to_string(scenario.seed) + ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
+                    .headlines = {{"speed, all workers", display(summary.steps_per_s) + " steps/s"},
+                                  {"samples", display(summary.samples_per_s) + " /s"},
+                                  {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
+                                  {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
+                                  {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
+                                  {"GPU utilization", percent(summary.gpu_utilization)},
+                                  {"staleness, mean", display(summary.staleness_mean) + " updates"},
+                                  {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
+                    .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
+  if (summary.steps_per_s_low)
+    document.sections[0].paragraphs.push_back("90 % of the profile's cross-validated rows were predicted within a distance that here means " +
+                                              display(*summary.steps_per_s_low) + " to " + display(*summary.steps_per_s_high) + " steps/s.");
+  if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
+
+  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "CPU", "NIC send", "NIC receive", "variables", "parameters"}, .rows = {}};
+  for (const MachineSummary& machine : summary.machines) {
+    const bool is_worker = machine.role == Role::kWorker;
+    machines.rows.push_back({machine.name + (is_worker ? " (" + machine.accelerator + ")" : ""), is_worker ? display(machine.steps_per_s) : "",
+                             is_worker ? percent(machine.gpu_utilization) : "", is_worker ? percent(machine.memory_utilization) : "",
+                             is_worker ? "" : percent(machine.cpu_utilization), percent(machine.nic_send_utilization),
+                             percent(machine.nic_receive_utilization), is_worker ? "" : std::to_string(machine.variables),
+                             is_worker ? "" : display(as_double(machine.parameter_bytes) / 1e6) + " MB"});
+  }
+  document.sections.push_back({.title = "Machines", .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
+                                                                   display(summary.window.end.value()) + " s."},
+                               .tables = {std::move(machines)}});
+
+  constexpr std::size_t kMostMachines = 8;
+  Section activity{.title = "Activity", .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) + " ms, first 10 s."}};
+  const auto samples = static_cast<std::size_t>(std::max(2.0, 10 / profile.period.value()));
+  const auto plot = [&](const std::string& title, const std::string& unit, double scale, std::vector<double> ResourceSeries::* values, bool workers_only) {
+    Plot result{.title = title, .x_label = "time, s", .y_label = unit};
+    for (const ResourceSeries& series : profile.series) {
+      const Machine& machine = record.machines[static_cast<std::size_t>(series.machine)];
+      if ((workers_only && machine.role != Role::kWorker) || result.series.size() == kMostMachines) continue;
+      Series line{.name = machine.name, .x = {}, .y = {}};
+      for (std::size_t i = 0; i < std::min(samples, (series.*values).size()); ++i) {
+        line.x.push_back(profile.period.value() * static_cast<double>(i));
+        line.y.push_back((series.*values)[i] * scale);
+      }
+      result.series.push_back(std::move(line));
+    }
+    return result;
+  };
+  activity.plots = {plot("GPU utilization", "%", 100, &ResourceSeries::gpu, true),
+                    plot("GPU memory utilization", "%", 100, &ResourceSeries::memory, true),
+                    plot("NIC receive", "MB/s", 1e-6, &ResourceSeries::receive, false),
+                    plot("NIC transmit", "MB/s", 1e-6, &ResourceSeries::transmit, false)};
+  document.sections.push_back(std::move(activity));
+
+  Section steps{.title = "Steps"};
+  Plot durations{.title = "Duration of each step", .x_label = "time, s", .y_label = "ms"};
+  std::map<MachineIndex, Series> by_machine;
+  std::map<std::int64_t, double> staleness;
+  for (const StepSpan& step : record.recorder.steps) {
+    Series& series = by_machine[step.machine];
+    series.x.push_back(step.span.end.value());
+    series.y.push_back((step.span.end - step.span.start).value() * 1e3);
+    ++staleness[step.staleness];
+  }
+  for (auto& [machine, series] : by_machine) {
+    if (durations.series.size() == kMostMachines) break;
+    series.name = record.machines[static_cast<std::size_t>(machine)].name;
+    durations.series.push_back(std::move(series));
+  }
+  Plot histogram{.title = "Staleness", .x_label = "updates by others between pull and push", .y_label = "steps"};
+  histogram.series.push_back({.name = "steps", .x = {}, .y = {}, .is_points = true});
+  for (const auto& [value, count] : staleness) {
+    histogram.series[0].x.push_back(static_cast<double>(value));
+    histogram.series[0].y.push_back(count);
+  }
+  steps.plots = {std::move(durations), std::move(histogram)};
+  document.sections.push_back(std::move(steps));
+
+  Table events{.header = {"event", "machine", "at, s", "for, s"}, .rows = {}};
+  for (const EventSpan& event : record.recorder.events) {
+    if (events.rows.size() == 200) break;
+    events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name, display(event.span.start.value()),
+                           display((event.span.end - event.span.start).value())});
+  }
+  document.sections.push_back({.title = "Events", .paragraphs = {}, .tables = {std::move(events)}});
+  return document;
+}
+
+}  // namespace
+
+void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record, const Summary& summary) {
+  const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
   write_file(folder / "scenario.json", scenario.effective);
+  write_file(folder / "iterations.csv", iterations_csv(record));
+  write_file(folder / "resources.csv", resources_csv(record, profile));
+  write_file(folder / "bursts.csv", bursts_csv(record, profile));
+  write_file(folder / "links.csv", links_csv(record));
+  write_file(folder / "events.csv", events_csv(record));
+  write_file(folder / "costs.csv", costs_csv(scenario, record));
+  write_file(folder / "timeline.json.gz", gzip(timeline_json(scenario, record, profile)));
+  write_file(folder / "report.html", render_html(make_document(scenario, record, summary, profile)));
+  write_file(folder / "summary.json", to_json_text(to_json(scenario, summary)));   // last: its presence says that the rest is there
 }
-}
+
+}  // namespace rehearse

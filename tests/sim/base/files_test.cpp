@@ -1,1 +1,128 @@
+#include "sim/base/files.hpp"
+
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An empty folder that is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "rehearse-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  std::size_t entry_count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator{path_}, fs::directory_iterator{}));
+  }
+
+ private:
+  fs::path path_;
+};
+
+template <class F>
+std::string error_of(F&& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string random_bytes(std::size_t size) {
+  Rng rng{1, "bytes"};
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(rng.bits());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what is written is read, with the permissions of an ordinary new file, and nothing else is left") {
+  const TemporaryFolder folder;
+  const std::string content = random_bytes(300'000);
+  write_file(folder / "a", "old");
+  write_file(folder / "a", content);
+  CHECK(read_file(folder / "a", content.size()) == content);
+  CHECK(folder.entry_count() == 1);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  struct stat status{};
+  REQUIRE(::stat((folder / "a").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777U) == (0666U & ~mask));
+}
+
+TEST_CASE("errors name the path and the reason") {
+  const TemporaryFolder folder;
+  const fs::path missing = folder / "none", inside_missing = folder / "none/a";
+  CHECK(error_of([&] { read_file(missing, 10); }) == missing.string() + ": cannot read: No such file or directory");
+  CHECK(error_of([&] { read_file(folder / "", 10); }).ends_with(": cannot read: Is a directory"));
+  CHECK(error_of([&] { write_file(inside_missing, "x"); }) == inside_missing.string() + ": cannot write: No such file or directory");
+  CHECK(error_of([&] { write_file(folder / "", "x"); }).ends_with(": cannot write: it is a folder"));
+  write_file(folder / "a", "0123456789x");
+  CHECK(error_of([&] { read_file(folder / "a", 10); }) == (folder / "a").string() + ": cannot read: it has more than 10B");
+  CHECK(error_of([&] { read_file("/dev/zero", kMiB); }) == "/dev/zero: cannot read: it has more than 1MiB");
+}
+
+TEST_CASE("a failed write keeps the old file and leaves no temporary one") {
+  CHECK(error_of([] { write_file("/dev/full", "x"); }) == "/dev/full: cannot write: No space left on device");
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "target");
+  CHECK_THROWS_AS(write_file(folder / "target", "x"), InputError);
+  CHECK_THROWS_AS(write_file(folder / std::string(300, 'n').c_str() / "a", "x"), InputError);
+  CHECK(folder.entry_count() == 1);
+}
+
+TEST_CASE("a symbolic link stays, and what it leads to is written") {
+  const TemporaryFolder folder;
+  write_file(folder / "real", "old");
+  fs::create_symlink("real", folder / "link");
+  write_file(folder / "link", "new");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(read_file(folder / "real", 10) == "new");
+}
+
+TEST_CASE("gunzip undoes gzip, whatever the content") {
+  for (const std::string& content : {std::string{}, std::string{"x"}, std::string(5'000'000, 'a'), random_bytes(200'000)}) {
+    CHECK(gunzip(gzip(content), content.size(), "x.gz") == content);
+  }
+}
+
+TEST_CASE("gzip gives the same bytes every time: its time stamp is zero") {
+  const std::string packed = gzip("content");
+  CHECK(packed == gzip("content"));
+  CHECK(packed.substr(0, 8) == std::string{"\x1f\x8b\x08\x00\x00\x00\x00\x00", 8});
+}
+
+TEST_CASE("gzip files that are joined unpack to their contents, joined") {
+  CHECK(gunzip(gzip("one ") + gzip("two"), 100, "x.gz") == "one two");
+}
+
+TEST_CASE("damaged, short and exploding gzip files are refused") {
+  const std::string packed = gzip(random_bytes(100'000));
+  std::string damaged = packed;
+  damaged[50'000] = static_cast<char>(damaged[50'000] ^ 1);
+  CHECK(error_of([&] { gunzip(damaged, kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is damaged or not in gzip format");
+  CHECK(error_of([&] { gunzip("plain text", kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is damaged or not in gzip format");
+  CHECK(error_of([&] { gunzip(packed.substr(0, 60'000), kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is cut short");
+  CHECK(error_of([&] { gunzip("", kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is cut short");
+  const std::string bomb = gzip(std::string(64 * kMiB, '\0'));
+  CHECK(error_of([&] { gunzip(bomb, kMiB, "x.gz"); }) == "x.gz: cannot decompress: it gives more than 1MiB");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,51 @@
+#pragma once
+// A report as a list of sections, and its rendering as one HTML file that works offline: no script, no external resource.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rehearse {
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;
+  bool is_points = false;   // otherwise a line
+};
+
+struct Plot {
+  std::string title, x_label, y_label;   // labels carry the unit
+  std::vector<Series> series;
+  bool has_diagonal = false;             // y = x, for measured against simulated
+};
+
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+struct Section {
+  std::string title;
+  std::vector<std::string> paragraphs;
+  std::vector<Table> tables;
+  std::vector<Plot> plots;
+};
+
+struct Document {
+  std::string title;
+  std::string subtitle;
+  std::vector<std::pair<std::string, std::string>> headlines;   // label, value with unit
+  std::vector<Section> sections;
+};
+
+/// `text` with &, <, >, " and ' replaced: user-given names go through here.
+std::string escape_html(std::string_view text);
+
+/// A number for a reader: 4 significant digits.
+std::string display(double value);
+
+/// Series longer than 2000 points are thinned evenly.
+std::string render_html(const Document& document);
+
+}  // namespace rehearse

@@ -1,0 +1,17 @@
+#pragma once
+// timeline.json.gz: a Chrome trace, which Perfetto opens. Process = machine; threads = steps, GPU, cores, one per connection end.
+
+#include <string>
+
+#include "sim/engine/resource_profile.hpp"
+#include "sim/engine/run_record.hpp"
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// Uncompressed JSON. Spans outside of the scenario's timeline window are left out, those that cross its borders are cut. On every track
+/// spans are in order of time and do not overlap. Arrows lead from a message's sender to its receiver; counters show the resource profile.
+/// Times are microseconds with three decimals.
+std::string timeline_json(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile);
+
+}  // namespace rehearse
