@@ -10,8 +10,9 @@ build
 status=0
 ctest --test-dir build --output-on-failure -j2 "$@" || status=$?
 
-# A doctest program counts with its cases, any other test and any program that died before its summary counts as one.
-awk '
+# A doctest program counts with its cases, any other test and any program that died before its summary counts as one;
+# so does whatever else made ctest fail.
+awk -v status="$status" '
   / Testing: / { cases = 0 }
   /^\[doctest\] test cases: / {
     split($0, part, "|"); sub(/^ */, "", part[2]); sub(/^ */, "", part[3])
@@ -19,6 +20,6 @@ awk '
   }
   /^Test Passed\./ { if (!cases) passed += 1 }
   /^Test Failed\./ { if (!cases || !failed_here) failed += 1 }
-  END { printf "%d passed, %d failed\n", passed, failed; exit passed == 0 || failed > 0 }
+  END { if (status && !failed) failed = 1; printf "%d passed, %d failed\n", passed, failed; exit passed == 0 || failed > 0 }
 ' build/Testing/Temporary/LastTest.log || status=1
 exit "$status"

@@ -27,13 +27,14 @@ install_packages() {
 build() {
   local log=build/build.log status=0 notice
   mkdir -p build
-  (sleep 3 && echo "building ..." >&2) > /dev/null &
+  (sleep 3 2> /dev/null && echo "building ..." >&2) > /dev/null &  # sleep outlives the kill, so it holds no output of ours
   notice=$!
   {
+    flock 9  # two builds at once would spoil each other
     if [ ! -f build/build.ninja ]; then
       cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON
-    fi && ninja -C build "$@"
-  } > "$log" 2>&1 < /dev/null || status=$?
+    fi && ninja -C build "$@" 9>&-
+  } > "$log" 2>&1 < /dev/null 9> build/.lock || status=$?
   kill "$notice" 2> /dev/null || true
   wait "$notice" 2> /dev/null || true
   if [ "$status" -ne 0 ]; then

@@ -33,8 +33,6 @@ namespace {
 /// Set by Ctrl-C; checked between updates and simulations.
 std::atomic<bool> is_interrupted{false};
 
-struct Interrupted : std::exception {};
-
 void catch_interrupts() {
   std::signal(SIGINT, [](int) { is_interrupted = true; });
   std::signal(SIGTERM, [](int) { is_interrupted = true; });

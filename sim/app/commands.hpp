@@ -17,6 +17,9 @@ inline constexpr int kBadInput = 2;
 inline constexpr int kNoResult = 3;
 inline constexpr int kInterrupted = 130;
 
+/// Ends a verb after Ctrl-C. What had been written stays.
+struct Interrupted {};
+
 /// What several verbs share.
 struct CommonOptions {
   std::vector<std::filesystem::path> catalogs;   // the user's own, over the shipped ones

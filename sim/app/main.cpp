@@ -134,6 +134,8 @@ int main(int argc, char** argv) {
     return report(error.what(), kBadInput);
   } catch (const NoResultError& error) {
     return report(error.what(), kNoResult);
+  } catch (const Interrupted&) {
+    return kInterrupted;
   } catch (const std::bad_alloc&) {
     return report("out of memory", kNoResult);
   } catch (const std::exception& error) {

@@ -22,7 +22,8 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   throw InputError{file_name + ":" + std::to_string(line) + ": " + message};
 }
 
-/// Reads field after field. A quoted field with doubled quotes is shortened in place, so that every field is a piece of the text.
+/// Reads field after field. A quoted field with doubled quotes is shortened in place, so that every field is a piece of
+/// the text.
 class CsvScanner {
  public:
   struct Field {
@@ -38,8 +39,7 @@ class CsvScanner {
   std::size_t line() const { return line_; }
 
   void skip_blank_lines() {
-    while (take_line_end()) {
-    }
+    while (take_line_end()) {}
   }
 
   Field next() { return !is_at_end() && text_[at_] == '"' ? next_quoted() : next_plain(); }
@@ -48,7 +48,8 @@ class CsvScanner {
   Field next_plain() {
     const std::size_t begin = at_;
     while (!is_at_end() && text_[at_] != ',' && !is_line_end()) {
-      if (text_[at_] == '"') fail_at(file_name_, line_, "expected no quote inside a field that does not start with one");
+      if (text_[at_] == '"')
+        fail_at(file_name_, line_, "expected no quote inside a field that does not start with one");
       ++at_;
     }
     return finish(begin, at_ - begin);
@@ -102,7 +103,8 @@ void require_distinct(const std::vector<std::string>& columns, const std::string
   std::set<std::string_view> seen;
   for (const std::string& column : columns) {
     if (column.empty()) fail_at(file_name, line, "expected a name for every column; found an empty one");
-    if (!seen.insert(column).second) fail_at(file_name, line, "expected distinct columns; found " + in_quotes(column) + " twice");
+    if (!seen.insert(column).second)
+      fail_at(file_name, line, "expected distinct columns; found " + in_quotes(column) + " twice");
   }
 }
 
@@ -142,7 +144,8 @@ CsvTable parse_csv(std::string text, const std::string& file_name) {
   const auto bad = std::min(find_invalid_utf8(text).value_or(text.size()), text.find('\0'));
   if (bad < text.size()) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
-    fail_at(file_name, static_cast<std::size_t>(line), "expected UTF-8 text; found byte " + in_quotes(text.substr(bad, 1)));
+    fail_at(file_name, static_cast<std::size_t>(line),
+            "expected UTF-8 text; found byte " + in_quotes(text.substr(bad, 1)));
   }
 
   CsvTable table;
@@ -168,11 +171,14 @@ CsvTable parse_csv(std::string text, const std::string& file_name) {
       ends_row = field.ends_row;
     }
     if (count != table.columns_.size()) {
-      fail_at(file_name, line, "expected " + count_of_fields(table.columns_.size()) + " as in the header; found " + std::to_string(count));
+      fail_at(
+          file_name, line,
+          "expected " + count_of_fields(table.columns_.size()) + " as in the header; found " + std::to_string(count));
     }
     table.lines_.push_back(line);
   }
-  if (table.lines_.empty()) throw InputError{file_name + ": expected at least one row below the column names; found none"};
+  if (table.lines_.empty())
+    throw InputError{file_name + ": expected at least one row below the column names; found none"};
   return table;
 }
 

@@ -51,7 +51,9 @@ class CsvTable {
  private:
   friend class CsvRow;
   friend CsvTable parse_csv(std::string text, const std::string& file_name);
-  struct Field { std::uint32_t begin = 0, size = 0; };
+  struct Field {
+    std::uint32_t begin = 0, size = 0;
+  };
 
   std::string file_name_;
   std::vector<std::string> columns_;
@@ -60,13 +62,14 @@ class CsvTable {
   std::vector<std::size_t> lines_;  // [rows]
 };
 
-/// InputError if it cannot be read, has more than 256 MiB (uncompressed; "*.gz" is read through gunzip), no header, no row, a duplicate
-/// or empty column name, a row with more or fewer fields than the header, a misplaced quote, or text that is not UTF-8. Blank lines
-/// are skipped.
+/// InputError if it cannot be read, has more than 256 MiB (uncompressed; "*.gz" is read through gunzip), no header, no
+/// row, a duplicate or empty column name, a row with more or fewer fields than the header, a misplaced quote, or text
+/// that is not UTF-8. Blank lines are skipped.
 CsvTable load_csv_file(const std::filesystem::path& path);
 CsvTable parse_csv(std::string text, const std::string& file_name);
 
-/// A field to be written: text, an integer, or a double as the shortest text that reads back the same (empty if not finite).
+/// A field to be written: text, an integer, or a double as the shortest text that reads back the same (empty if not
+/// finite).
 class CsvField {
  public:
   CsvField(std::string_view text) : text_{text} {}
@@ -85,7 +88,8 @@ class CsvField {
   std::string text_;
 };
 
-/// Builds the text of a table:  CsvWriter csv{{"gpu", "time_s"}};  csv.row({"K80", 1.5});  write_file(path, csv.text());
+/// Builds the text of a table:  CsvWriter csv{{"gpu", "time_s"}};  csv.row({"K80", 1.5});  write_file(path,
+/// csv.text());
 class CsvWriter {
  public:
   explicit CsvWriter(const std::vector<std::string>& columns);

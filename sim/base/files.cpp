@@ -37,7 +37,9 @@ class FileDescriptor {
   explicit FileDescriptor(int descriptor) : descriptor_{descriptor} {}
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() { if (descriptor_ >= 0) ::close(descriptor_); }
+  ~FileDescriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
   int get() const { return descriptor_; }
   /// Errors of a delayed write show up here.
   int close() { return ::close(std::exchange(descriptor_, -1)); }
@@ -97,7 +99,7 @@ void feed(z_stream& stream, std::string_view& input) {
 std::string read_file(const fs::path& path, std::size_t max_size) {
   const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.get() < 0) fail_to("read", path, reason(errno));
-  struct stat status{};
+  struct stat status {};
   const bool is_known = ::fstat(file.get(), &status) == 0;
   std::string content;
   if (is_known && S_ISREG(status.st_mode)) {
@@ -127,7 +129,8 @@ void write_file(const fs::path& path, std::string_view content) {
 
   static thread_local unsigned count = 0;  // only makes the name of the temporary new
   const fs::path temporary = target.parent_path() / ("." + std::to_string(::getpid()) + "-" +
-      std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + "-" + std::to_string(count++) + ".tmp");
+                                                     std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + "-" +
+                                                     std::to_string(count++) + ".tmp");
   int failure = write_new_file(temporary, content);
   if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failure = errno;
   if (failure == 0) return;

@@ -20,7 +20,8 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// gzip format without time stamp or name: same content, same bytes.
 std::string gzip(std::string_view content);
 
-/// InputError, starting with `file_name`, if `compressed` is damaged, cut short, or would give more than `max_size` bytes.
+/// InputError, starting with `file_name`, if `compressed` is damaged, cut short, or would give more than `max_size`
+/// bytes.
 std::string gunzip(std::string_view compressed, std::size_t max_size, std::string_view file_name);
 
 }  // namespace rehearse

@@ -14,18 +14,20 @@ namespace {
 constexpr std::size_t kMaxSize = 64 * kMiB;
 constexpr std::size_t kMaxDepth = 200;
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last read: '...'"
+/// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last
+/// read: '...'"
 std::string without_place(std::string_view message) {
   if (const auto name_end = message.find("] "); name_end != std::string_view::npos) message.remove_prefix(name_end + 2);
   if (message.starts_with("parse error")) {
-    if (const auto place_end = message.find(": "); place_end != std::string_view::npos) message.remove_prefix(place_end + 2);
+    if (const auto place_end = message.find(": "); place_end != std::string_view::npos)
+      message.remove_prefix(place_end + 2);
   }
   constexpr std::size_t kLongestMessage = 200;
   return shortened(message, kLongestMessage);
 }
 
-/// Builds the value and checks what nlohmann_json lets pass: depth and duplicate keys. Keys are compared through a hash set for
-/// each open object, since looking them up in the ordered object would make large objects quadratic.
+/// Builds the value and checks what nlohmann_json lets pass: depth and duplicate keys. Keys are compared through a hash
+/// set for each open object, since looking them up in the ordered object would make large objects quadratic.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(std::string_view text, const std::string& file_name) : text_{text}, file_name_{file_name} {}
@@ -47,7 +49,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     Level& level = levels_.back();
     if (!level.keys.insert(name).second) {
-      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " + in_quotes(name) + " twice"};
+      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " +
+                       in_quotes(name) + " twice"};
     }
     level.key = name;
     return true;
@@ -57,8 +60,8 @@ class Builder : public nlohmann::json_sax<Json> {
     const std::string_view before = text_.substr(0, characters_read > 0 ? characters_read - 1 : 0);
     const auto line = 1 + std::ranges::count(before, '\n');
     const auto line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
-    throw InputError{file_name_ + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) + ": " +
-                     without_place(error.what())};
+    throw InputError{file_name_ + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) +
+                     ": " + without_place(error.what())};
   }
 
  private:
@@ -99,7 +102,8 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string result;
     for (std::size_t i = 0; i + 1 < levels_.size(); ++i) {
       const Level& level = levels_[i];
-      result = extend_json_pointer(result, level.value->is_array() ? std::to_string(level.value->size() - 1) : level.key);
+      result =
+          extend_json_pointer(result, level.value->is_array() ? std::to_string(level.value->size() - 1) : level.key);
     }
     return result.empty() ? "/" : result;
   }
@@ -167,13 +171,16 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
-[[noreturn]] void fail_at_missing(std::string_view pointer, const std::string& deepest, const Json& parent, const std::string& key) {
+[[noreturn]] void fail_at_missing(std::string_view pointer, const std::string& deepest, const Json& parent,
+                                  const std::string& key) {
   const std::string place = deepest.empty() ? "the top level" : shortened(deepest, 200);
   const std::string where = shortened(pointer, 200) + ": ";
   if (parent.is_array()) {
-    throw InputError{where + place + " is an array of " + std::to_string(parent.size()) + ", which has no element " + in_quotes(key)};
+    throw InputError{where + place + " is an array of " + std::to_string(parent.size()) + ", which has no element " +
+                     in_quotes(key)};
   }
-  if (!parent.is_object()) throw InputError{where + place + " is neither an object nor an array, so it has no " + in_quotes(key)};
+  if (!parent.is_object())
+    throw InputError{where + place + " is neither an object nor an array, so it has no " + in_quotes(key)};
   throw InputError{where + "at " + place + ": " + unknown_name_message("key", key, keys_of(parent))};
 }
 
@@ -207,7 +214,8 @@ void set_json_pointer(Json& value, std::string_view pointer, std::string_view va
     constexpr bool kAllowsComments = false;
     new_value = parse(value_text, std::string{pointer}, kAllowsComments);
   } catch (const InputError&) {
-    if (const auto bad = find_invalid_utf8(value_text)) throw InputError{shortened(pointer) + ": expected UTF-8; found " + in_quotes(value_text)};
+    if (const auto bad = find_invalid_utf8(value_text))
+      throw InputError{shortened(pointer) + ": expected UTF-8; found " + in_quotes(value_text)};
     new_value = std::string{value_text};
   }
   Json* place = &value;
@@ -227,9 +235,12 @@ void set_json_pointer(Json& value, std::string_view pointer, std::string_view va
 std::string extend_json_pointer(std::string_view pointer, std::string_view key) {
   std::string result = std::string{pointer} + "/";
   for (const char c : key) {
-    if (c == '~') result += "~0";
-    else if (c == '/') result += "~1";
-    else result += c;
+    if (c == '~')
+      result += "~0";
+    else if (c == '/')
+      result += "~1";
+    else
+      result += c;
   }
   return result;
 }

@@ -32,8 +32,8 @@ namespace rehearse {
 /// Objects keep the order in which their keys were inserted.
 using Json = nlohmann::ordered_json;
 
-/// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double; // and /* */ comments are allowed.
-/// Syntax errors are "file:line:column: message".
+/// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double; // and /* */ comments are
+/// allowed. Syntax errors are "file:line:column: message".
 Json load_json_file(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& file_name);
 
@@ -43,26 +43,32 @@ std::string to_json_text(const Json& value);
 /// The value at `pointer` ("/cluster/groups/1/count", RFC 6901; "" is the whole); nullptr if there is none.
 const Json* json_pointer_find(const Json& value, std::string_view pointer);
 
-/// Sets the place at `pointer` to `value_text`, read as JSON if it is JSON, otherwise as a string: 4 is a number, 25GBps a string.
-/// The place must exist, or be a new key of an existing object; otherwise InputError, which names the deepest part that exists.
+/// Sets the place at `pointer` to `value_text`, read as JSON if it is JSON, otherwise as a string: 4 is a number,
+/// 25GBps a string. The place must exist, or be a new key of an existing object; otherwise InputError, which names the
+/// deepest part that exists.
 void set_json_pointer(Json& value, std::string_view pointer, std::string_view value_text);
 
 /// `pointer` extended by one `key`, with ~ and / escaped.
 std::string extend_json_pointer(std::string_view pointer, std::string_view key);
 
-/// One value of a JSON file, with its place for error messages. Cheap to copy; copies share what has been asked for, so that
-/// reject_unknown_keys() knows the keys that helper functions have read. Refers to the Json, which must outlive it.
+/// One value of a JSON file, with its place for error messages. Cheap to copy; copies share what has been asked for, so
+/// that reject_unknown_keys() knows the keys that helper functions have read. Refers to the Json, which must outlive
+/// it.
 class JsonReader {
  public:
   JsonReader(const Json& value, std::string file_name, std::string pointer = "");
 
-  // T: bool, int, std::int64_t, std::uint64_t, double, std::string, Seconds, Bytes, BytesPerSecond, Flops, FlopsPerSecond, or a
-  // std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite.
+  // T: bool, int, std::int64_t, std::uint64_t, double, std::string, Seconds, Bytes, BytesPerSecond, Flops,
+  // FlopsPerSecond, or a std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite.
 
   template <class T>
-  T required(std::string_view key) const { return child(key).as<T>(); }
+  T required(std::string_view key) const {
+    return child(key).as<T>();
+  }
   template <class T>
-  T optional(std::string_view key, T fallback) const { return has(key) ? child(key).as<T>() : std::move(fallback); }
+  T optional(std::string_view key, T fallback) const {
+    return has(key) ? child(key).as<T>() : std::move(fallback);
+  }
   template <class T>
   std::optional<T> maybe(std::string_view key) const {
     return has(key) ? std::optional<T>{child(key).as<T>()} : std::nullopt;

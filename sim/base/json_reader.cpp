@@ -61,9 +61,7 @@ Q read_quantity(const JsonReader& reader) {
   if (!reader.is_string()) fail_type(reader, expected_quantity<Q>());
   try {
     return parse_quantity<Q>(reader.value().get_ref<const std::string&>());
-  } catch (const QuantityError& error) {
-    reader.fail(error.what());
-  }
+  } catch (const QuantityError& error) { reader.fail(error.what()); }
 }
 
 }  // namespace

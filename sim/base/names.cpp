@@ -73,7 +73,8 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 std::string unknown_name_message(std::string_view kind, std::string_view name,
                                  std::span<const std::string> candidates) {
   std::string message = "unknown " + std::string{kind} + " " + in_quotes(name);
-  if (const auto nearest = nearest_name(name, candidates)) return message + "; did you mean " + in_quotes(*nearest) + "?";
+  if (const auto nearest = nearest_name(name, candidates))
+    return message + "; did you mean " + in_quotes(*nearest) + "?";
   if (candidates.empty()) return message + "; none is known here";
   message += "; known: ";
   const std::size_t listed = std::min(candidates.size(), kMostListedNames);

@@ -8,7 +8,8 @@
 
 namespace rehearse {
 
-/// Fewest insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
+/// Fewest insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
+/// alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `name`, ignoring case; none if more than a third of the letters differ. First wins ties.
@@ -17,8 +18,8 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 /// `unknown model "resnt15"; did you mean "resnet15"?`, or, if nothing is near, `unknown model "x"; known: "a", "b"`.
 std::string unknown_name_message(std::string_view kind, std::string_view name, std::span<const std::string> candidates);
 
-/// `text` in double quotes for one line of an error message: control characters and invalid UTF-8 as \xNN, at most about
-/// `max_size` bytes.
+/// `text` in double quotes for one line of an error message: control characters and invalid UTF-8 as \xNN, at most
+/// about `max_size` bytes.
 std::string in_quotes(std::string_view text, std::size_t max_size = 60);
 
 /// As in_quotes(), without the quotes.

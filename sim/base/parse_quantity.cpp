@@ -23,12 +23,12 @@ struct Unit {
   int factor = 1;
 };
 
-constexpr std::array kDecimalPrefixes{Unit{"", 0}, Unit{"k", 3}, Unit{"M", 6}, Unit{"G", 9},
+constexpr std::array kDecimalPrefixes{Unit{"", 0},   Unit{"k", 3},  Unit{"M", 6},  Unit{"G", 9},
                                       Unit{"T", 12}, Unit{"P", 15}, Unit{"E", 18}, Unit{"Z", 21}};
 constexpr std::array kBinaryPrefixes{Unit{"Ki", 0, 10}, Unit{"Mi", 0, 20}, Unit{"Gi", 0, 30},
                                      Unit{"Ti", 0, 40}, Unit{"Pi", 0, 50}, Unit{"Ei", 0, 60}};
 constexpr std::size_t kSecond = 3;
-constexpr std::array kTimeUnits{Unit{"ns", -9}, Unit{"us", -6}, Unit{"ms", -3}, Unit{"s"},
+constexpr std::array kTimeUnits{Unit{"ns", -9},        Unit{"us", -6},        Unit{"ms", -3},        Unit{"s"},
                                 Unit{"min", 0, 0, 60}, Unit{"h", 0, 0, 3600}, Unit{"d", 0, 0, 86400}};
 constexpr int kBit = -3;  // a bit is 2^-3 bytes
 
@@ -100,7 +100,9 @@ std::optional<Unit> find_time_unit(std::string_view text) {
 template <class Q>
 std::optional<Unit> find_unit(std::string_view text);
 template <>
-std::optional<Unit> find_unit<Seconds>(std::string_view text) { return find_time_unit(text); }
+std::optional<Unit> find_unit<Seconds>(std::string_view text) {
+  return find_time_unit(text);
+}
 template <>
 std::optional<Unit> find_unit<Bytes>(std::string_view text) {
   return find_prefixed(text, std::array{Unit{"B"}, Unit{"b", 0, kBit}}, true);
@@ -110,7 +112,9 @@ std::optional<Unit> find_unit<BytesPerSecond>(std::string_view text) {
   return find_prefixed(text, std::array{Unit{"Bps"}, Unit{"bps", 0, kBit}}, true);
 }
 template <>
-std::optional<Unit> find_unit<Flops>(std::string_view text) { return find_prefixed(text, std::array{Unit{"flop"}}, false); }
+std::optional<Unit> find_unit<Flops>(std::string_view text) {
+  return find_prefixed(text, std::array{Unit{"flop"}}, false);
+}
 template <>
 std::optional<Unit> find_unit<FlopsPerSecond>(std::string_view text) {
   return find_prefixed(text, std::array{Unit{"flops"}}, false);
@@ -178,7 +182,10 @@ std::optional<WholeNumber> to_whole_number(Decimal number, int decimal, int bina
   if (value == 0) return WholeNumber{0, true};
   constexpr Wide kTooLarge = Wide{1} << 123U;  // above 8 * 10 * 2^63, where no division below brings it back
   Wide divisor = 1;
-  if (binary >= 0) value <<= static_cast<unsigned>(binary); else divisor = Wide{1} << static_cast<unsigned>(-binary);
+  if (binary >= 0)
+    value <<= static_cast<unsigned>(binary);
+  else
+    divisor = Wide{1} << static_cast<unsigned>(-binary);
   for (; exponent > 0; --exponent) {
     if (value > static_cast<Wide>(kLargest) * divisor) return std::nullopt;
     value *= 10;
@@ -202,7 +209,8 @@ struct ShortestDigits {
 };
 ShortestDigits shortest_digits(double value) {
   std::array<char, 64> buffer{};
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
   const std::string_view text{buffer.data(), static_cast<std::size_t>(end - buffer.data())};
   const std::size_t e = text.find('e');
   ShortestDigits result{.digits = std::string{text.substr(0, e)}, .exponent = std::atoi(text.data() + e + 1) + 1};
@@ -238,11 +246,26 @@ std::string with_unit(double value, std::span<const Unit> units, std::size_t bas
 
 }  // namespace
 
-template <> std::string_view expected_quantity<Seconds>() { return R"(a time with a unit, such as "1.5us" or "24h")"; }
-template <> std::string_view expected_quantity<Bytes>() { return R"(a size with a unit, such as "80GiB")"; }
-template <> std::string_view expected_quantity<BytesPerSecond>() { return R"(a rate with a unit, such as "25GBps")"; }
-template <> std::string_view expected_quantity<Flops>() { return R"(an amount of work with a unit, such as "3.9Gflop")"; }
-template <> std::string_view expected_quantity<FlopsPerSecond>() { return R"(a speed with a unit, such as "312Tflops")"; }
+template <>
+std::string_view expected_quantity<Seconds>() {
+  return R"(a time with a unit, such as "1.5us" or "24h")";
+}
+template <>
+std::string_view expected_quantity<Bytes>() {
+  return R"(a size with a unit, such as "80GiB")";
+}
+template <>
+std::string_view expected_quantity<BytesPerSecond>() {
+  return R"(a rate with a unit, such as "25GBps")";
+}
+template <>
+std::string_view expected_quantity<Flops>() {
+  return R"(an amount of work with a unit, such as "3.9Gflop")";
+}
+template <>
+std::string_view expected_quantity<FlopsPerSecond>() {
+  return R"(a speed with a unit, such as "312Tflops")";
+}
 
 Seconds parse_seconds(std::string_view text) { return parse_real<Seconds>(text); }
 BytesPerSecond parse_bytes_per_second(std::string_view text) { return parse_real<BytesPerSecond>(text); }
@@ -265,7 +288,9 @@ std::string to_text(double value) {
   return {buffer.data(), end};
 }
 
-std::string to_text(Seconds value) { return with_unit(value.value(), std::span{kTimeUnits}.first<kSecond + 1>(), kSecond, ""); }
+std::string to_text(Seconds value) {
+  return with_unit(value.value(), std::span{kTimeUnits}.first<kSecond + 1>(), kSecond, "");
+}
 std::string to_text(BytesPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, 0, "Bps"); }
 std::string to_text(Flops value) { return with_unit(value.value(), kDecimalPrefixes, 0, "flop"); }
 std::string to_text(FlopsPerSecond value) { return with_unit(value.value(), kDecimalPrefixes, 0, "flops"); }

@@ -18,7 +18,8 @@
 
 namespace rehearse {
 
-/// what(): `expected a rate with a unit, such as "25GBps"; found "25"`. Whoever knows the place turns it into an InputError.
+/// what(): `expected a rate with a unit, such as "25GBps"; found "25"`. Whoever knows the place turns it into an
+/// InputError.
 class QuantityError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -34,20 +35,40 @@ FlopsPerSecond parse_flops_per_second(std::string_view text);
 /// The same, chosen by type: parse_quantity<Seconds>("30s").
 template <class Q>
 Q parse_quantity(std::string_view text);
-template <> inline Seconds parse_quantity<Seconds>(std::string_view text) { return parse_seconds(text); }
-template <> inline Bytes parse_quantity<Bytes>(std::string_view text) { return parse_bytes(text); }
-template <> inline BytesPerSecond parse_quantity<BytesPerSecond>(std::string_view text) { return parse_bytes_per_second(text); }
-template <> inline Flops parse_quantity<Flops>(std::string_view text) { return parse_flops(text); }
-template <> inline FlopsPerSecond parse_quantity<FlopsPerSecond>(std::string_view text) { return parse_flops_per_second(text); }
+template <>
+inline Seconds parse_quantity<Seconds>(std::string_view text) {
+  return parse_seconds(text);
+}
+template <>
+inline Bytes parse_quantity<Bytes>(std::string_view text) {
+  return parse_bytes(text);
+}
+template <>
+inline BytesPerSecond parse_quantity<BytesPerSecond>(std::string_view text) {
+  return parse_bytes_per_second(text);
+}
+template <>
+inline Flops parse_quantity<Flops>(std::string_view text) {
+  return parse_flops(text);
+}
+template <>
+inline FlopsPerSecond parse_quantity<FlopsPerSecond>(std::string_view text) {
+  return parse_flops_per_second(text);
+}
 
 /// `a rate with a unit, such as "25GBps"`: what an error says was expected.
 template <class Q>
 std::string_view expected_quantity();
-template <> std::string_view expected_quantity<Seconds>();
-template <> std::string_view expected_quantity<Bytes>();
-template <> std::string_view expected_quantity<BytesPerSecond>();
-template <> std::string_view expected_quantity<Flops>();
-template <> std::string_view expected_quantity<FlopsPerSecond>();
+template <>
+std::string_view expected_quantity<Seconds>();
+template <>
+std::string_view expected_quantity<Bytes>();
+template <>
+std::string_view expected_quantity<BytesPerSecond>();
+template <>
+std::string_view expected_quantity<Flops>();
+template <>
+std::string_view expected_quantity<FlopsPerSecond>();
 
 /// The shortest text that parses back to exactly the same value, with the prefix that suits its size: "1.5us", "80GiB".
 std::string to_text(Seconds value);

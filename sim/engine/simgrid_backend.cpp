@@ -155,8 +155,9 @@ struct SimgridBackend::Implementation {
   explicit Implementation(const NetworkDescription& description) {
     static char program[] = "rehearse";
     static char quiet[] = "--log=root.t:critical";
-    static char* arguments[] = {program, quiet, nullptr};
-    static int argument_count = 2;
+    static char own_signals[] = "--cfg=debug/verbose-exit:0";   // otherwise SimGrid takes Ctrl-C for itself
+    static char* arguments[] = {program, quiet, own_signals, nullptr};
+    static int argument_count = 3;
     engine = std::make_unique<sg::Engine>(&argument_count, arguments);
     // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
     sg::Engine::set_config("network/model:CM02");

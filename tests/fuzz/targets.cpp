@@ -25,9 +25,7 @@ void parse_and_print(std::string_view input) {
   Q value;
   try {
     value = parse_quantity<Q>(input);
-  } catch (const QuantityError& error) {
-    return require_one_line(error.what());
-  }
+  } catch (const QuantityError& error) { return require_one_line(error.what()); }
   require(value >= Q{}, "quantities are not negative");
   require(parse_quantity<Q>(to_text(value)) == value, "text of a quantity parses back to it");
 }
@@ -53,9 +51,7 @@ void run_json(std::string_view input) {
       reader.expect(!reader.has("fail"), "fail", "no such key");
     }
     (void)reader.as<std::vector<int>>();
-  } catch (const InputError& error) {
-    require_one_line(error.what());
-  }
+  } catch (const InputError& error) { require_one_line(error.what()); }
   try {
     Json target = parse_json(R"({"a": {"b": [1, {"c": 2}]}})", "target");
     const auto equals = input.find('=');
@@ -63,9 +59,7 @@ void run_json(std::string_view input) {
     const std::string_view pointer = input.substr(0, equals);
     set_json_pointer(target, pointer, input.substr(equals + 1));
     require(json_pointer_find(target, pointer) != nullptr, "what was set is found");
-  } catch (const InputError& error) {
-    require_one_line(error.what());
-  }
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 void run_csv(std::string_view input) {
@@ -82,13 +76,12 @@ void run_csv(std::string_view input) {
     require(again.row_count() == table.row_count(), "written rows are read back");
     for (std::size_t row = 0; row < table.row_count(); ++row) {
       for (std::size_t column = 0; column < table.columns().size(); ++column) {
-        require(again.row(row).text_at(column) == table.row(row).text_at(column), "written fields are read back the same");
+        require(again.row(row).text_at(column) == table.row(row).text_at(column),
+                "written fields are read back the same");
       }
     }
     (void)table.row(0).number(table.columns()[0]);
-  } catch (const InputError& error) {
-    require_one_line(error.what());
-  }
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 void run_gunzip(std::string_view input) {
@@ -96,9 +89,7 @@ void run_gunzip(std::string_view input) {
   require(gunzip(gzip(input), input.size(), "own") == input, "what gzip packs, gunzip unpacks");
   try {
     (void)gunzip(input, kMost, "input");
-  } catch (const InputError& error) {
-    require_one_line(error.what());
-  }
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 constexpr std::array kTargets{Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},

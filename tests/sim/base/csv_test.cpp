@@ -18,9 +18,7 @@ template <class F>
 std::string error_of(F&& action) {
   try {
     action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return "no error";
 }
 
@@ -42,7 +40,8 @@ TEST_CASE("fields are read by column name, numbers with their sign and exponent"
 }
 
 TEST_CASE("quotes protect commas, quotes and line ends; lines count as in the file") {
-  const CsvTable table = parse_csv("\xEF\xBB\xBF\"a,1\",b\r\n\"say \"\"hi\"\"\",\"two\r\nlines\"\r\n\r\n\"\",last", "t.csv");
+  const CsvTable table =
+      parse_csv("\xEF\xBB\xBF\"a,1\",b\r\n\"say \"\"hi\"\"\",\"two\r\nlines\"\r\n\r\n\"\",last", "t.csv");
   REQUIRE(table.row_count() == 2);
   CHECK(table.columns()[0] == "a,1");
   CHECK(table.row(0).text("a,1") == "say \"hi\"");
@@ -70,7 +69,8 @@ TEST_CASE("a malformed table is refused with the place") {
 TEST_CASE("a wrong field is refused with line and column") {
   const CsvTable table = parse_csv("x,steps_per_s\nabc,\nnan,1e999\n1.5,0x10\n", "t.csv");
   CHECK(error_of([&] { table.row(0).number("x"); }) == R"(t.csv:2: column "x": expected a number; found "abc")");
-  CHECK(error_of([&] { table.row(0).number("steps_per_s"); }) == R"(t.csv:2: column "steps_per_s": expected a number; found "")");
+  CHECK(error_of([&] { table.row(0).number("steps_per_s"); }) ==
+        R"(t.csv:2: column "steps_per_s": expected a number; found "")");
   CHECK(error_of([&] { table.row(1).number("x"); }) == R"(t.csv:3: column "x": expected a number; found "nan")");
   CHECK(error_of([&] { table.row(1).number("steps_per_s"); }) ==
         R"(t.csv:3: column "steps_per_s": expected a number; found "1e999")");
@@ -103,7 +103,8 @@ TEST_CASE("ten megabytes of garbage are refused with one short line") {
   CHECK(parse_error(garbage).size() < 200);
   CHECK(parse_error(std::string(10'000'000, '"')).size() < 200);
   CHECK(parse_error(std::string(10'000'000, ',')) == "t.csv:1: expected a name for every column; found an empty one");
-  CHECK(parse_error(std::string(10'000'000, 'a')) == "t.csv: expected at least one row below the column names; found none");
+  CHECK(parse_error(std::string(10'000'000, 'a')) ==
+        "t.csv: expected at least one row below the column names; found none");
 }
 
 TEST_CASE("a number is written as the shortest text that reads back the same, and as nothing if it is not finite") {

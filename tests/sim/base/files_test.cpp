@@ -38,9 +38,7 @@ template <class F>
 std::string error_of(F&& action) {
   try {
     action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return "no error";
 }
 
@@ -62,7 +60,7 @@ TEST_CASE("what is written is read, with the permissions of an ordinary new file
   CHECK(folder.entry_count() == 1);
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat((folder / "a").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
 }
@@ -72,10 +70,12 @@ TEST_CASE("errors name the path and the reason") {
   const fs::path missing = folder / "none", inside_missing = folder / "none/a";
   CHECK(error_of([&] { read_file(missing, 10); }) == missing.string() + ": cannot read: No such file or directory");
   CHECK(error_of([&] { read_file(folder / "", 10); }).ends_with(": cannot read: Is a directory"));
-  CHECK(error_of([&] { write_file(inside_missing, "x"); }) == inside_missing.string() + ": cannot write: No such file or directory");
+  CHECK(error_of([&] { write_file(inside_missing, "x"); }) ==
+        inside_missing.string() + ": cannot write: No such file or directory");
   CHECK(error_of([&] { write_file(folder / "", "x"); }).ends_with(": cannot write: it is a folder"));
   write_file(folder / "a", "0123456789x");
-  CHECK(error_of([&] { read_file(folder / "a", 10); }) == (folder / "a").string() + ": cannot read: it has more than 10B");
+  CHECK(error_of([&] { read_file(folder / "a", 10); }) ==
+        (folder / "a").string() + ": cannot read: it has more than 10B");
   CHECK(error_of([&] { read_file("/dev/zero", kMiB); }) == "/dev/zero: cannot read: it has more than 1MiB");
 }
 
@@ -98,7 +98,8 @@ TEST_CASE("a symbolic link stays, and what it leads to is written") {
 }
 
 TEST_CASE("gunzip undoes gzip, whatever the content") {
-  for (const std::string& content : {std::string{}, std::string{"x"}, std::string(5'000'000, 'a'), random_bytes(200'000)}) {
+  for (const std::string& content :
+       {std::string{}, std::string{"x"}, std::string(5'000'000, 'a'), random_bytes(200'000)}) {
     CHECK(gunzip(gzip(content), content.size(), "x.gz") == content);
   }
 }
@@ -117,9 +118,12 @@ TEST_CASE("damaged, short and exploding gzip files are refused") {
   const std::string packed = gzip(random_bytes(100'000));
   std::string damaged = packed;
   damaged[50'000] = static_cast<char>(damaged[50'000] ^ 1);
-  CHECK(error_of([&] { gunzip(damaged, kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is damaged or not in gzip format");
-  CHECK(error_of([&] { gunzip("plain text", kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is damaged or not in gzip format");
-  CHECK(error_of([&] { gunzip(packed.substr(0, 60'000), kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is cut short");
+  CHECK(error_of([&] { gunzip(damaged, kMiB, "x.gz"); }) ==
+        "x.gz: cannot decompress: it is damaged or not in gzip format");
+  CHECK(error_of([&] { gunzip("plain text", kMiB, "x.gz"); }) ==
+        "x.gz: cannot decompress: it is damaged or not in gzip format");
+  CHECK(error_of([&] { gunzip(packed.substr(0, 60'000), kMiB, "x.gz"); }) ==
+        "x.gz: cannot decompress: it is cut short");
   CHECK(error_of([&] { gunzip("", kMiB, "x.gz"); }) == "x.gz: cannot decompress: it is cut short");
   const std::string bomb = gzip(std::string(64 * kMiB, '\0'));
   CHECK(error_of([&] { gunzip(bomb, kMiB, "x.gz"); }) == "x.gz: cannot decompress: it gives more than 1MiB");

@@ -16,9 +16,7 @@ template <class F>
 std::string error_of(F&& action) {
   try {
     action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return "no error";
 }
 
@@ -41,16 +39,17 @@ TEST_CASE("objects keep the order of their keys, and comments are skipped") {
 TEST_CASE("a syntax error names line and column") {
   CHECK(parse_error("") == "f.json:1:1: expected JSON; found an empty file");
   CHECK(parse_error("{\n  \"a\": 1,\n  \"b\" 2\n}") ==
-        "f.json:3:7: syntax error while parsing object separator - unexpected number literal; expected ':'; last read: '\"b\" 2'");
-  CHECK(parse_error("[1, 2").starts_with("f.json:1:7: syntax error while parsing array - unexpected end of input"));
+        "f.json:3:7: syntax error while parsing object separator - unexpected number literal; expected ':'");
+  CHECK(parse_error("[1, 2").starts_with("f.json:1:6: syntax error while parsing array - unexpected end of input"));
   CHECK(parse_error("{\"a\": NaN}").starts_with("f.json:1:7: syntax error while parsing value - invalid literal"));
   CHECK(parse_error("[Infinity]").starts_with("f.json:1:2: syntax error"));
   CHECK(parse_error("[1] x").starts_with("f.json:1:5: syntax error while parsing value"));
   CHECK(parse_error("[01]").starts_with("f.json:1:3: syntax error"));
   CHECK(parse_error("[1,]").starts_with("f.json:1:4: syntax error"));
-  CHECK(parse_error("\"\xff\"").starts_with("f.json:1:2: syntax error while parsing value - invalid string: ill-formed UTF-8 byte"));
+  CHECK(parse_error("\"\xff\"")
+            .starts_with("f.json:1:2: syntax error while parsing value - invalid string: ill-formed UTF-8 byte"));
   CHECK(parse_error(std::string_view{"{\"a\0\": 1}", 9}).starts_with("f.json:1:4: syntax error"));
-  CHECK(parse_error("[1e999]") == "f.json:1:7: number overflow parsing '1e999'");
+  CHECK(parse_error("[1e999]") == "f.json:1:6: number overflow parsing '1e999'");
 }
 
 TEST_CASE("a key may appear once in an object") {
@@ -62,7 +61,8 @@ TEST_CASE("a key may appear once in an object") {
 
 TEST_CASE("nesting ends at 200 levels") {
   CHECK(parse_error(std::string(200, '[') + std::string(200, ']')) == "no error");
-  CHECK(parse_error(std::string(201, '[') + std::string(201, ']')) == "f.json: expected at most 200 nested levels; found more");
+  CHECK(parse_error(std::string(201, '[') + std::string(201, ']')) ==
+        "f.json: expected at most 200 nested levels; found more");
   CHECK(parse_error(std::string(200'000, '[')) == "f.json: expected at most 200 nested levels; found more");
   std::string objects;
   for (int i = 0; i < 200'000; ++i) objects += "{\"a\":";
@@ -100,7 +100,9 @@ TEST_CASE("a file is read, and its name is in the error") {
   write_file(folder / "good.json", "{\"a\": 1}");
   write_file(folder / "bad.json", "{\n]");
   CHECK(load_json_file(folder / "good.json")["a"] == 1);
-  CHECK(error_of([&] { load_json_file(folder / "bad.json"); }).starts_with((folder / "bad.json").string() + ":2:1: syntax error"));
+  CHECK(error_of([&] {
+          load_json_file(folder / "bad.json");
+        }).starts_with((folder / "bad.json").string() + ":2:1: syntax error"));
   CHECK(error_of([&] { load_json_file(folder / "none.json"); }) ==
         (folder / "none.json").string() + ": cannot read: No such file or directory");
   std::filesystem::remove_all(folder);
@@ -127,17 +129,21 @@ TEST_CASE("a value is set as JSON if it is JSON, otherwise as a string") {
   set_json_pointer(json, "/empty", "");
   set_json_pointer(json, "/not_json", "4 // four");
   CHECK(json == parse_json(R"({"groups": [{"count": 4, "new": [1, true]}], "rate": "25GBps", "quoted": "4", "empty": "",
-                               "not_json": "4 // four"})", "f.json"));
+                               "not_json": "4 // four"})",
+                           "f.json"));
 }
 
 TEST_CASE("a pointer that leads nowhere is refused, with the deepest part that exists") {
   CHECK(set_error("/cluster/grups/1/count") ==
         R"(/cluster/grups/1/count: at /cluster: unknown key "grups"; did you mean "groups"?)");
-  CHECK(set_error("/clutser/groups") == R"(/clutser/groups: at the top level: unknown key "clutser"; did you mean "cluster"?)");
+  CHECK(set_error("/clutser/groups") ==
+        R"(/clutser/groups: at the top level: unknown key "clutser"; did you mean "cluster"?)");
   CHECK(set_error("/cluster/groups/2/count") ==
         R"(/cluster/groups/2/count: /cluster/groups is an array of 2, which has no element "2")");
-  CHECK(set_error("/cluster/groups/-") == R"(/cluster/groups/-: /cluster/groups is an array of 2, which has no element "-")");
-  CHECK(set_error("/cluster/name/x") == R"(/cluster/name/x: /cluster/name is neither an object nor an array, so it has no "x")");
+  CHECK(set_error("/cluster/groups/-") ==
+        R"(/cluster/groups/-: /cluster/groups is an array of 2, which has no element "-")");
+  CHECK(set_error("/cluster/name/x") ==
+        R"(/cluster/name/x: /cluster/name is neither an object nor an array, so it has no "x")");
   CHECK(set_error("cluster") == "cluster: expected a JSON pointer, such as /cluster/groups/1/count");
   CHECK(set_error("/cluster/new") == "no error");
 }

@@ -45,7 +45,8 @@ TEST_CASE("an unknown name gets the nearest one, or a list") {
   const std::vector<std::string> models{"resnet15", "resnet32", "vgg16"};
   CHECK(unknown_name_message("model", "resnt15", models) == R"(unknown model "resnt15"; did you mean "resnet15"?)");
   CHECK(unknown_name_message("model", "VGG16", models) == R"(unknown model "VGG16"; did you mean "vgg16"?)");
-  CHECK(unknown_name_message("model", "bert", models) == R"(unknown model "bert"; known: "resnet15", "resnet32", "vgg16")");
+  CHECK(unknown_name_message("model", "bert", models) ==
+        R"(unknown model "bert"; known: "resnet15", "resnet32", "vgg16")");
   CHECK(unknown_name_message("model", "x", {}) == R"(unknown model "x"; none is known here)");
 }
 
@@ -70,7 +71,8 @@ TEST_CASE("quoted text is one short line whatever it holds") {
 
 TEST_CASE("UTF-8 excludes overlong forms, surrogates and values beyond Unicode") {
   CHECK_FALSE(find_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
-  for (const std::string bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
+  for (const std::string bad :
+       {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
     CHECK(find_invalid_utf8("ab" + bad) == 2);
   }
 }

@@ -8,7 +8,9 @@ namespace rehearse {
 namespace {
 
 template <class A, class B>
-concept Addable = requires(A a, B b) { a + b; };
+concept Addable = requires(A a, B b) {
+  a + b;
+};
 
 }  // namespace
 
