@@ -4,6 +4,8 @@
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
+#include <csignal>
+#include <exception>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -155,18 +157,37 @@ struct SimgridBackend::Implementation {
   explicit Implementation(const NetworkDescription& description) {
     static char program[] = "rehearse";
     static char quiet[] = "--log=root.t:critical";
-    static char own_signals[] = "--cfg=debug/verbose-exit:0";   // otherwise SimGrid takes Ctrl-C for itself
-    static char* arguments[] = {program, quiet, own_signals, nullptr};
-    static int argument_count = 3;
+    static char* arguments[] = {program, quiet, nullptr};
+    static int argument_count = 2;
+    // SimGrid takes Ctrl-C and crashes for itself; our caller's handlers stay.
+    struct sigaction interrupt{}, crash{};
+    sigaction(SIGINT, nullptr, &interrupt);
+    sigaction(SIGSEGV, nullptr, &crash);
     engine = std::make_unique<sg::Engine>(&argument_count, arguments);
+    sigaction(SIGINT, &interrupt, nullptr);
+    sigaction(SIGSEGV, &crash, nullptr);
     // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
     sg::Engine::set_config("network/model:CM02");
     sg::Engine::set_config("network/crosstraffic:0");
     network = std::make_unique<SimgridNetwork>(description, [this](const std::function<void()>& action) {
-      clock.advance_to(Seconds{sg::Engine::get_clock()});
+      enter([&] {
+        clock.advance_to(Seconds{sg::Engine::get_clock()});
+        action();
+      });
+    });
+  }
+
+  /// Every call from SimGrid into our code goes through here. An exception must not unwind SimGrid's frames: it waits until
+  /// SimGrid has nothing left to do, while nothing of ours runs any more.
+  template <class Action>
+  void enter(Action action) {
+    if (failure != nullptr) return;
+    try {
       action();
       arm();
-    });
+    } catch (...) {
+      failure = std::current_exception();
+    }
   }
 
   /// Keeps one SimGrid timer, at the date of the earliest event of the calendar.
@@ -180,14 +201,14 @@ struct SimgridBackend::Implementation {
     armed_date = date;
     timer = Timer::set(date, [this] {
       timer = nullptr;
-      clock.advance_to(Seconds{std::max(armed_date, sg::Engine::get_clock())});
-      arm();
+      enter([this] { clock.advance_to(Seconds{std::max(armed_date, sg::Engine::get_clock())}); });
     });
   }
 
   Clock clock;
   Timer* timer = nullptr;
   double armed_date = 0;
+  std::exception_ptr failure;
   std::unique_ptr<sg::Engine> engine;
   std::unique_ptr<SimgridNetwork> network;
 };
@@ -202,6 +223,7 @@ Network& SimgridBackend::network() { return *implementation_->network; }
 void SimgridBackend::run() {
   implementation_->arm();
   implementation_->engine->run();
+  if (implementation_->failure != nullptr) std::rethrow_exception(implementation_->failure);
 }
 
 }  // namespace rehearse

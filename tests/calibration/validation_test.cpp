@@ -79,7 +79,7 @@ TEST_CASE("the profile's cross-validated errors are within the bars, and it has 
 
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {
   Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
-  study.rows.resize(1);
+  study.rows.erase(study.rows.begin() + 1, study.rows.end());
   const Validation validation = validate(study, {{.value = study.rows[0].measured * 1.1, .problem = ""}});
   const CsvTable table = parse_csv(validation_csv(study, validation), "validation.csv");
   CHECK(table.columns().size() == study.table->columns().size() + 4);
