@@ -23,6 +23,7 @@ namespace {
 
 constexpr double kHuber = 0.10;       // residuals beyond 10 % count linearly
 constexpr double kDifference = 0.03;  // relative step of finite differences: large against the graininess of a simulation
+constexpr int kMostRefitSteps = 4;    // of each fit without a fold
 constexpr double kLargestStep = 0.7;  // of the logarithm of a value, per iteration
 
 std::string short_text(double value) {
@@ -284,6 +285,27 @@ class Fitter {
     if (options_.on_progress && !is_detail) options_.on_progress(line);
   }
 
+  /// Residuals of all samples after a fit to those of `mask`, from the full fit and with its derivatives.
+  Eigen::VectorXd refit(const std::vector<bool>& mask, Eigen::VectorXd at, Eigen::VectorXd residuals, const Eigen::MatrixXd& jacobian) const {
+    double loss = huber_loss(residuals, mask);
+    double lambda = 1e-3;
+    for (int attempt = 0; attempt < kMostRefitSteps; ++attempt) {
+      const Eigen::VectorXd candidate = stepped(at, gauss_newton_step(jacobian, residuals, mask, lambda));
+      const Eigen::VectorXd candidate_residuals = simulate(candidate, all());
+      const double candidate_loss = huber_loss(candidate_residuals, mask);
+      if (candidate_loss >= loss) {
+        lambda = std::max(lambda, 1e-2) * 10;
+        continue;
+      }
+      const bool has_converged = loss - candidate_loss < 2e-3 * loss;
+      at = candidate;
+      residuals = candidate_residuals;
+      loss = candidate_loss;
+      if (has_converged) break;
+    }
+    return residuals;
+  }
+
   CrossValidation cross_validate(std::size_t s, const Eigen::VectorXd& at, const Eigen::VectorXd& residuals,
                                  const Eigen::MatrixXd& jacobian) const {
     const Study& study = studies_[s];
@@ -295,10 +317,8 @@ class Fitter {
       std::vector<bool> mask = fitted();
       for (std::size_t i = 0; i < samples_.size(); ++i)
         if (has_columns(samples_[i].study, study.cross_validate) && key_of(i, study.cross_validate) == key) mask[i] = false;
-      const Eigen::VectorXd without = stepped(at, gauss_newton_step(jacobian, residuals, mask, 0));
-      const Eigen::VectorXd predicted = simulate(without, members);
-      for (std::size_t i = 0; i < members.size(); ++i)
-        held_out[static_cast<Eigen::Index>(members[i])] = predicted[static_cast<Eigen::Index>(i)];
+      const Eigen::VectorXd predicted = refit(mask, at, residuals, jacobian);
+      for (const std::size_t member : members) held_out[static_cast<Eigen::Index>(member)] = predicted[static_cast<Eigen::Index>(member)];
     }
     CrossValidation result{.study = study.name, .left_out_by = study.cross_validate, .all = {}, .groups = {}};
     const auto rows = rows_of(s, held_out);

@@ -47,8 +47,8 @@ struct FitOptions {
 };
 
 /// Starts from `profile` (a profile file's value). The values to fit are the union of the studies' "free" pointers.
-/// Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these columns; the fit without
-/// them is one Gauss-Newton step from the full fit, and the left-out rows are simulated anew. Throws InputError.
+/// Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these columns, and fits the rest
+/// again, from the full fit and with its derivatives; the left-out rows are simulated with what comes out. Throws InputError.
 Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file, const Catalog& catalog,
                 const FitOptions& options);
 

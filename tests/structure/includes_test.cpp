@@ -1,0 +1,63 @@
+// Which folder may include which: the layers of the program, kept by a test. Also: heavy libraries stay where they belong.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/base/files.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("every include respects the layers") {
+  const std::map<std::string, std::vector<std::string>> allowed{
+      {"sim/base", {}},
+      {"platforms", {"sim/base"}},
+      {"workloads", {"sim/base"}},
+      {"sim/engine", {"sim/base", "platforms", "workloads"}},
+      {"calibration", {"sim/base", "platforms", "workloads", "sim/engine"}},
+      {"sim/app", {"sim/base", "platforms", "workloads", "sim/engine", "calibration"}},
+  };
+  const fs::path root = REHEARSE_SOURCE_DIR;
+  const std::regex include{R"re(^\s*#include\s*([<"])([^">]+)[">])re"};
+  const auto folder_of = [&](const std::string& path) -> std::string {
+    for (const auto& [folder, others] : allowed)
+      if (path.starts_with(folder + "/")) return folder;
+    return "";
+  };
+  std::size_t files = 0;
+  for (const auto& [folder, others] : allowed) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator{root / folder}) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".cpp" && extension != ".hpp") continue;
+      ++files;
+      const std::string name = entry.path().lexically_relative(root).string();
+      std::istringstream lines{read_file(entry.path(), 4 * kMiB)};
+      for (std::string line; std::getline(lines, line);) {
+        std::smatch match;
+        if (!std::regex_search(line, match, include)) continue;
+        const std::string target = match[2];
+        if (match[1] == "\"") {
+          const std::string other = folder_of(target);
+          CHECK_MESSAGE(!other.empty(), (name + ": " + target + " is not written from the root, or lies in no folder of the program"));
+          const bool may = other == folder || std::find(others.begin(), others.end(), other) != others.end();
+          CHECK_MESSAGE(may, (name + " may not include " + target));
+        } else {
+          if (target.starts_with("simgrid/")) CHECK_MESSAGE(name == "sim/engine/simgrid_backend.cpp", (name + " includes " + target));
+          if (target.starts_with("torch/")) CHECK_MESSAGE(false, (name + " includes " + target));
+          if (target.starts_with("nlohmann/json.hpp")) CHECK_MESSAGE(extension == ".cpp", (name + " includes " + target));
+        }
+      }
+    }
+  }
+  CHECK(files > 60);
+}
+
+}  // namespace rehearse
