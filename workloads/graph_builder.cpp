@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxScalars = std::int64_t{1} << 40;   // of one tensor: far beyond any GPU, far below overflow
 constexpr std::size_t kMaxOperators = 100'000;
+constexpr int kMaxBatch = 65536;
 
 }  // namespace
 
@@ -22,6 +23,7 @@ GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, i
   workload_.name = std::move(name);
   workload_.layout = layout;
   workload_.batch = batch;
+  if (batch < 1 || batch > kMaxBatch) fail("expected a batch of 1 to 65536 samples; found " + std::to_string(batch));
 }
 
 void GraphBuilder::fail(const std::string& message) const { throw InputError{place_ + ": " + message}; }
@@ -45,6 +47,24 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
   return static_cast<int>(workload_.variables.size()) - 1;
 }
 
+void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
+  std::int64_t scalars = workload_.batch;
+  for (const std::int64_t size : {x.height, x.width, x.channels}) {
+    if (size > kMaxScalars / scalars) fail(layer + " has more than 2^40 scalars");
+    scalars *= size;
+  }
+}
+
+void GraphBuilder::check_kernel(const std::string& layer, const Tensor& x, std::int64_t kernel) const {
+  if (kernel > 2 * std::max(x.height, x.width) + 1) fail("layer " + layer + " has a kernel larger than its padded input");
+}
+
+void GraphBuilder::register_value(Tensor& x) {
+  x.id = next_id_++;
+  gradients_.emplace_back();
+  is_kept_.push_back(false);
+}
+
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
   if (num_vertices(workload_.graph) == kMaxOperators) fail("the model has more than 100000 operators");
   const auto vertex = add_vertex(std::move(op), workload_.graph);
@@ -54,30 +74,30 @@ int GraphBuilder::append(Operator op, std::span<const int> reads) {
 }
 
 void GraphBuilder::keep_for_backward(const Tensor& x) {
-  if (is_kept_[static_cast<std::size_t>(x.id)]) return;
+  if (x.producer < 0 || is_kept_[static_cast<std::size_t>(x.id)]) return;
   is_kept_[static_cast<std::size_t>(x.id)] = true;
   workload_.activation_bytes += bytes_of(x);
 }
 
 GraphBuilder::Tensor GraphBuilder::input(std::int64_t height, std::int64_t width, std::int64_t channels) {
-  const Tensor x{height, width, channels, -1, next_id_++};
-  gradients_.emplace_back();
-  is_kept_.push_back(false);
+  Tensor x{height, width, channels};
+  check_size("the input", x);
+  register_value(x);
   workload_.input_bytes = bytes_of(x);
   return x;
 }
 
 GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs,
                                                Tensor output) {
+  check_size("layer " + name, output);
   Operator op{.name = name, .kind = kind, .bytes_written = bytes_of(output), .output_shape = shape_of(output)};
   std::vector<int> reads;
   for (const Tensor& x : inputs) {
     op.bytes_read += bytes_of(x);
     reads.push_back(x.producer);
+    output.needs_gradient = output.needs_gradient || x.needs_gradient;
   }
-  output.id = next_id_++;
-  gradients_.emplace_back();
-  is_kept_.push_back(false);
+  register_value(output);
   output.producer = append(std::move(op), reads);
   layers_.push_back({.type = Layer::Type::kElementwise, .name = name, .kind = kind, .inputs = std::move(inputs), .output = output,
                      .forward = output.producer});
@@ -85,8 +105,9 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
 }
 
 GraphBuilder::Tensor GraphBuilder::relu(const std::string& name, const Tensor& x) {
-  keep_for_backward(x);
-  return elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
+  const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
+  if (y.needs_gradient) keep_for_backward(y);
+  return y;
 }
 
 GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const Tensor> terms) {
@@ -110,13 +131,13 @@ GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::spa
 }
 
 GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride) {
-  if (kernel > std::max(x.height, x.width)) fail("layer " + name + " has a kernel larger than its input");
-  keep_for_backward(x);
+  check_kernel(name, x, kernel);
+  if (x.needs_gradient) keep_for_backward(x);
   return elementwise(name, OperatorKind::kPooling, {x}, {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
 }
 
 GraphBuilder::Tensor GraphBuilder::average_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride) {
-  if (kernel > std::max(x.height, x.width)) fail("layer " + name + " has a kernel larger than its input");
+  check_kernel(name, x, kernel);
   return elementwise(name, OperatorKind::kPooling, {x}, {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
 }
 
@@ -128,6 +149,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
                                                 std::int64_t stride) {
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
+  check_size("layer " + layer.name, y);
   keep_for_backward(x);
   layer.variables.push_back(variable(layer.name + "/kernel", std::move(weights), true));
   const double in_positions = static_cast<double>(workload_.batch) * static_cast<double>(x.height * x.width);
@@ -159,9 +181,8 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
                   .reads_variables = {layer.variables[1]}};
     y.producer = append(std::move(bias), std::array{layer.forward});
   }
-  y.id = next_id_++;
-  gradients_.emplace_back();
-  is_kept_.push_back(false);
+  y.needs_gradient = true;
+  register_value(y);
   const Tensor output = y;
   layers_.push_back(std::move(layer));
   return output;
@@ -169,16 +190,14 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
 
 GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,
                                                std::int64_t kernel, std::int64_t stride, bool has_bias) {
-  if (kernel > std::max(x.height, x.width)) fail("layer " + name + " has a kernel larger than its input");
+  check_kernel(name, x, kernel);
   const Tensor y{(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, channels};
-  if (channels > kMaxScalars / (y.height * y.width * workload_.batch)) fail("layer " + name + " has more than 2^40 outputs");
   return matrix_layer({.type = Layer::Type::kConvolution, .name = name, .kind = OperatorKind::kConvolution, .inputs = {x},
                        .output = y, .has_bias = has_bias},
                       {kernel, kernel, x.channels, channels}, kernel * kernel, stride);
 }
 
 GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias) {
-  if (features > kMaxScalars / workload_.batch) fail("layer " + name + " has more than 2^40 outputs");
   Tensor flat = x;
   flat.channels = x.channels * x.height * x.width;
   flat.height = flat.width = 1;
@@ -202,9 +221,8 @@ GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Ten
               .reads_variables = {gamma, beta},
               .produces_gradients = {mean, variance}};
   y.producer = append(std::move(op), std::array{x.producer});
-  y.id = next_id_++;
-  gradients_.emplace_back();
-  is_kept_.push_back(false);
+  y.needs_gradient = true;
+  register_value(y);
   layers_.push_back({.type = Layer::Type::kBatchNorm, .name = name, .kind = OperatorKind::kBatchNorm, .inputs = {x}, .output = y,
                      .forward = y.producer, .variables = {gamma, beta}});
   return y;
@@ -228,11 +246,15 @@ void GraphBuilder::append_backward(const Layer& layer) {
   const int gradient = gradient_of(layer.output);
   if (gradient < 0) return;   // nothing depends on this layer
   const Bytes output_bytes = bytes_of(layer.output);
-  const auto give = [this](const Tensor& input, int vertex) { gradients_[static_cast<std::size_t>(input.id)].push_back(vertex); };
+  const auto give = [this](const Tensor& input, int vertex) {
+    std::vector<int>& parts = gradients_[static_cast<std::size_t>(input.id)];
+    const bool is_given = !parts.empty() && parts.back() == vertex;   // a kernel adds up what it gives to one tensor
+    if (input.needs_gradient && !is_given) parts.push_back(vertex);
+  };
 
   switch (layer.type) {
     case Layer::Type::kElementwise: {
-      // One kernel gives the gradients of all inputs: relu and pooling read their input again, sums do not.
+      // One kernel gives the gradients of all inputs. Pooling reads its input again, ReLU its output, of the same size; sums neither.
       const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
       Operator op{.name = layer.name + "/gradient", .kind = layer.kind, .phase = Phase::kBackward, .bytes_read = output_bytes};
       for (const Tensor& x : layer.inputs) {
@@ -240,7 +262,10 @@ void GraphBuilder::append_backward(const Layer& layer) {
         op.bytes_written += bytes_of(x);
       }
       op.output_shape = shape_of(layer.inputs[0]);
-      const int vertex = append(std::move(op), std::array{gradient});
+      std::vector<int> reads{gradient};
+      if (layer.kind == OperatorKind::kActivation) reads.push_back(layer.forward);   // its output tells where its input was positive
+      if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
+      const int vertex = append(std::move(op), reads);
       for (const Tensor& x : layer.inputs) give(x, vertex);
       break;
     }
@@ -253,7 +278,7 @@ void GraphBuilder::append_backward(const Layer& layer) {
                   .bytes_written = bytes_of(x),
                   .output_shape = shape_of(x),
                   .produces_gradients = layer.variables};
-      give(x, append(std::move(op), std::array{gradient, layer.forward}));
+      give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));   // forward: the batch's mean and variance
       break;
     }
     case Layer::Type::kConvolution:
@@ -280,7 +305,7 @@ void GraphBuilder::append_backward(const Layer& layer) {
                       .output_shape = workload_.variables[static_cast<std::size_t>(layer.variables[0])].shape,
                       .produces_gradients = {layer.variables[0]}};
       append(std::move(weight), std::array{gradient, x.producer});
-      if (x.producer < 0) break;   // nobody needs the gradient of the input images
+      if (!x.needs_gradient) break;
       Operator data{.name = layer.name + "/data_gradient",
                     .kind = layer.kind,
                     .phase = Phase::kBackwardData,

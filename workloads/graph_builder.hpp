@@ -4,7 +4,9 @@
 //
 // Conventions. FLOPs: 2 per multiply-add of convolutions and dense layers; element-wise kernels have none, they are bound by
 // memory. Device memory: every input is read once and every output written once, except that batch normalisation reads its
-// input twice. Activations kept for the backward pass: the inputs of convolutions, dense layers, batch normalisations and ReLUs.
+// input twice. Activations kept for the backward pass: the inputs of convolutions, dense layers, batch normalisations and max
+// pooling, and the outputs of ReLUs; each tensor once, and besides Workload::input_bytes. No gradient is computed that no
+// variable needs, such as that of the input images.
 
 #include <cstdint>
 #include <span>
@@ -27,13 +29,16 @@ class GraphBuilder {
     std::int64_t height = 1, width = 1, channels = 1;
     int producer = -1;   // vertex; -1: the input images
     int id = -1;         // of the value, to find its gradient
+    bool needs_gradient = false;   // a variable lies before it
   };
 
-  /// Throws InputError, starting with `place`, when a layer cannot be built: sizes that overflow, too many operators.
+  /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more than 2^40
+  /// scalars, more than 100000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision);
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
-  /// Square kernel, padding "same": output = ceil(input / stride).
+  /// Square kernel, padding "same": output = ceil(input / stride). The kernel may be larger than the input, but not so large
+  /// that its rim never meets it: kernel <= 2 max(height, width) + 1.
   Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t kernel, std::int64_t stride,
                      bool has_bias);
   /// Four variables: gamma and beta, and the moving mean and variance, which are not trainable.
@@ -72,6 +77,11 @@ class GraphBuilder {
   Bytes bytes_of(const Tensor& x) const;
   std::int64_t elements(const Tensor& x) const;
   int append(Operator op, std::span<const int> reads);
+  /// Throws InputError if the tensor is too large to count.
+  void check_size(const std::string& layer, const Tensor& x) const;
+  void check_kernel(const std::string& layer, const Tensor& x, std::int64_t kernel) const;
+  /// Makes `x` a value of its own, whose gradient can be asked for.
+  void register_value(Tensor& x);
   Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output);
   Tensor matrix_layer(Layer layer, std::vector<std::int64_t> weights, std::int64_t kernel_area, std::int64_t stride);
   void keep_for_backward(const Tensor& x);

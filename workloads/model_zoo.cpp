@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kMaxSize = 1 << 20;   // of one dimension in a model file
 constexpr int kMaxBranchDepth = 8;
+constexpr std::size_t kMaxBranches = 1000;
 
 int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {
   const int size = fallback > 0 ? json.optional<int>(key, fallback) : json.required<int>(key);
@@ -76,8 +77,9 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
       const auto way = ways.find(json.optional<std::string>("combine", "add"));
       json.expect(way != ways.end(), "combine", "\"add\", \"mix\" or \"concatenate\"");
       layer.branches.combine = way->second;
-      for (const JsonReader& branch : json.children("branches")) layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
-      json.expect(layer.branches.branches.size() >= 2, "branches", "at least two lists of layers");
+      const std::vector<JsonReader> branches = json.children("branches");
+      json.expect(branches.size() >= 2 && branches.size() <= kMaxBranches, "branches", "2 to 1000 lists of layers");
+      for (const JsonReader& branch : branches) layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
       break;
     }
     case Kind::kBatchNorm:
@@ -140,7 +142,7 @@ Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, i
       if (x.channels != width) {
         const Tensor active = graph.relu(name + "/skip/relu", x);
         const Tensor left = graph.convolution(name + "/skip/conv1", active, width / 2, 1, stride, true);
-        const Tensor right = graph.convolution(name + "/skip/conv2", active, width - width / 2, 1, stride, true);
+        const Tensor right = graph.convolution(name + "/skip/conv2", active, width / 2, 1, stride, true);
         skip = graph.batch_norm(name + "/skip/bn", graph.concatenate(name + "/skip/concat", std::vector{left, right}));
       }
       x = graph.add(name + "/sum", std::vector{graph.mix(name + "/shake", branches), skip});
@@ -204,7 +206,9 @@ ModelDescription read_model(std::string name, JsonReader json) {
   if (family == "resnet_v2_basic") {
     model.structure = read_family<ResnetV2Basic>(structure, 7);
   } else if (family == "shake_shake_2branch") {
-    model.structure = read_family<ShakeShake>(structure, 3);
+    const auto net = read_family<ShakeShake>(structure, 3);
+    for (const int width : net.widths) structure.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
+    model.structure = net;
   } else if (family == "layers") {
     LayerList list{read_layers(structure.children("layers"), 0)};
     structure.expect(!list.layers.empty(), "layers", "at least one layer");
@@ -275,7 +279,7 @@ std::string_view model_schema() {
         "stride": { "type": "integer", "minimum": 1, "description": "1 for a convolution, the kernel for pooling, unless given" },
         "bias": { "type": "boolean", "description": "false for a convolution, true for a dense layer, unless given" },
         "combine": { "enum": ["add", "mix", "concatenate"], "default": "add" },
-        "branches": { "type": "array", "minItems": 2, "items": { "$ref": "#/$defs/layers" },
+        "branches": { "type": "array", "minItems": 2, "maxItems": 1000, "items": { "$ref": "#/$defs/layers" },
                       "description": "lists of layers that start from the same tensor; an empty list passes it on" }
       },
       "additionalProperties": false } }

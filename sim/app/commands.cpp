@@ -55,7 +55,11 @@ Json load_scenario_json(const SimulateCommand& command) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || text.empty() || text.front() != '/')
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
-    set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
+    try {
+      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
+    } catch (const InputError& error) {
+      throw InputError{std::string{"--set "} + error.what()};
+    }
   }
   if (command.seed && json.is_object()) json["seed"] = *command.seed;
   return json;

@@ -54,7 +54,11 @@ int run_command_line(int argc, char** argv) {
                   "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results");
   simulate_verb->add_option("SCENARIO", simulate.scenario, "Scenario file")->required();
   simulate_verb->add_option("--set", simulate.overrides, "Override a scenario field: /json/pointer=value; repeatable")->type_name("POINTER=VALUE");
-  simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")->type_name("N");
+  simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")
+      ->check([](const std::string& text) {
+        return text.find_first_not_of("0123456789") == std::string::npos ? std::string{} : "expected a whole number of at least 0; found " + text;
+      })
+      ->type_name("N");
   simulate_verb->add_option("--max-wall-time", max_wall_time, "Give up after this much real time, such as 30s or 5min (default: none)")->type_name("T");
   simulate_verb->add_flag("--dry-run", simulate.is_dry_run, "Check the scenario; print memory, messages and an estimate of the run's own duration");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");

@@ -45,6 +45,8 @@ class ScenarioReader {
     read_output();
     root_.reject_unknown_keys();
     check_memory();
+    warn_about_spot();
+    warn_about_steady_state();
     warn_about_range();
     scenario_.effective = to_json_text(effective_);
     return std::move(scenario_);
@@ -120,10 +122,10 @@ class ScenarioReader {
     json.expect(!group.name.empty() && group.name.size() <= 100, "name", "1 to 100 characters");
     json.expect(!group.region.empty() && group.region.size() <= 100, "region", "1 to 100 characters");
     if (json.has("count")) json.expect(group.count >= 1 && group.count <= kMaxMachines, "count", "1 to 20000 machines");
-    group.market = json.has("market") ? read_word<Market>(json, "market", {{"on_demand", Market::kOnDemand}, {"spot", Market::kSpot}})
+    group.market = json.has("market") ? read_word<Market>(json, "market", {{"on-demand", Market::kOnDemand}, {"spot", Market::kSpot}})
                                       : Market::kOnDemand;
     effective["count"] = group.count;
-    effective["market"] = group.market == Market::kSpot ? "spot" : "on_demand";
+    effective["market"] = group.market == Market::kSpot ? "spot" : "on-demand";
 
     std::string name;
     const JsonReader instance = resolve(json, "instance", effective["instance"], name, [this](const std::string& n, const JsonReader& by) {
@@ -267,6 +269,20 @@ class ScenarioReader {
     const auto hundredths = static_cast<std::int64_t>(as_double(bytes) / (1024.0 * 1024 * 1024) * 100 + 0.5);
     const std::string rest = std::to_string(hundredths % 100);
     return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
+  }
+
+  void warn_about_spot() {
+    for (const Group& group : scenario_.groups)
+      if (group.market == Market::kSpot)
+        scenario_.warnings.push_back("group " + in_quotes(group.name) + " is on the spot market: its price applies, but revocations are not simulated");
+  }
+
+  void warn_about_steady_state() {
+    const std::int64_t workers = scenario_.count(Role::kWorker);
+    const Training& training = scenario_.training;
+    if (training.steps >= workers * (training.warmup_steps + 2)) return;
+    scenario_.warnings.push_back(std::to_string(training.steps) + " steps are too few for a steady state of " + std::to_string(workers) + " workers with " +
+                                 std::to_string(training.warmup_steps) + " warm-up steps each: speeds are means over the whole run");
   }
 
   void warn_about_range() {

@@ -46,7 +46,7 @@ std::string_view scenario_schema() {
             "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form", "type": ["string", "object"] },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1 },
             "region": { "type": "string" },
-            "market": { "enum": ["on_demand", "spot"], "default": "on_demand", "description": "which of the instance's prices applies" }
+            "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" }
           } } },
         "network": {
           "type": "object",

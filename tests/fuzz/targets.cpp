@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/base/base.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse::fuzz {
 namespace {
@@ -92,8 +93,38 @@ void run_gunzip(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+void require_sound(const Workload& workload) {
+  std::vector<int> produced(workload.variables.size());
+  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v) {
+    const Operator& op = workload.graph[v];
+    require(op.flops >= Flops{} && op.flops < Flops{1e30}, "FLOPs are finite and not negative");
+    require(op.bytes_read > Bytes{} && op.bytes_written > Bytes{}, "every kernel reads and writes");
+    const bool is_matrix = op.kind == OperatorKind::kConvolution || op.kind == OperatorKind::kDense;
+    for (const double size : {op.matrix.rows, op.matrix.columns, op.matrix.reduction})
+      require(is_matrix ? size >= 1 : size == 0, "matrix-like kernels, and no others, have a matrix shape");
+    for (const std::int64_t size : op.output_shape) require(size >= 1, "shapes are positive");
+    for (const int variable : op.produces_gradients) ++produced.at(static_cast<std::size_t>(variable));
+  }
+  for (const int count : produced) require(count == 1, "every gradient or moving average is produced once");
+  for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
+    require(source(*edge, workload.graph) < target(*edge, workload.graph), "creation order is a topological order");
+  require(workload.input_bytes > Bytes{} && workload.activation_bytes >= Bytes{}, "byte counts do not overflow");
+  require(workload.parameter_bytes() > Bytes{} && workload.variable_bytes() >= workload.parameter_bytes(),
+          "parameters are among the variables");
+}
+
+void run_model(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const ModelDescription model = read_model("model", JsonReader{json, "input"});
+    for (const int batch : {1, 65536}) require_sound(build_workload(model, batch, Precision::kFp32, "input"));
+  } catch (const InputError& error) {
+    require_one_line(error.what());
+  }
+}
+
 constexpr std::array kTargets{Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},
-                              Target{"csv", run_csv}, Target{"gunzip", run_gunzip}};
+                              Target{"csv", run_csv}, Target{"gunzip", run_gunzip}, Target{"model", run_model}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "sim/base/csv.hpp"
 #include "workloads/model_zoo.hpp"
@@ -38,6 +39,14 @@ TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOP
       if (workload.variables[i].is_trainable) on_server[i % 2] += workload.variables[i].bytes;
     const double share = std::max(on_server[0], on_server[1]) / workload.parameter_bytes();
     CHECK(std::abs(share - row.number("ps2_roundrobin_max_share_of_bytes")) <= 0.0005);
+
+    // Every gradient, and every moving average, comes from exactly one kernel, and creation order is a topological order.
+    std::vector<int> produced(workload.variables.size());
+    for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+      for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];
+    CHECK(std::ranges::all_of(produced, [](int times) { return times == 1; }));
+    for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
+      REQUIRE(source(*edge, workload.graph) < target(*edge, workload.graph));
   }
 }
 

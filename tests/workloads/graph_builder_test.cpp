@@ -19,6 +19,19 @@ Workload small_network(int batch) {
   return graph.finish(graph.dense("dense", graph.global_average_pool("pool", sum), 10));
 }
 
+const Operator& find(const Workload& workload, const std::string& name) {
+  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+    if (workload.graph[v].name == name) return workload.graph[v];
+  FAIL("no operator " << name);
+  return workload.graph[0];
+}
+
+bool has_operator(const Workload& workload, const std::string& name) {
+  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+    if (workload.graph[v].name == name) return true;
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("padding \"same\" gives ceil(input / stride) outputs") {
@@ -43,6 +56,79 @@ TEST_CASE("a convolution's kernels have the shapes of its three matrix products"
   CHECK(conv.matrix.reduction == 27);
   CHECK(conv.flops == Flops{2.0 * 32 * 16 * 27});
   CHECK_FALSE(conv.is_3x3_stride_1);
+  // "left": 4x4x16 -> 4x4x16, 3x3: 2 * 4 * 4 rows of positions, 16 channels in and out, 16 * 3 * 3 = 144 weights per output.
+  const Operator& data = find(workload, "left/data_gradient");
+  CHECK(data.matrix.rows == 32);
+  CHECK(data.matrix.columns == 16);
+  CHECK(data.matrix.reduction == 144);
+  CHECK(data.phase == Phase::kBackwardData);
+  const Operator& weights = find(workload, "left/weight_gradient");
+  CHECK(weights.matrix.rows == 144);
+  CHECK(weights.matrix.columns == 16);
+  CHECK(weights.matrix.reduction == 32);
+  CHECK(weights.phase == Phase::kBackwardWeights);
+  CHECK(weights.is_3x3_stride_1);
+}
+
+TEST_CASE("device memory is read and written once per tensor, the input of a batch normalisation twice") {
+  const Workload workload = small_network(2);
+  // The output of "conv" is 2 * 4 * 4 * 16 floats = 2048 B, the images 2 * 8 * 8 * 3 floats = 1536 B, the kernel 3 * 3 * 3 * 16 floats = 1728 B.
+  CHECK(find(workload, "conv").bytes_read == 1536_B + 1728_B);
+  CHECK(find(workload, "conv").bytes_written == 2048_B);
+  CHECK(find(workload, "bn").bytes_read == 2 * 2048_B);
+  CHECK(find(workload, "sum").bytes_read == 2 * 2048_B);
+  CHECK(find(workload, "conv/kernel/update").bytes_read == 3 * 1728_B);   // parameter, gradient, momentum
+  CHECK(workload.input_bytes == 1536_B);
+}
+
+TEST_CASE("activations kept: inputs of convolutions, dense layers and batch normalisations, outputs of ReLUs") {
+  // Kept: input of "bn" (2048 B), output of "relu", which is also the input of "left" (2048 B), input of "dense" (2 * 16 floats = 128 B).
+  // Not kept: the images (input_bytes), the output of "bn", the sum.
+  CHECK(small_network(2).activation_bytes == 2 * 2048_B + 128_B);
+}
+
+TEST_CASE("half precision halves every byte count and no FLOP") {
+  const auto build = [](Precision precision) {
+    GraphBuilder graph{"test", "dense", Layout::kNchw, 2, precision};
+    return graph.finish(graph.dense("dense", graph.relu("relu", graph.dense("first", graph.input(2, 2, 3), 8)), 10));
+  };
+  const Workload full = build(Precision::kFp32), half = build(Precision::kFp16);
+  CHECK(full.variable_bytes() == 2 * half.variable_bytes());
+  CHECK(full.activation_bytes == 2 * half.activation_bytes);
+  CHECK(full.input_bytes == 2 * half.input_bytes);
+  CHECK(full.training_conv_dense_flops() == half.training_conv_dense_flops());
+  for (std::size_t v = 0; v < num_vertices(full.graph); ++v) {
+    CHECK(full.graph[v].bytes_read == 2 * half.graph[v].bytes_read);
+    CHECK(full.graph[v].bytes_written == 2 * half.graph[v].bytes_written);
+  }
+}
+
+TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
+  const Workload workload = small_network(1);
+  const auto reads = [&](const std::string& reader, const std::string& writer) {
+    for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
+      if (workload.graph[source(*edge, workload.graph)].name == writer && workload.graph[target(*edge, workload.graph)].name == reader)
+        return true;
+    return false;
+  };
+  CHECK(reads("bn/gradient", "relu/gradient"));
+  CHECK(reads("bn/gradient", "bn"));              // the batch's mean and variance
+  CHECK(reads("bn/gradient", "conv/bias_add"));   // the input that was normalised
+  CHECK(reads("relu/gradient", "relu"));
+  CHECK(reads("left/weight_gradient", "relu"));
+  CHECK(reads("pool/gradient", "sum"));
+  CHECK(reads("conv/weight_gradient", "bn/gradient"));
+}
+
+TEST_CASE("no gradient is computed that no variable needs") {
+  CHECK_FALSE(has_operator(small_network(1), "conv/data_gradient"));
+  GraphBuilder graph{"test", "images first", Layout::kNchw, 1, Precision::kFp32};
+  const auto x = graph.max_pool("pool", graph.relu("relu", graph.input(8, 8, 3)), 2, 2);
+  const Workload workload = graph.finish(graph.dense("dense", x, 10));
+  CHECK_FALSE(has_operator(workload, "relu/gradient"));
+  CHECK_FALSE(has_operator(workload, "pool/gradient"));
+  CHECK_FALSE(has_operator(workload, "dense/data_gradient"));
+  CHECK(has_operator(workload, "dense/weight_gradient"));
 }
 
 TEST_CASE("every variable's gradient or moving average is produced exactly once, and every trainable one updated once") {
@@ -83,14 +169,34 @@ TEST_CASE("a tensor with two consumers gets the sum of two gradients") {
   CHECK(sums == 1);
 }
 
+TEST_CASE("a layer that takes one tensor twice gives it one gradient") {
+  GraphBuilder graph{"test", "twice", Layout::kNchw, 1, Precision::kFp32};
+  const auto x = graph.convolution("conv", graph.input(8, 8, 3), 4, 3, 1, false);
+  const Workload workload = graph.finish(graph.dense("dense", graph.add("sum", std::vector{x, x}), 10));
+  CHECK_FALSE(has_operator(workload, "gradient sum"));
+}
+
+TEST_CASE("a kernel may be larger than its input, as long as its rim meets it") {
+  GraphBuilder graph{"test", "narrow", Layout::kNchw, 1, Precision::kFp32};
+  const auto pooled = graph.global_average_pool("pool", graph.input(8, 8, 3));
+  const auto x = graph.convolution("conv", pooled, 4, 3, 1, false);
+  CHECK(x.height == 1);
+  CHECK_THROWS_WITH_AS((void)graph.convolution("wide", pooled, 4, 4, 1, false),
+                       "test: layer wide has a kernel larger than its padded input", InputError);
+}
+
 TEST_CASE("impossible layers are refused with the place that asked for them") {
   GraphBuilder graph{"model.json: /structure", "bad", Layout::kNchw, 1, Precision::kFp32};
   const auto images = graph.input(8, 8, 3);
-  CHECK_THROWS_WITH_AS((void)graph.convolution("conv", images, 4, 9, 1, false),
-                       "model.json: /structure: layer conv has a kernel larger than its input", InputError);
+  CHECK_THROWS_WITH_AS((void)graph.convolution("conv", images, 4, 18, 1, false),
+                       "model.json: /structure: layer conv has a kernel larger than its padded input", InputError);
   const auto a = graph.convolution("a", images, 4, 3, 1, false);
   CHECK_THROWS_WITH_AS((void)graph.add("sum", std::vector{a, images}),
                        "model.json: /structure: layer sum adds tensors of different shapes", InputError);
+  CHECK_THROWS_WITH_AS((GraphBuilder{"s.json: /workload", "bad", Layout::kNchw, 0, Precision::kFp32}),
+                       "s.json: /workload: expected a batch of 1 to 65536 samples; found 0", InputError);
+  CHECK_THROWS_WITH_AS((GraphBuilder{"s.json: /workload", "bad", Layout::kNchw, 65537, Precision::kFp32}),
+                       "s.json: /workload: expected a batch of 1 to 65536 samples; found 65537", InputError);
 }
 
 }  // namespace rehearse

@@ -45,6 +45,23 @@ TEST_CASE("models too large to exist are refused instead of overflowing") {
                                    "[65536, 65536, 65536]"), InputError);
 }
 
+TEST_CASE("tensors too large to count are refused by name") {
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "dense", "features": 1}]})", "[65536, 65536, 65536]"),
+                       "m.json: the input has more than 2^40 scalars", InputError);
+  std::string doublings;
+  for (int i = 0; i < 64; ++i) doublings += R"(, {"layer": "branches", "combine": "concatenate", "branches": [[], []]})";
+  // 32 * 32 = 2^10 positions, 2^30 channels after 30 doublings; the 31st, in layer 32, is too much.
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "convolution", "channels": 1, "kernel": 1})" + doublings + "]}"),
+                       "m.json: layer layer32/concat has more than 2^40 scalars", InputError);
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1048576], "widths": [8]})"),
+                       "m.json: the model has more than 100000 operators", InputError);
+}
+
+TEST_CASE("a shake-shake width that cannot be halved is refused") {
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "shake_shake_2branch", "blocks_per_stage": [1], "widths": [1]})"),
+                       "m.json: /structure/widths: expected even integers: two halves make a skip connection; found an array of 1", InputError);
+}
+
 TEST_CASE("the schema of model files is valid JSON") { CHECK_NOTHROW((void)parse_json(model_schema(), "schema")); }
 
 }  // namespace rehearse

@@ -89,6 +89,7 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate " + kScenario + " --catalog " + (folder.path / "none").string(), 2, "expected a catalog folder");
   check_refused("simulate " + kScenario + " --max-wall-time 5", 2, "--max-wall-time: expected a time with a unit");
   check_refused("simulate " + kScenario + " --set /training/steps=5000000 --max-wall-time 100ms --quiet", 3, "stopped by --max-wall-time after ");
+  check_refused("simulate " + kScenario + " --seed -3", 2, "--seed");
   check_refused("", 2, "rehearse --help");
   check_refused("fly", 2, "rehearse --help");
   check_refused("list cars", 2, "list: unknown kind \"cars\"; known: \"gpus\"");

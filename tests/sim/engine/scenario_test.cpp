@@ -66,10 +66,23 @@ TEST_CASE("catalog objects can stand inline") {
 }
 
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
-  const Scenario scenario = test::resolved(test::shipped_scenario({{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}}));
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
   REQUIRE(scenario.warnings.size() == 2);
   CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
   CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
+}
+
+TEST_CASE("a spot group carries a warning, since revocations are not simulated") {
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/1/market", "spot"}}));
+  REQUIRE(scenario.warnings.size() == 1);
+  CHECK(scenario.warnings[0] == "group \"workers\" is on the spot market: its price applies, but revocations are not simulated");
+}
+
+TEST_CASE("too few steps for a steady state carry a warning") {
+  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "28"}})).warnings.empty());
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "27"}}));
+  REQUIRE(scenario.warnings.size() == 1);
+  CHECK(scenario.warnings[0] == "27 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the whole run");
 }
 
 TEST_CASE("the starter scenario and the effective one are accepted, and the schema is JSON") {
