@@ -205,8 +205,7 @@ class ScenarioReader {
       effective["strategy"]["placement"] = "round_robin";
     strategy.reject_unknown_keys();
 
-    training.steps = json.required<std::int64_t>("steps");
-    json.expect(training.steps >= 1 && training.steps <= kMaxSteps, "steps", "1 to 10000000 steps");
+    read_steps(json, effective);
     training.warmup_steps = json.optional<int>("warmup_steps", 5);
     if (json.has("warmup_steps")) json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
     training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
@@ -226,6 +225,23 @@ class ScenarioReader {
       checkpoint.reject_unknown_keys();
     }
     json.reject_unknown_keys();
+  }
+
+  /// "steps" of all workers together, or "steps_per_worker".
+  void read_steps(const JsonReader& json, Json& effective) {
+    std::int64_t& steps = scenario_.training.steps;
+    if (json.has("steps_per_worker")) {
+      if (json.has("steps")) json.fail("steps_per_worker", "expected \"steps\" or \"steps_per_worker\"; found both");
+      const auto per_worker = json.required<std::int64_t>("steps_per_worker");
+      const std::int64_t workers = scenario_.count(Role::kWorker);
+      json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker", "at least 1 step, and at most 10000000 of all workers together");
+      steps = per_worker * workers;
+      effective.erase("steps_per_worker");
+      effective["steps"] = steps;
+      return;
+    }
+    steps = json.required<std::int64_t>("steps");
+    json.expect(steps >= 1 && steps <= kMaxSteps, "steps", "1 to 10000000 steps");
   }
 
   void read_calibration() {

@@ -68,7 +68,8 @@ std::string_view scenario_schema() {
     },
     "training": {
       "type": "object",
-      "required": ["strategy", "steps"],
+      "required": ["strategy"],
+      "oneOf": [{ "required": ["steps"] }, { "required": ["steps_per_worker"] }],
       "additionalProperties": false,
       "properties": {
         "strategy": {
@@ -82,6 +83,7 @@ std::string_view scenario_schema() {
           }
         },
         "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "updates of all workers together" },
+        "steps_per_worker": { "type": "integer", "minimum": 1, "description": "instead of steps: times the number of workers" },
         "warmup_steps": { "type": "integer", "minimum": 0, "default": 5, "description": "first steps of each worker, left out of steady-state figures" },
         "start_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "between the starts of two workers" },
         "step_time_variation": { "type": "number", "minimum": 0, "maximum": 10, "default": 0,

@@ -78,6 +78,15 @@ TEST_CASE("a spot group carries a warning, since revocations are not simulated")
   CHECK(scenario.warnings[0] == "group \"workers\" is on the spot market: its price applies, but revocations are not simulated");
 }
 
+TEST_CASE("steps can be given for each worker") {
+  const Json training = Json::parse(R"({"strategy": {"kind": "parameter_server", "synchronization": "asynchronous"}, "steps_per_worker": 25})");
+  Json json = test::shipped_scenario();
+  json["training"] = training;
+  CHECK(test::resolved(json).training.steps == 100);
+  json["training"]["steps"] = 100;
+  CHECK_THROWS_AS((void)test::resolved(json), InputError);
+}
+
 TEST_CASE("too few steps for a steady state carry a warning") {
   CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "28"}})).warnings.empty());
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "27"}}));
