@@ -268,16 +268,10 @@ class Fitter {
     return rows;
   }
 
-  std::vector<std::optional<double>> noise_of(std::size_t study) const {
-    std::vector<std::optional<double>> noise;
-    for (const StudyRow& row : studies_[study].rows) noise.push_back(row.noise);
-    return noise;
-  }
-
   std::string describe(const Eigen::VectorXd& residuals) const {
     std::string text;
     for (std::size_t s = 0; s < studies_.size(); ++s)
-      text += (text.empty() ? "" : ", ") + studies_[s].name + " MAPE " + short_text(error_statistics(rows_of(s, residuals), noise_of(s)).mape) + " %";
+      text += (text.empty() ? "" : ", ") + studies_[s].name + " MAPE " + short_text(error_statistics(studies_[s], rows_of(s, residuals)).mape) + " %";
     return text;
   }
 
@@ -322,17 +316,8 @@ class Fitter {
     }
     CrossValidation result{.study = study.name, .left_out_by = study.cross_validate, .all = {}, .groups = {}};
     const auto rows = rows_of(s, held_out);
-    const auto noise = noise_of(s);
-    result.all = error_statistics(rows, noise);
-    for (const std::string& column : study.group_by) {
-      std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        auto& group = groups[column + " " + std::string{study.rows[r].row.text(column)}];
-        group.first.push_back(rows[r]);
-        group.second.push_back(noise[r]);
-      }
-      for (const auto& [label, group] : groups) result.groups.emplace_back(label, error_statistics(group.first, group.second));
-    }
+    result.all = error_statistics(study, rows);
+    result.groups = group_statistics(study, rows);
     for (const ValidationRow& row : rows) held_out_errors_.push_back(std::abs(row.error_pct) / 100);
     return result;
   }
@@ -388,7 +373,7 @@ class Fitter {
       }
     }
     for (std::size_t s = 0; s < studies_.size(); ++s) {
-      fit.in_sample.push_back(error_statistics(rows_of(s, residuals), noise_of(s)));
+      fit.in_sample.push_back(error_statistics(studies_[s], rows_of(s, residuals)));
       if (!studies_[s].cross_validate.empty()) {
         fit.cross_validated.push_back(cross_validate(s, at, residuals, jacobian));
         progress("cross-validated " + studies_[s].name + ": MAPE " + short_text(fit.cross_validated.back().all.mape) + " %");

@@ -51,6 +51,26 @@ ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows, const s
   return statistics;
 }
 
+ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows) {
+  std::vector<std::optional<double>> noise;
+  for (const StudyRow& row : study.rows) noise.push_back(row.noise);
+  return error_statistics(rows, noise);
+}
+
+std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study, const std::vector<ValidationRow>& rows) {
+  std::vector<std::pair<std::string, ErrorStatistics>> statistics;
+  for (const std::string& column : study.group_by) {
+    std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      auto& [members, noise] = groups[label_of(study.rows[i], {column})];
+      members.push_back(rows[i]);
+      noise.push_back(study.rows[i].noise);
+    }
+    for (const auto& [label, group] : groups) statistics.emplace_back(label, error_statistics(group.first, group.second));
+  }
+  return statistics;
+}
+
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed) {
   std::vector<double> largest = speed, per_worker;
   std::sort(largest.rbegin(), largest.rend());
@@ -62,26 +82,15 @@ double saturation_workers(const std::vector<double>& x, const std::vector<double
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions) {
   Validation validation;
-  std::vector<std::optional<double>> noise;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
     ValidationRow result{.measured = row.measured, .simulated = predictions[i].value, .error_pct = -100,
                          .problem = row.problem.empty() ? predictions[i].problem : row.problem};
     if (result.simulated) result.error_pct = 100 * (*result.simulated / row.measured - 1);
     validation.rows.push_back(std::move(result));
-    noise.push_back(row.noise);
   }
-  validation.all = error_statistics(validation.rows, noise);
-
-  for (const std::string& column : study.group_by) {
-    std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
-    for (std::size_t i = 0; i < study.rows.size(); ++i) {
-      auto& [rows, floors] = groups[label_of(study.rows[i], {column})];
-      rows.push_back(validation.rows[i]);
-      floors.push_back(noise[i]);
-    }
-    for (const auto& [label, group] : groups) validation.groups.emplace_back(label, error_statistics(group.first, group.second));
-  }
+  validation.all = error_statistics(study, validation.rows);
+  validation.groups = group_statistics(study, validation.rows);
 
   if (!study.curve_x.empty()) {
     std::map<std::string, CurveSaturation> curves;

@@ -43,12 +43,15 @@ struct RatioResult {
 struct Validation {
   std::vector<ValidationRow> rows;   // [study rows]
   ErrorStatistics all;
-  std::vector<std::pair<std::string, ErrorStatistics>> groups;   // "gpu = K80"
+  std::vector<std::pair<std::string, ErrorStatistics>> groups;   // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
 };
 
 ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows, const std::vector<std::optional<double>>& noise);
+/// The same for all rows of a study, [study rows], and for each value of each of its group_by columns: "gpu K80".
+ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows);
+std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study, const std::vector<ValidationRow>& rows);
 
 /// Saturation point of one curve; `x` in workers, at least one point with x <= 2. Zero if there is none.
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed);

@@ -28,7 +28,7 @@ h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere
 th, td { text-align: right; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { font-weight: 500; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(460px, 100%), 1fr)); gap: 20px; }
-figure { margin: 8px 0; } figcaption { font-size: 14px; margin-bottom: 4px; } svg { width: 100%; height: auto; display: block; }
+figure { margin: 8px 0; max-width: 640px; } figcaption { font-size: 14px; margin-bottom: 4px; } svg { width: 100%; height: auto; display: block; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; color: var(--soft); }
 .legend span::before { content: ""; display: inline-block; width: 12px; height: 3px; margin-right: 6px; vertical-align: middle; background: var(--c); }
 .legend span.points::before { width: 8px; height: 8px; border-radius: 50%; }
