@@ -310,7 +310,7 @@ class Fitter {
     for (const auto& [key, members] : folds) {
       std::vector<bool> mask = fitted();
       for (std::size_t i = 0; i < samples_.size(); ++i)
-        if (has_columns(samples_[i].study, study.cross_validate) && key_of(i, study.cross_validate) == key) mask[i] = false;
+        if (is_left_out_with(i, s) && key_of(i, study.cross_validate) == key) mask[i] = false;
       const Eigen::VectorXd predicted = refit(mask, at, residuals, jacobian);
       for (const std::size_t member : members) held_out[static_cast<Eigen::Index>(member)] = predicted[static_cast<Eigen::Index>(member)];
     }
@@ -322,8 +322,13 @@ class Fitter {
     return result;
   }
 
-  bool has_columns(std::size_t study, const std::vector<std::string>& columns) const {
-    return std::all_of(columns.begin(), columns.end(), [&](const std::string& column) { return studies_[study].table->has_column(column); });
+  /// Whether a sample can belong to a fold of `study`: it is one of its rows, or another study's with the same columns.
+  bool is_left_out_with(std::size_t sample, std::size_t study) const {
+    if (samples_[sample].study == study) return true;
+    const std::vector<std::string>& columns = studies_[study].cross_validate;
+    const CsvTable& table = *studies_[samples_[sample].study].table;
+    return studies_[study].leaves_out_of_all_studies &&
+           std::all_of(columns.begin(), columns.end(), [&](const std::string& column) { return table.has_column(column); });
   }
   std::vector<std::string> key_of(std::size_t sample, const std::vector<std::string>& columns) const {
     std::vector<std::string> key;

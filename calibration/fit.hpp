@@ -47,7 +47,8 @@ struct FitOptions {
 };
 
 /// Starts from `profile` (a profile file's value). The values to fit are the union of the studies' "free" pointers.
-/// Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these columns, and fits the rest
+/// Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these columns (or, if the study
+/// says so, from itself alone), and fits the rest
 /// again, from the full fit and with its derivatives; the left-out rows are simulated with what comes out. Throws InputError.
 Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file, const Catalog& catalog,
                 const FitOptions& options);

@@ -157,6 +157,11 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     if (fit.has("where")) study.fit_where = read_filter(fit.child("where"), table);
     study.free = fit.required<std::vector<std::string>>("free");
     study.cross_validate = read_columns(fit, "cross_validate", table);
+    if (fit.has("leave_out_of")) {
+      const auto scope = fit.required<std::string>("leave_out_of");
+      fit.expect(scope == "all_studies" || scope == "this_study", "leave_out_of", "\"all_studies\" or \"this_study\"");
+      study.leaves_out_of_all_studies = scope == "all_studies";
+    }
     fit.reject_unknown_keys();
   }
   json.reject_unknown_keys();

@@ -53,6 +53,7 @@ struct Study {
   RowFilter fit_where;                       // rows that a fit uses; empty: all
   std::vector<std::string> free;             // pointers into the profile
   std::vector<std::string> cross_validate;   // columns whose combinations are left out in turn
+  bool leaves_out_of_all_studies = true;     // otherwise other studies keep their rows of the same combination
 };
 
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the CSV.

@@ -71,6 +71,7 @@ class ScenarioReader {
   }
 
   void read_workload(const JsonReader& json) {
+    json.expect(json.is_object(), "an object");
     Json& effective = effective_["workload"];
     std::string name;
     const JsonReader model = resolve(json, "model", effective["model"], name,

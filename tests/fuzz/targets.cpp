@@ -5,7 +5,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "platforms/catalog.hpp"
+#include "platforms/profile.hpp"
 #include "sim/base/base.hpp"
+#include "sim/engine/scenario.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::fuzz {
@@ -123,7 +126,42 @@ void run_model(std::string_view input) {
   }
 }
 
-constexpr std::array kTargets{Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},
+void run_profile(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const Profile profile = read_profile(JsonReader{json, "input"});
+    require(profile.network.nic_efficiency > 0 && profile.gpu.efficiency_for("any") > 0, "shares are above 0");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A catalog file, read as from a folder of the user's.
+void run_catalog(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const JsonReader reader{json, "input"};
+    for (const auto& [name, entry] : reader.child("accelerators").items()) (void)read_accelerator(name, entry);
+    for (const auto& [name, entry] : reader.child("instances").items()) (void)read_instance(name, entry);
+    for (const JsonReader& entry : reader.children("region_links")) (void)read_region_link(entry);
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_scenario(std::string_view input) {
+  static const std::string root = REHEARSE_SOURCE_DIR;
+  static const Catalog catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  std::string effective;
+  try {
+    effective = read_scenario(parse_json(input, "input"), "input", catalog).effective;
+  } catch (const InputError& error) {
+    return require_one_line(error.what());
+  } catch (const NoResultError& error) {
+    return require_one_line(error.what());
+  }
+  const Json json = parse_json(effective, "effective");
+  require(read_scenario(json, "effective", catalog).effective == effective, "an effective scenario is its own effective scenario");
+}
+
+constexpr std::array kTargets{Target{"scenario", run_scenario}, Target{"profile", run_profile}, Target{"catalog", run_catalog},
+                              Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},
                               Target{"csv", run_csv}, Target{"gunzip", run_gunzip}, Target{"model", run_model}};
 
 }  // namespace
