@@ -21,9 +21,10 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kHuber = 0.10;       // residuals beyond 10 % count linearly
-constexpr double kDifference = 0.03;  // relative step of finite differences: large against the graininess of a simulation
-constexpr int kMostRefitSteps = 4;    // of each fit without a fold
+constexpr double kHuber = 0.10;  // residuals beyond 10 % count linearly
+constexpr double kDifference =
+    0.03;                           // relative step of finite differences: large against the graininess of a simulation
+constexpr int kMostRefitSteps = 4;  // of each fit without a fold
 constexpr double kLargestStep = 0.7;  // of the logarithm of a value, per iteration
 
 std::string short_text(double value) {
@@ -39,10 +40,13 @@ class FreeValues {
       : profile_{profile}, file_name_{file_name}, pointers_{pointers} {
     for (const std::string& pointer : pointers) {
       const Json* value = json_pointer_find(profile, pointer);
-      if (value == nullptr) throw InputError{file_name + ": " + pointer + ": a study wants to fit this value, but the profile has none"};
+      if (value == nullptr)
+        throw InputError{file_name + ": " + pointer + ": a study wants to fit this value, but the profile has none"};
       is_text_.push_back(value->is_string());
       start_.push_back(is_text_.back() ? number_of(*value, pointer) : value->is_number() ? value->get<double>() : 0);
-      if (!(start_.back() > 0)) throw InputError{file_name + ": " + pointer + ": expected a value above 0 to start the fit from; found " + value->dump()};
+      if (!(start_.back() > 0))
+        throw InputError{file_name + ": " + pointer + ": expected a value above 0 to start the fit from; found " +
+                         value->dump()};
     }
   }
 
@@ -57,7 +61,8 @@ class FreeValues {
   /// The profile with these values (logarithms), rounded to four digits so that the file says all there is.
   Json profile_with(const Eigen::VectorXd& logs) const {
     Json profile = profile_;
-    for (std::size_t i = 0; i < size(); ++i) set_json_pointer(profile, pointers_[i], text(i, logs[static_cast<Eigen::Index>(i)], 8));
+    for (std::size_t i = 0; i < size(); ++i)
+      set_json_pointer(profile, pointers_[i], text(i, logs[static_cast<Eigen::Index>(i)], 8));
     return profile;
   }
 
@@ -75,9 +80,7 @@ class FreeValues {
       const Json profile = profile_with(logs);
       (void)read_profile(JsonReader{profile, file_name_});
       return true;
-    } catch (const InputError&) {
-      return false;
-    }
+    } catch (const InputError&) { return false; }
   }
 
  private:
@@ -85,7 +88,8 @@ class FreeValues {
     try {
       return parse_seconds(value.get<std::string>()).value();
     } catch (const QuantityError&) {
-      throw InputError{file_name_ + ": " + pointer + ": only plain numbers and times can be fitted; found " + value.dump()};
+      throw InputError{file_name_ + ": " + pointer + ": only plain numbers and times can be fitted; found " +
+                       value.dump()};
     }
   }
 
@@ -100,18 +104,23 @@ class FreeValues {
 struct Sample {
   std::size_t study = 0, row = 0;
   double measured = 0;
-  bool is_fitted = true;   // satisfies the study's fit.where
+  bool is_fitted = true;  // satisfies the study's fit.where
 };
 
 class Fitter {
  public:
-  Fitter(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file, const Catalog& catalog,
-         const FitOptions& options)
-      : studies_{studies}, catalog_{catalog}, options_{options}, profile_file_{profile_file}, values_{profile, profile_file, pointers(studies)} {
+  Fitter(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file,
+         const Catalog& catalog, const FitOptions& options)
+      : studies_{studies},
+        catalog_{catalog},
+        options_{options},
+        profile_file_{profile_file},
+        values_{profile, profile_file, pointers(studies)} {
     for (std::size_t s = 0; s < studies.size(); ++s)
       for (std::size_t r = 0; r < studies[s].rows.size(); ++r) {
         const StudyRow& row = studies[s].rows[r];
-        if (!row.problem.empty()) throw InputError{studies[s].measurements_file + ":" + std::to_string(row.row.line()) + ": " + row.problem};
+        if (!row.problem.empty())
+          throw InputError{studies[s].measurements_file + ":" + std::to_string(row.row.line()) + ": " + row.problem};
         samples_.push_back({s, r, row.measured, row.fits(studies[s].fit_where)});
       }
   }
@@ -156,7 +165,8 @@ class Fitter {
     for (const Study& study : studies)
       for (const std::string& pointer : study.free)
         if (std::find(all.begin(), all.end(), pointer) == all.end()) all.push_back(pointer);
-    if (all.empty()) throw InputError{studies.front().file_name + ": /fit/free: expected at least one value to fit; found none"};
+    if (all.empty())
+      throw InputError{studies.front().file_name + ": /fit/free: expected at least one value to fit; found none"};
     return all;
   }
 
@@ -186,11 +196,13 @@ class Fitter {
         scenarios.push_back(to_json_text(scenario));
         places.push_back(i);
       }
-      const auto predictions = predict(scenarios, studies_[s].scenario_file, studies_[s].metric, catalog_, options_.parallel);
+      const auto predictions =
+          predict(scenarios, studies_[s].scenario_file, studies_[s].metric, catalog_, options_.parallel);
       for (std::size_t i = 0; i < places.size(); ++i) {
         const Sample& sample = samples_[samples[places[i]]];
         if (!predictions[i].value || !(*predictions[i].value > 0))
-          throw InputError{studies_[s].measurements_file + ":" + std::to_string(studies_[s].rows[sample.row].row.line()) +
+          throw InputError{studies_[s].measurements_file + ":" +
+                           std::to_string(studies_[s].rows[sample.row].row.line()) +
                            ": cannot be simulated: " + predictions[i].problem};
         residuals[static_cast<Eigen::Index>(places[i])] = std::log(*predictions[i].value / sample.measured);
       }
@@ -204,7 +216,7 @@ class Fitter {
       Eigen::VectorXd moved = at;
       moved[p] += kDifference;
       double difference = kDifference;
-      if (!values_.is_valid(moved)) {   // at its upper limit
+      if (!values_.is_valid(moved)) {  // at its upper limit
         moved[p] = at[p] - kDifference;
         difference = -kDifference;
       }
@@ -232,12 +244,13 @@ class Fitter {
 
   static Eigen::VectorXd masked_weights(const Eigen::VectorXd& residuals, const std::vector<bool>& mask) {
     Eigen::VectorXd weights(residuals.size());
-    for (Eigen::Index i = 0; i < residuals.size(); ++i) weights[i] = mask[static_cast<std::size_t>(i)] ? weight(residuals[i]) : 0;
+    for (Eigen::Index i = 0; i < residuals.size(); ++i)
+      weights[i] = mask[static_cast<std::size_t>(i)] ? weight(residuals[i]) : 0;
     return weights;
   }
 
-  static Eigen::VectorXd gauss_newton_step(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals, const std::vector<bool>& mask,
-                                           double lambda) {
+  static Eigen::VectorXd gauss_newton_step(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
+                                           const std::vector<bool>& mask, double lambda) {
     const Eigen::VectorXd weights = masked_weights(residuals, mask);
     Eigen::MatrixXd normal = normal_matrix(jacobian, weights);
     normal.diagonal() += lambda * normal.diagonal() + Eigen::VectorXd::Constant(normal.rows(), 1e-9);
@@ -263,7 +276,9 @@ class Fitter {
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       if (samples_[i].study != study) continue;
       const double ratio = std::exp(residuals[static_cast<Eigen::Index>(i)]);
-      rows.push_back({.measured = samples_[i].measured, .simulated = ratio * samples_[i].measured, .error_pct = 100 * (ratio - 1)});
+      rows.push_back({.measured = samples_[i].measured,
+                      .simulated = ratio * samples_[i].measured,
+                      .error_pct = 100 * (ratio - 1)});
     }
     return rows;
   }
@@ -271,7 +286,8 @@ class Fitter {
   std::string describe(const Eigen::VectorXd& residuals) const {
     std::string text;
     for (std::size_t s = 0; s < studies_.size(); ++s)
-      text += (text.empty() ? "" : ", ") + studies_[s].name + " MAPE " + short_text(error_statistics(studies_[s], rows_of(s, residuals)).mape) + " %";
+      text += (text.empty() ? "" : ", ") + studies_[s].name + " MAPE " +
+              short_text(error_statistics(studies_[s], rows_of(s, residuals)).mape) + " %";
     return text;
   }
 
@@ -280,7 +296,8 @@ class Fitter {
   }
 
   /// Residuals of all samples after a fit to those of `mask`, from the full fit and with its derivatives.
-  Eigen::VectorXd refit(const std::vector<bool>& mask, Eigen::VectorXd at, Eigen::VectorXd residuals, const Eigen::MatrixXd& jacobian) const {
+  Eigen::VectorXd refit(const std::vector<bool>& mask, Eigen::VectorXd at, Eigen::VectorXd residuals,
+                        const Eigen::MatrixXd& jacobian) const {
     double loss = huber_loss(residuals, mask);
     double lambda = 1e-3;
     for (int attempt = 0; attempt < kMostRefitSteps; ++attempt) {
@@ -303,7 +320,8 @@ class Fitter {
   CrossValidation cross_validate(std::size_t s, const Eigen::VectorXd& at, const Eigen::VectorXd& residuals,
                                  const Eigen::MatrixXd& jacobian) const {
     const Study& study = studies_[s];
-    std::map<std::vector<std::string>, std::vector<std::size_t>> folds;   // values of the columns -> samples of this study
+    std::map<std::vector<std::string>, std::vector<std::size_t>>
+        folds;  // values of the columns -> samples of this study
     for (std::size_t i = 0; i < samples_.size(); ++i)
       if (samples_[i].study == s) folds[key_of(i, study.cross_validate)].push_back(i);
     Eigen::VectorXd held_out = residuals;
@@ -312,7 +330,8 @@ class Fitter {
       for (std::size_t i = 0; i < samples_.size(); ++i)
         if (is_left_out_with(i, s) && key_of(i, study.cross_validate) == key) mask[i] = false;
       const Eigen::VectorXd predicted = refit(mask, at, residuals, jacobian);
-      for (const std::size_t member : members) held_out[static_cast<Eigen::Index>(member)] = predicted[static_cast<Eigen::Index>(member)];
+      for (const std::size_t member : members)
+        held_out[static_cast<Eigen::Index>(member)] = predicted[static_cast<Eigen::Index>(member)];
     }
     CrossValidation result{.study = study.name, .left_out_by = study.cross_validate, .all = {}, .groups = {}};
     const auto rows = rows_of(s, held_out);
@@ -328,11 +347,13 @@ class Fitter {
     const std::vector<std::string>& columns = studies_[study].cross_validate;
     const CsvTable& table = *studies_[samples_[sample].study].table;
     return studies_[study].leaves_out_of_all_studies &&
-           std::all_of(columns.begin(), columns.end(), [&](const std::string& column) { return table.has_column(column); });
+           std::all_of(columns.begin(), columns.end(),
+                       [&](const std::string& column) { return table.has_column(column); });
   }
   std::vector<std::string> key_of(std::size_t sample, const std::vector<std::string>& columns) const {
     std::vector<std::string> key;
-    for (const std::string& column : columns) key.emplace_back(studies_[samples_[sample].study].rows[samples_[sample].row].row.text(column));
+    for (const std::string& column : columns)
+      key.emplace_back(studies_[samples_[sample].study].rows[samples_[sample].row].row.text(column));
     return key;
   }
 
@@ -352,41 +373,46 @@ class Fitter {
       workers = std::max(workers, scenario.count(Role::kWorker));
       servers = std::max(servers, scenario.count(Role::kParameterServer));
     }
-    return Json{{"accelerators", accelerators}, {"models", models},        {"batch_min", batch_min},
+    return Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
                 {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
   }
 
   Fit report(const Eigen::VectorXd& at, const Eigen::VectorXd& residuals, const Eigen::MatrixXd& jacobian) {
     Fit fit;
-    fit.rows = static_cast<std::size_t>(std::count_if(samples_.begin(), samples_.end(), [](const Sample& sample) { return sample.is_fitted; }));
+    fit.rows = static_cast<std::size_t>(
+        std::count_if(samples_.begin(), samples_.end(), [](const Sample& sample) { return sample.is_fitted; }));
     const Eigen::VectorXd weights = masked_weights(residuals, fitted());
     Eigen::MatrixXd normal = normal_matrix(jacobian, weights);
     normal.diagonal().array() += 1e-9;
     const double freedom = std::max(1.0, static_cast<double>(fit.rows) - static_cast<double>(values_.size()));
     const double variance = residuals.cwiseAbs2().dot(weights) / freedom;
-    const Eigen::MatrixXd covariance = variance * normal.ldlt().solve(Eigen::MatrixXd::Identity(normal.rows(), normal.cols()));
+    const Eigen::MatrixXd covariance =
+        variance * normal.ldlt().solve(Eigen::MatrixXd::Identity(normal.rows(), normal.cols()));
     for (std::size_t p = 0; p < values_.size(); ++p) {
       const auto i = static_cast<Eigen::Index>(p);
       const double spread = 1.96 * std::sqrt(std::max(0.0, covariance(i, i)));
-      fit.values.push_back({values_.pointers()[p], values_.text(p, at[i]), values_.text(p, at[i] - spread), values_.text(p, at[i] + spread)});
+      fit.values.push_back({values_.pointers()[p], values_.text(p, at[i]), values_.text(p, at[i] - spread),
+                            values_.text(p, at[i] + spread)});
       for (std::size_t q = 0; q < p; ++q) {
         const auto j = static_cast<Eigen::Index>(q);
         const double correlation = covariance(i, j) / std::sqrt(std::max(1e-300, covariance(i, i) * covariance(j, j)));
         if (std::abs(correlation) > 0.97)
-          fit.warnings.push_back("the data can hardly tell " + values_.pointers()[q] + " and " + values_.pointers()[p] + " apart (correlation " +
-                                 short_text(correlation) + ")");
+          fit.warnings.push_back("the data can hardly tell " + values_.pointers()[q] + " and " + values_.pointers()[p] +
+                                 " apart (correlation " + short_text(correlation) + ")");
       }
     }
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       fit.in_sample.push_back(error_statistics(studies_[s], rows_of(s, residuals)));
       if (!studies_[s].cross_validate.empty()) {
         fit.cross_validated.push_back(cross_validate(s, at, residuals, jacobian));
-        progress("cross-validated " + studies_[s].name + ": MAPE " + short_text(fit.cross_validated.back().all.mape) + " %");
+        progress("cross-validated " + studies_[s].name + ": MAPE " + short_text(fit.cross_validated.back().all.mape) +
+                 " %");
       }
     }
 
     Json profile = values_.profile_with(at);
-    for (std::size_t p = 0; p < values_.size(); ++p) set_json_pointer(profile, fit.values[p].pointer, fit.values[p].value);
+    for (std::size_t p = 0; p < values_.size(); ++p)
+      set_json_pointer(profile, fit.values[p].pointer, fit.values[p].value);
     profile.erase("fit");
     Json& record = profile["fit"];
     record["command"] = options_.command;
@@ -395,21 +421,27 @@ class Fitter {
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       const std::filesystem::path data{studies_[s].measurements_file};
       std::array<char, 17> hash{};
-      std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(fnv1a(read_file(data, 256 * kMiB))));
-      Json entry{{"study", studies_[s].name}, {"measurements", data.filename().string()}, {"measurements_fnv1a", hash.data()},
-                 {"rows", fit.in_sample[s].rows}, {"mape", rounded(fit.in_sample[s].mape)}};
+      std::snprintf(hash.data(), hash.size(), "%016llx",
+                    static_cast<unsigned long long>(fnv1a(read_file(data, 256 * kMiB))));
+      Json entry{{"study", studies_[s].name},
+                 {"measurements", data.filename().string()},
+                 {"measurements_fnv1a", hash.data()},
+                 {"rows", fit.in_sample[s].rows},
+                 {"mape", rounded(fit.in_sample[s].mape)}};
       for (const CrossValidation& validation : fit.cross_validated)
         if (validation.study == studies_[s].name) {
           entry["left_out_by"] = validation.left_out_by;
           entry["cross_validated_mape"] = rounded(validation.all.mape);
-          for (const auto& [label, statistics] : validation.groups) entry["cross_validated_mape_by_group"][label] = rounded(statistics.mape);
+          for (const auto& [label, statistics] : validation.groups)
+            entry["cross_validated_mape_by_group"][label] = rounded(statistics.mape);
         }
       studies.push_back(std::move(entry));
     }
     record["error_p90"] = rounded(held_out_errors_.empty() ? 0 : percentile(held_out_errors_, 90));
     Json& values = record["values"] = Json::array();
     for (const FittedValue& value : fit.values)
-      values.push_back(Json{{"pointer", value.pointer}, {"value", value.value}, {"low_95", value.low}, {"high_95", value.high}});
+      values.push_back(
+          Json{{"pointer", value.pointer}, {"value", value.value}, {"low_95", value.low}, {"high_95", value.high}});
     record["seen"] = seen();
     fit.profile = to_json_text(profile);
     return fit;
@@ -428,8 +460,8 @@ class Fitter {
 
 }  // namespace
 
-Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file, const Catalog& catalog,
-                const FitOptions& options) {
+Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file,
+                const Catalog& catalog, const FitOptions& options) {
   return Fitter{studies, profile, profile_file, catalog, options}.run();
 }
 

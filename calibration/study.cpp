@@ -19,8 +19,8 @@ namespace {
 /// How a column's value changes the scenario: the value goes to `pointer`, or a known value stands for several changes.
 struct ColumnMapping {
   std::string column;
-  std::string pointer;                                                            // empty if `changes` is used
-  std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;   // value -> (pointer, JSON text)
+  std::string pointer;                                                              // empty if `changes` is used
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
 };
 
 std::string scalar_text(const JsonReader& json) {
@@ -63,7 +63,8 @@ ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
 }
 
 /// The scenario of a row; sets `problem` if a value is not mapped.
-std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row, std::string& problem) {
+std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row,
+                          std::string& problem) {
   Json scenario = base;
   for (const ColumnMapping& mapping : mappings) {
     const std::string value{row.text(mapping.column)};
@@ -97,14 +98,16 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
 
   Json base = load_json_file(study.scenario_file);
   if (json.has("set"))
-    for (const auto& [pointer, value] : json.child("set").items()) set_json_pointer(base, pointer, value.value().dump());
+    for (const auto& [pointer, value] : json.child("set").items())
+      set_json_pointer(base, pointer, value.value().dump());
   if (const Json* profile = json_pointer_find(base, "/calibration"); profile != nullptr && profile->is_string())
     study.profile_name = profile->get<std::string>();
 
   std::vector<ColumnMapping> mappings;
   for (const auto& [column, mapping] : json.child("columns").items()) {
     if (!table.has_column(column))
-      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) + " (asked for by " + path.string() + ")"};
+      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
+                       " (asked for by " + path.string() + ")"};
     mappings.push_back(read_mapping(column, mapping));
   }
 
@@ -114,7 +117,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   const auto noise_column = target.optional<std::string>("noise_column", "");
   for (const std::string& column : {study.target_column, noise_column})
     if (!column.empty() && !table.has_column(column))
-      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) + " (asked for by " + path.string() + ")"};
+      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
+                       " (asked for by " + path.string() + ")"};
   target.reject_unknown_keys();
 
   std::vector<std::pair<RowFilter, std::string>> exclusions;
@@ -129,7 +133,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     StudyRow entry{.row = row, .scenario = {}, .problem = {}, .measured = row.number(study.target_column)};
     if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
     if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column);
-    const auto excluded = std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
+    const auto excluded =
+        std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
     if (excluded != exclusions.end()) {
       ++study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].second;
       continue;
@@ -169,8 +174,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
 }
 
 /// The number that summary.json has under `metric`.
-std::string simulate_metric(const std::string& scenario_text, const std::string& scenario_file, const std::string& metric,
-                            const Catalog& catalog) {
+std::string simulate_metric(const std::string& scenario_text, const std::string& scenario_file,
+                            const std::string& metric, const Catalog& catalog) {
   const Json json = parse_json(scenario_text, scenario_file);
   const Scenario scenario = read_scenario(json, scenario_file, catalog);
   const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
@@ -209,12 +214,13 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   return studies;
 }
 
-std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file, const std::string& metric,
-                                const Catalog& catalog, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done) {
+std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
+                                const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::function<void(std::size_t, std::size_t)>& on_done) {
   std::vector<std::string> distinct = scenarios;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  if (!distinct.empty() && distinct.front().empty()) distinct.erase(distinct.begin());   // rows that could not be mapped
+  if (!distinct.empty() && distinct.front().empty()) distinct.erase(distinct.begin());  // rows that could not be mapped
   const auto results = run_isolated(
       distinct.size(), parallel,
       [&](std::size_t i) { return simulate_metric(distinct[i], scenario_file, metric, catalog); },
@@ -227,7 +233,8 @@ std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const
       predictions.push_back({});
       continue;
     }
-    const auto at = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), scenario) - distinct.begin());
+    const auto at =
+        static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), scenario) - distinct.begin());
     const IsolatedResult& result = results[at];
     Prediction prediction;
     if (result.has_succeeded) {

@@ -21,10 +21,10 @@ using RowFilter = std::map<std::string, std::vector<std::string>>;
 /// A measured row and the scenario that repeats it.
 struct StudyRow {
   CsvRow row;
-  std::string scenario;          // JSON text; empty if the row cannot be mapped
-  std::string problem;           // why it cannot
+  std::string scenario;  // JSON text; empty if the row cannot be mapped
+  std::string problem;   // why it cannot
   double measured = 0;
-  std::optional<double> noise;   // standard deviation, in the unit of `measured`
+  std::optional<double> noise;  // standard deviation, in the unit of `measured`
 
   bool fits(const RowFilter& filter) const;
 };
@@ -36,38 +36,40 @@ struct StudyRatio {
 };
 
 struct Study {
-  std::string name;                          // the file's name without folder and ending
+  std::string name;  // the file's name without folder and ending
   std::string file_name;
   std::string scenario_file;
   std::string measurements_file;
-  std::string profile_name;                  // of the base scenario
-  std::shared_ptr<const CsvTable> table;     // rows refer to it
-  std::vector<StudyRow> rows;                // after exclusions
-  std::vector<std::pair<std::string, std::size_t>> excluded;   // reason, rows
+  std::string profile_name;                                   // of the base scenario
+  std::shared_ptr<const CsvTable> table;                      // rows refer to it
+  std::vector<StudyRow> rows;                                 // after exclusions
+  std::vector<std::pair<std::string, std::size_t>> excluded;  // reason, rows
   std::string target_column;
-  std::string metric;                        // key of summary.json
+  std::string metric;  // key of summary.json
   std::vector<std::string> group_by;
-  std::string curve_x;                       // column; empty if the study has no curves
+  std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
   std::vector<StudyRatio> ratios;
-  RowFilter fit_where;                       // rows that a fit uses; empty: all
-  std::vector<std::string> free;             // pointers into the profile
-  std::vector<std::string> cross_validate;   // columns whose combinations are left out in turn
-  bool leaves_out_of_all_studies = true;     // otherwise other studies keep their rows of the same combination
+  RowFilter fit_where;                      // rows that a fit uses; empty: all
+  std::vector<std::string> free;            // pointers into the profile
+  std::vector<std::string> cross_validate;  // columns whose combinations are left out in turn
+  bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
 };
 
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the CSV.
 /// Throws InputError.
-std::vector<Study> load_studies(const std::filesystem::path& path, const std::optional<std::filesystem::path>& measurements = {});
+std::vector<Study> load_studies(const std::filesystem::path& path,
+                                const std::optional<std::filesystem::path>& measurements = {});
 
 struct Prediction {
   std::optional<double> value;
-  std::string problem;   // why there is none
+  std::string problem;  // why there is none
 };
 
-/// Simulates each scenario (JSON text) in a process of its own, equal ones once, empty ones not at all, at most `parallel` at a time.
-/// `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`.
-std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file, const std::string& metric,
-                                const Catalog& catalog, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done = {});
+/// Simulates each scenario (JSON text) in a process of its own, equal ones once, empty ones not at all, at most
+/// `parallel` at a time. `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`.
+std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
+                                const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::function<void(std::size_t, std::size_t)>& on_done = {});
 
 }  // namespace rehearse

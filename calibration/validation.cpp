@@ -15,16 +15,19 @@ namespace {
 /// "K80, 1, resnet15": the values of the columns in a row.
 std::string label_of(const StudyRow& row, const std::vector<std::string>& columns) {
   std::string label;
-  for (const std::string& column : columns) label += (label.empty() ? "" : ", ") + column + " " + std::string{row.row.text(column)};
+  for (const std::string& column : columns)
+    label += (label.empty() ? "" : ", ") + column + " " + std::string{row.row.text(column)};
   return label;
 }
 
-std::optional<double> ratio_of_means(const Study& study, const Validation& validation, const StudyRatio& ratio, bool is_simulated) {
+std::optional<double> ratio_of_means(const Study& study, const Validation& validation, const StudyRatio& ratio,
+                                     bool is_simulated) {
   std::array<std::vector<double>, 2> values;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const ValidationRow& row = validation.rows[i];
     if (is_simulated && !row.simulated) continue;
-    for (const auto& [filter, list] : {std::pair{&ratio.numerator, &values[0]}, std::pair{&ratio.denominator, &values[1]}})
+    for (const auto& [filter, list] :
+         {std::pair{&ratio.numerator, &values[0]}, std::pair{&ratio.denominator, &values[1]}})
       if (study.rows[i].fits(*filter)) list->push_back(is_simulated ? *row.simulated : row.measured);
   }
   if (values[0].empty() || values[1].empty()) return {};
@@ -33,7 +36,8 @@ std::optional<double> ratio_of_means(const Study& study, const Validation& valid
 
 }  // namespace
 
-ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows, const std::vector<std::optional<double>>& noise) {
+ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
+                                 const std::vector<std::optional<double>>& noise) {
   ErrorStatistics statistics;
   std::vector<double> absolute, errors, floors;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -57,7 +61,8 @@ ErrorStatistics error_statistics(const Study& study, const std::vector<Validatio
   return error_statistics(rows, noise);
 }
 
-std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study, const std::vector<ValidationRow>& rows) {
+std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study,
+                                                                      const std::vector<ValidationRow>& rows) {
   std::vector<std::pair<std::string, ErrorStatistics>> statistics;
   for (const std::string& column : study.group_by) {
     std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
@@ -66,7 +71,8 @@ std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Stud
       members.push_back(rows[i]);
       noise.push_back(study.rows[i].noise);
     }
-    for (const auto& [label, group] : groups) statistics.emplace_back(label, error_statistics(group.first, group.second));
+    for (const auto& [label, group] : groups)
+      statistics.emplace_back(label, error_statistics(group.first, group.second));
   }
   return statistics;
 }
@@ -84,7 +90,9 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   Validation validation;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
-    ValidationRow result{.measured = row.measured, .simulated = predictions[i].value, .error_pct = -100,
+    ValidationRow result{.measured = row.measured,
+                         .simulated = predictions[i].value,
+                         .error_pct = -100,
                          .problem = row.problem.empty() ? predictions[i].problem : row.problem};
     if (result.simulated) result.error_pct = 100 * (*result.simulated / row.measured - 1);
     validation.rows.push_back(std::move(result));
@@ -109,7 +117,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
       std::vector<double> per_worker;
       for (std::size_t i = 0; i < curve.x.size(); ++i)
         if (curve.x[i] <= 2) per_worker.push_back(curve.measured[i] / curve.x[i]);
-      curve.is_saturated = curve.x.size() >= 3 && !per_worker.empty() && curve.measured[last] < 0.9 * curve.x[last] * median(per_worker);
+      curve.is_saturated =
+          curve.x.size() >= 3 && !per_worker.empty() && curve.measured[last] < 0.9 * curve.x[last] * median(per_worker);
       validation.curves.push_back(std::move(curve));
     }
   }
@@ -117,7 +126,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   for (const StudyRatio& ratio : study.ratios) {
     const auto measured = ratio_of_means(study, validation, ratio, false);
     const auto simulated = ratio_of_means(study, validation, ratio, true);
-    if (measured && simulated) validation.ratios.push_back({ratio.label, 100 * (*measured - 1), 100 * (*simulated - 1)});
+    if (measured && simulated)
+      validation.ratios.push_back({ratio.label, 100 * (*measured - 1), 100 * (*simulated - 1)});
   }
   return validation;
 }
@@ -132,7 +142,8 @@ std::string validation_csv(const Study& study, const Validation& validation) {
   CsvWriter csv{columns};
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     std::vector<CsvField> fields;
-    for (std::size_t column = 0; column < study.table->columns().size(); ++column) fields.emplace_back(study.rows[i].row.text_at(column));
+    for (std::size_t column = 0; column < study.table->columns().size(); ++column)
+      fields.emplace_back(study.rows[i].row.text_at(column));
     const ValidationRow& row = validation.rows[i];
     fields.emplace_back(row.measured);
     fields.push_back(row.simulated ? CsvField{*row.simulated} : CsvField{""});
@@ -158,16 +169,21 @@ Json to_json(const ErrorStatistics& statistics) {
 }  // namespace
 
 Json to_json(const Study& study, const Validation& validation) {
-  Json json{{"format", 1}, {"study", study.name}, {"measurements", std::filesystem::path{study.measurements_file}.filename().string()},
+  Json json{{"format", 1},
+            {"study", study.name},
+            {"measurements", std::filesystem::path{study.measurements_file}.filename().string()},
             {"metric", study.metric}};
   json.update(to_json(validation.all));
-  Json groups = Json::object(), saturation = Json::object(), ratios = Json::object(), excluded = Json::object(), problems = Json::array();
+  Json groups = Json::object(), saturation = Json::object(), ratios = Json::object(), excluded = Json::object(),
+       problems = Json::array();
   for (const auto& [label, statistics] : validation.groups) groups[label] = to_json(statistics);
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
-      saturation[curve.curve] = Json{{"measured_workers", curve.measured_workers}, {"simulated_workers", curve.simulated_workers}};
+      saturation[curve.curve] =
+          Json{{"measured_workers", curve.measured_workers}, {"simulated_workers", curve.simulated_workers}};
   for (const RatioResult& ratio : validation.ratios)
-    ratios[ratio.label] = Json{{"measured_gain_pct", ratio.measured_gain_pct}, {"simulated_gain_pct", ratio.simulated_gain_pct}};
+    ratios[ratio.label] =
+        Json{{"measured_gain_pct", ratio.measured_gain_pct}, {"simulated_gain_pct", ratio.simulated_gain_pct}};
   for (const auto& [reason, rows] : study.excluded) excluded[reason] = rows;
   for (std::size_t i = 0; i < validation.rows.size(); ++i)
     if (!validation.rows[i].simulated)

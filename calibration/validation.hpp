@@ -12,46 +12,49 @@ namespace rehearse {
 /// Errors in percent of the measured value. A row that could not be simulated counts as 100 %.
 struct ErrorStatistics {
   std::size_t rows = 0;
-  double mape = 0;          // mean of the absolute errors
+  double mape = 0;  // mean of the absolute errors
   double median_ape = 0;
   double p90_ape = 0;
   double max_ape = 0;
-  double bias = 0;          // mean of the signed errors
-  std::optional<double> noise_floor;   // mean of (standard deviation / mean) of the measurements, where known
+  double bias = 0;                    // mean of the signed errors
+  std::optional<double> noise_floor;  // mean of (standard deviation / mean) of the measurements, where known
 };
 
 struct ValidationRow {
   double measured = 0;
   std::optional<double> simulated;
-  double error_pct = 0;     // signed; -100 if there is no simulated value
+  double error_pct = 0;  // signed; -100 if there is no simulated value
   std::string problem;
 };
 
-/// DESIGN: w* = (mean of the three largest speeds) / (median of X(w)/w over w <= 2), where the measured curve ends below 0.9 of linear.
+/// DESIGN: w* = (mean of the three largest speeds) / (median of X(w)/w over w <= 2), where the measured curve ends
+/// below 0.9 of linear.
 struct CurveSaturation {
   std::string curve;
   std::vector<double> x, measured, simulated;
-  bool is_saturated = false;            // the measured curve ends below 0.9 of linear
+  bool is_saturated = false;  // the measured curve ends below 0.9 of linear
   double measured_workers = 0, simulated_workers = 0;
 };
 
 struct RatioResult {
   std::string label;
-  double measured_gain_pct = 0, simulated_gain_pct = 0;   // 100 (numerator / denominator - 1)
+  double measured_gain_pct = 0, simulated_gain_pct = 0;  // 100 (numerator / denominator - 1)
 };
 
 struct Validation {
-  std::vector<ValidationRow> rows;   // [study rows]
+  std::vector<ValidationRow> rows;  // [study rows]
   ErrorStatistics all;
-  std::vector<std::pair<std::string, ErrorStatistics>> groups;   // as group_statistics()
+  std::vector<std::pair<std::string, ErrorStatistics>> groups;  // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
 };
 
-ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows, const std::vector<std::optional<double>>& noise);
+ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
+                                 const std::vector<std::optional<double>>& noise);
 /// The same for all rows of a study, [study rows], and for each value of each of its group_by columns: "gpu K80".
 ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows);
-std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study, const std::vector<ValidationRow>& rows);
+std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study,
+                                                                      const std::vector<ValidationRow>& rows);
 
 /// Saturation point of one curve; `x` in workers, at least one point with x <= 2. Zero if there is none.
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed);

@@ -53,7 +53,8 @@ Instance read_instance(std::string name, JsonReader json) {
   json.expect(instance.memory > Bytes{0}, "memory", "a size above 0B");
   json.expect(instance.nic > BytesPerSecond{0}, "nic", "a rate above 0Bps");
   if (json.has("accelerators"))
-    json.expect(instance.accelerator.empty() ? instance.accelerators == 0 : instance.accelerators >= 1 && instance.accelerators <= 64,
+    json.expect(instance.accelerator.empty() ? instance.accelerators == 0
+                                             : instance.accelerators >= 1 && instance.accelerators <= 64,
                 "accelerators", "1 to 64 with an \"accelerator\", none without");
   for (const char* key : {"usd_per_hour_on_demand", "usd_per_hour_spot"})
     if (json.has(key)) json.expect(json.required<double>(key) >= 0, key, "a price of at least 0");
@@ -85,7 +86,7 @@ Catalog::Catalog(Catalog&&) noexcept = default;
 
 void Catalog::read_platforms(const fs::path& folder) {
   std::error_code error;
-  std::set<fs::path> files;   // sorted: the result does not depend on the order of the directory
+  std::set<fs::path> files;  // sorted: the result does not depend on the order of the directory
   for (const fs::directory_entry& entry : fs::directory_iterator{folder, error})
     if (entry.path().extension() == ".json") files.insert(entry.path());
   if (error) throw InputError{folder.string() + ": expected a catalog folder; " + error.message()};
@@ -93,7 +94,8 @@ void Catalog::read_platforms(const fs::path& folder) {
     const auto file = std::make_shared<const Json>(load_json_file(path));
     const JsonReader json{*file, path.string()};
     json.expect(json.required<int>("format") == 1, "format", "1");
-    for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_}}) {
+    for (const auto& [kind, entries] :
+         {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -126,10 +128,10 @@ JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by
   return find("instance", instances_, name, asked_by);
 }
 
-JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::* folder, const std::string& name,
+JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*folder, const std::string& name,
                               const JsonReader& asked_by) const {
-  const bool is_plain = !name.empty() && name.find("..") == std::string::npos && name.front() != '/' && name.size() < 200 &&
-                        name.find('\0') == std::string::npos;
+  const bool is_plain = !name.empty() && name.find("..") == std::string::npos && name.front() != '/' &&
+                        name.size() < 200 && name.find('\0') == std::string::npos;
   if (is_plain) {
     for (auto root = folders_.rbegin(); root != folders_.rend(); ++root) {
       const fs::path path = (*root).*folder / (name + ".json");
@@ -171,13 +173,14 @@ std::vector<std::string> Catalog::region_names() const {
   return {names.begin(), names.end()};
 }
 
-std::vector<std::string> Catalog::file_names(fs::path CatalogFolders::* folder) const {
+std::vector<std::string> Catalog::file_names(fs::path CatalogFolders::*folder) const {
   std::set<std::string> names;
   for (const CatalogFolders& root : folders_) {
     const fs::path base = root.*folder;
     std::error_code error;
     for (fs::recursive_directory_iterator entry{base, error}, end; !error && entry != end; entry.increment(error))
-      if (entry->path().extension() == ".json") names.insert(entry->path().lexically_relative(base).replace_extension().string());
+      if (entry->path().extension() == ".json")
+        names.insert(entry->path().lexically_relative(base).replace_extension().string());
   }
   return {names.begin(), names.end()};
 }

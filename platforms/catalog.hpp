@@ -32,12 +32,14 @@ struct CatalogFolders {
 
 class Catalog {
  public:
-  /// Later folders override earlier ones, name by name. Throws InputError for a folder that is not there or a malformed file.
+  /// Later folders override earlier ones, name by name. Throws InputError for a folder that is not there or a malformed
+  /// file.
   explicit Catalog(std::vector<CatalogFolders> folders);
   ~Catalog();
   Catalog(Catalog&&) noexcept;
 
-  /// Raw entries. Throws InputError, with the nearest known name, for an unknown one; `asked_by` says where the name was read.
+  /// Raw entries. Throws InputError, with the nearest known name, for an unknown one; `asked_by` says where the name
+  /// was read.
   JsonReader accelerator(const std::string& name, const JsonReader& asked_by) const;
   JsonReader instance(const std::string& name, const JsonReader& asked_by) const;
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
@@ -53,7 +55,7 @@ class Catalog {
 
  private:
   struct Entry {
-    std::shared_ptr<const Json> file;   // the whole file, which the reader refers to
+    std::shared_ptr<const Json> file;  // the whole file, which the reader refers to
     const Json* value;
     std::string file_name;
     std::string pointer;
@@ -61,16 +63,17 @@ class Catalog {
   using Entries = std::map<std::string, Entry>;
 
   void read_platforms(const std::filesystem::path& folder);
-  JsonReader find(std::string_view kind, const Entries& entries, const std::string& name, const JsonReader& asked_by) const;
-  JsonReader find_file(std::string_view kind, std::filesystem::path CatalogFolders::* folder, const std::string& name,
+  JsonReader find(std::string_view kind, const Entries& entries, const std::string& name,
+                  const JsonReader& asked_by) const;
+  JsonReader find_file(std::string_view kind, std::filesystem::path CatalogFolders::*folder, const std::string& name,
                        const JsonReader& asked_by) const;
-  std::vector<std::string> file_names(std::filesystem::path CatalogFolders::* folder) const;
+  std::vector<std::string> file_names(std::filesystem::path CatalogFolders::*folder) const;
 
   std::vector<CatalogFolders> folders_;
   Entries accelerators_;
   Entries instances_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
-  mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;   // models and profiles read so far
+  mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
 };
 
 }  // namespace rehearse

@@ -14,9 +14,9 @@ struct Instance {
   std::string name;
   int vcpus = 0;
   Bytes memory{};
-  std::string accelerator;   // name in the catalog; empty for a machine without GPU
+  std::string accelerator;  // name in the catalog; empty for a machine without GPU
   int accelerators = 0;
-  BytesPerSecond nic{};      // each direction, as the provider states it
+  BytesPerSecond nic{};  // each direction, as the provider states it
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
   std::string source;

@@ -80,9 +80,11 @@ Profile read_profile(JsonReader json) {
   };
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
-    for (const JsonReader& value : fit.children("values")) profile.free_parameters.push_back(value.required<std::string>("pointer"));
+    for (const JsonReader& value : fit.children("values"))
+      profile.free_parameters.push_back(value.required<std::string>("pointer"));
     profile.error_p90 = fit.optional<double>("error_p90", 0);
-    if (fit.has("error_p90")) fit.expect(profile.error_p90 >= 0 && profile.error_p90 < 1, "error_p90", "a share from 0 to below 1");
+    if (fit.has("error_p90"))
+      fit.expect(profile.error_p90 >= 0 && profile.error_p90 < 1, "error_p90", "a share from 0 to below 1");
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");

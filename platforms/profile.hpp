@@ -1,6 +1,7 @@
 #pragma once
-// Calibrated parameters: how real software uses the hardware of the catalog. A profile is written by `rehearse calibrate`
-// or by hand; every value has a unit. README.md lists their meaning, formula and where each shipped value comes from.
+// Calibrated parameters: how real software uses the hardware of the catalog. A profile is written by `rehearse
+// calibrate` or by hand; every value has a unit. README.md lists their meaning, formula and where each shipped value
+// comes from.
 
 #include <map>
 #include <string>
@@ -14,34 +15,36 @@ class JsonReader;
 
 /// Host side of a worker.
 struct HostParameters {
-  Seconds dispatch{};        // host time per operator before the GPU may start it; the host may run ahead of the GPU
-  Seconds step_overhead{};   // host time per step in which neither GPU nor network works for this worker (session call, input)
+  Seconds dispatch{};       // host time per operator before the GPU may start it; the host may run ahead of the GPU
+  Seconds step_overhead{};  // host time per step in which neither GPU nor network works for this worker (session call,
+                            // input)
 };
 
 /// GPU side: t = kernel_overhead + max(FLOPs / (peak e), bytes / (bandwidth m)).
 struct GpuParameters {
-  Seconds kernel_overhead{};                       // GPU time per kernel besides its work
-  double memory_efficiency = 1;                    // m: share of peak device-memory bandwidth that kernels reach
-  double reduction_half = 0;                       // K_half: reduction length at which matrix-like kernels reach half of e_max
-  double winograd_gain = 1;                        // direct-convolution FLOPs done per FLOP executed, for 3x3 stride-1 kernels
-  double default_peak_efficiency = 1;              // e_max of GPUs that the profile does not name
-  std::map<std::string, double> peak_efficiency;   // e_max by accelerator name
+  Seconds kernel_overhead{};           // GPU time per kernel besides its work
+  double memory_efficiency = 1;        // m: share of peak device-memory bandwidth that kernels reach
+  double reduction_half = 0;           // K_half: reduction length at which matrix-like kernels reach half of e_max
+  double winograd_gain = 1;            // direct-convolution FLOPs done per FLOP executed, for 3x3 stride-1 kernels
+  double default_peak_efficiency = 1;  // e_max of GPUs that the profile does not name
+  std::map<std::string, double> peak_efficiency;  // e_max by accelerator name
 
   double efficiency_for(const std::string& accelerator) const;
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
 };
 
 /// CPU cost of one variable passing through a parameter server, on one of its cores:
-/// t = time_per_variable + bytes * time_per_byte (+ time_per_split_update when a pushed tensor is large enough for its update to be split over threads).
+/// t = time_per_variable + bytes * time_per_byte (+ time_per_split_update when a pushed tensor is large enough for its
+/// update to be split over threads).
 struct ServerParameters {
   Seconds time_per_variable{};
-  Seconds time_per_byte{};           // seconds for each byte
+  Seconds time_per_byte{};  // seconds for each byte
   Seconds time_per_split_update{};
-  Bytes split_update_threshold{};    // updates of tensors above this size are split over the server's threads
+  Bytes split_update_threshold{};  // updates of tensors above this size are split over the server's threads
 };
 
 struct NetworkParameters {
-  double nic_efficiency = 1;    // share of the provider's NIC rate that the protocol delivers as payload
+  double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
 };
 
 struct Profile {
@@ -51,13 +54,13 @@ struct Profile {
   GpuParameters gpu;
   ServerParameters servers;
   NetworkParameters network;
-  std::vector<std::string> free_parameters;   // pointers of the values that were fitted
+  std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.
   std::vector<std::string> fitted_accelerators;
   std::vector<std::string> fitted_models;
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
-  double error_p90 = 0;   // 90th percentile of the absolute cross-validated relative errors
+  double error_p90 = 0;  // 90th percentile of the absolute cross-validated relative errors
 };
 
 /// Reads a profile file's object. Throws InputError.

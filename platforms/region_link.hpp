@@ -14,8 +14,9 @@ class JsonReader;
 struct RegionLink {
   std::string from;
   std::string to;
-  Seconds latency{};                           // one way
-  std::optional<BytesPerSecond> per_flow_rate; // window- or policy-limited rate of a single connection; none: only the NICs limit
+  Seconds latency{};  // one way
+  std::optional<BytesPerSecond>
+      per_flow_rate;  // window- or policy-limited rate of a single connection; none: only the NICs limit
   std::string source;
 };
 

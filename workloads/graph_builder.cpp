@@ -10,7 +10,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::int64_t kMaxScalars = std::int64_t{1} << 40;   // of one tensor: far beyond any GPU, far below overflow
+constexpr std::int64_t kMaxScalars = std::int64_t{1} << 40;  // of one tensor: far beyond any GPU, far below overflow
 constexpr std::size_t kMaxOperators = 100'000;
 constexpr int kMaxBatch = 65536;
 
@@ -56,7 +56,8 @@ void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
 }
 
 void GraphBuilder::check_kernel(const std::string& layer, const Tensor& x, std::int64_t kernel) const {
-  if (kernel > 2 * std::max(x.height, x.width) + 1) fail("layer " + layer + " has a kernel larger than its padded input");
+  if (kernel > 2 * std::max(x.height, x.width) + 1)
+    fail("layer " + layer + " has a kernel larger than its padded input");
 }
 
 void GraphBuilder::register_value(Tensor& x) {
@@ -99,7 +100,11 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
   }
   register_value(output);
   output.producer = append(std::move(op), reads);
-  layers_.push_back({.type = Layer::Type::kElementwise, .name = name, .kind = kind, .inputs = std::move(inputs), .output = output,
+  layers_.push_back({.type = Layer::Type::kElementwise,
+                     .name = name,
+                     .kind = kind,
+                     .inputs = std::move(inputs),
+                     .output = output,
                      .forward = output.producer});
   return output;
 }
@@ -118,7 +123,9 @@ GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const 
                      {terms[0].height, terms[0].width, terms[0].channels});
 }
 
-GraphBuilder::Tensor GraphBuilder::mix(const std::string& name, std::span<const Tensor> terms) { return add(name, terms); }
+GraphBuilder::Tensor GraphBuilder::mix(const std::string& name, std::span<const Tensor> terms) {
+  return add(name, terms);
+}
 
 GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::span<const Tensor> parts) {
   Tensor output{parts[0].height, parts[0].width, 0};
@@ -130,23 +137,27 @@ GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::spa
   return elementwise(name, OperatorKind::kElementwise, {parts.begin(), parts.end()}, output);
 }
 
-GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride) {
+GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, std::int64_t kernel,
+                                            std::int64_t stride) {
   check_kernel(name, x, kernel);
   if (x.needs_gradient) keep_for_backward(x);
-  return elementwise(name, OperatorKind::kPooling, {x}, {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
+  return elementwise(name, OperatorKind::kPooling, {x},
+                     {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
 }
 
-GraphBuilder::Tensor GraphBuilder::average_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride) {
+GraphBuilder::Tensor GraphBuilder::average_pool(const std::string& name, const Tensor& x, std::int64_t kernel,
+                                                std::int64_t stride) {
   check_kernel(name, x, kernel);
-  return elementwise(name, OperatorKind::kPooling, {x}, {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
+  return elementwise(name, OperatorKind::kPooling, {x},
+                     {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
 }
 
 GraphBuilder::Tensor GraphBuilder::global_average_pool(const std::string& name, const Tensor& x) {
   return elementwise(name, OperatorKind::kPooling, {x}, {1, 1, x.channels});
 }
 
-GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::int64_t> weights, std::int64_t kernel_area,
-                                                std::int64_t stride) {
+GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::int64_t> weights,
+                                                std::int64_t kernel_area, std::int64_t stride) {
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
   check_size("layer " + layer.name, y);
@@ -192,17 +203,26 @@ GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Te
                                                std::int64_t kernel, std::int64_t stride, bool has_bias) {
   check_kernel(name, x, kernel);
   const Tensor y{(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, channels};
-  return matrix_layer({.type = Layer::Type::kConvolution, .name = name, .kind = OperatorKind::kConvolution, .inputs = {x},
-                       .output = y, .has_bias = has_bias},
+  return matrix_layer({.type = Layer::Type::kConvolution,
+                       .name = name,
+                       .kind = OperatorKind::kConvolution,
+                       .inputs = {x},
+                       .output = y,
+                       .has_bias = has_bias},
                       {kernel, kernel, x.channels, channels}, kernel * kernel, stride);
 }
 
-GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias) {
+GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& x, std::int64_t features,
+                                         bool has_bias) {
   Tensor flat = x;
   flat.channels = x.channels * x.height * x.width;
   flat.height = flat.width = 1;
-  return matrix_layer({.type = Layer::Type::kDense, .name = name, .kind = OperatorKind::kDense, .inputs = {flat},
-                       .output = {1, 1, features}, .has_bias = has_bias},
+  return matrix_layer({.type = Layer::Type::kDense,
+                       .name = name,
+                       .kind = OperatorKind::kDense,
+                       .inputs = {flat},
+                       .output = {1, 1, features},
+                       .has_bias = has_bias},
                       {flat.channels, features}, 1, 1);
 }
 
@@ -215,7 +235,7 @@ GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Ten
   Tensor y{x.height, x.width, x.channels};
   Operator op{.name = name,
               .kind = OperatorKind::kBatchNorm,
-              .bytes_read = 2 * bytes_of(x),   // once for the statistics, once to normalise
+              .bytes_read = 2 * bytes_of(x),  // once for the statistics, once to normalise
               .bytes_written = bytes_of(y),
               .output_shape = shape_of(y),
               .reads_variables = {gamma, beta},
@@ -223,8 +243,13 @@ GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Ten
   y.producer = append(std::move(op), std::array{x.producer});
   y.needs_gradient = true;
   register_value(y);
-  layers_.push_back({.type = Layer::Type::kBatchNorm, .name = name, .kind = OperatorKind::kBatchNorm, .inputs = {x}, .output = y,
-                     .forward = y.producer, .variables = {gamma, beta}});
+  layers_.push_back({.type = Layer::Type::kBatchNorm,
+                     .name = name,
+                     .kind = OperatorKind::kBatchNorm,
+                     .inputs = {x},
+                     .output = y,
+                     .forward = y.producer,
+                     .variables = {gamma, beta}});
   return y;
 }
 
@@ -244,26 +269,29 @@ int GraphBuilder::gradient_of(const Tensor& value) {
 
 void GraphBuilder::append_backward(const Layer& layer) {
   const int gradient = gradient_of(layer.output);
-  if (gradient < 0) return;   // nothing depends on this layer
+  if (gradient < 0) return;  // nothing depends on this layer
   const Bytes output_bytes = bytes_of(layer.output);
   const auto give = [this](const Tensor& input, int vertex) {
     std::vector<int>& parts = gradients_[static_cast<std::size_t>(input.id)];
-    const bool is_given = !parts.empty() && parts.back() == vertex;   // a kernel adds up what it gives to one tensor
+    const bool is_given = !parts.empty() && parts.back() == vertex;  // a kernel adds up what it gives to one tensor
     if (input.needs_gradient && !is_given) parts.push_back(vertex);
   };
 
   switch (layer.type) {
     case Layer::Type::kElementwise: {
-      // One kernel gives the gradients of all inputs. Pooling reads its input again, ReLU its output, of the same size; sums neither.
+      // One kernel gives the gradients of all inputs. Pooling reads its input again, ReLU its output, of the same size;
+      // sums neither.
       const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
-      Operator op{.name = layer.name + "/gradient", .kind = layer.kind, .phase = Phase::kBackward, .bytes_read = output_bytes};
+      Operator op{
+          .name = layer.name + "/gradient", .kind = layer.kind, .phase = Phase::kBackward, .bytes_read = output_bytes};
       for (const Tensor& x : layer.inputs) {
         if (rereads) op.bytes_read += bytes_of(x);
         op.bytes_written += bytes_of(x);
       }
       op.output_shape = shape_of(layer.inputs[0]);
       std::vector<int> reads{gradient};
-      if (layer.kind == OperatorKind::kActivation) reads.push_back(layer.forward);   // its output tells where its input was positive
+      if (layer.kind == OperatorKind::kActivation)
+        reads.push_back(layer.forward);  // its output tells where its input was positive
       if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
       const int vertex = append(std::move(op), reads);
       for (const Tensor& x : layer.inputs) give(x, vertex);
@@ -274,11 +302,12 @@ void GraphBuilder::append_backward(const Layer& layer) {
       Operator op{.name = layer.name + "/gradient",
                   .kind = OperatorKind::kBatchNorm,
                   .phase = Phase::kBackward,
-                  .bytes_read = 2 * (bytes_of(x) + output_bytes),   // once for the sums, once for the result
+                  .bytes_read = 2 * (bytes_of(x) + output_bytes),  // once for the sums, once for the result
                   .bytes_written = bytes_of(x),
                   .output_shape = shape_of(x),
                   .produces_gradients = layer.variables};
-      give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));   // forward: the batch's mean and variance
+      give(x, append(std::move(op),
+                     std::array{gradient, layer.forward, x.producer}));  // forward: the batch's mean and variance
       break;
     }
     case Layer::Type::kConvolution:
@@ -333,7 +362,8 @@ Workload GraphBuilder::finish(const Tensor& logits) {
   // Where each gradient comes from, then the updates in creation order.
   std::vector<int> produced_by(workload_.variables.size(), -1);
   for (std::size_t vertex = 0; vertex < num_vertices(workload_.graph); ++vertex)
-    for (const int index : workload_.graph[vertex].produces_gradients) produced_by[static_cast<std::size_t>(index)] = static_cast<int>(vertex);
+    for (const int index : workload_.graph[vertex].produces_gradients)
+      produced_by[static_cast<std::size_t>(index)] = static_cast<int>(vertex);
   for (std::size_t index = 0; index < workload_.variables.size(); ++index) {
     const Variable& updated = workload_.variables[index];
     if (!updated.is_trainable) continue;
@@ -341,7 +371,7 @@ Workload GraphBuilder::finish(const Tensor& logits) {
     append({.name = updated.name + "/update",
             .kind = OperatorKind::kUpdate,
             .phase = Phase::kUpdate,
-            .bytes_read = 3 * updated.bytes,      // parameter, gradient, momentum
+            .bytes_read = 3 * updated.bytes,  // parameter, gradient, momentum
             .bytes_written = 2 * updated.bytes,
             .output_shape = updated.shape},
            std::array{produced_by[index]});

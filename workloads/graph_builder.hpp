@@ -1,12 +1,12 @@
 #pragma once
-// Builds the operator graph of a training step layer by layer: shapes are inferred, forward kernels appended as layers are
-// added, and finish() derives backward and update kernels.
+// Builds the operator graph of a training step layer by layer: shapes are inferred, forward kernels appended as layers
+// are added, and finish() derives backward and update kernels.
 //
-// Conventions. FLOPs: 2 per multiply-add of convolutions and dense layers; element-wise kernels have none, they are bound by
-// memory. Device memory: every input is read once and every output written once, except that batch normalisation reads its
-// input twice. Activations kept for the backward pass: the inputs of convolutions, dense layers, batch normalisations and max
-// pooling, and the outputs of ReLUs; each tensor once, and besides Workload::input_bytes. No gradient is computed that no
-// variable needs, such as that of the input images.
+// Conventions. FLOPs: 2 per multiply-add of convolutions and dense layers; element-wise kernels have none, they are
+// bound by memory. Device memory: every input is read once and every output written once, except that batch
+// normalisation reads its input twice. Activations kept for the backward pass: the inputs of convolutions, dense
+// layers, batch normalisations and max pooling, and the outputs of ReLUs; each tensor once, and besides
+// Workload::input_bytes. No gradient is computed that no variable needs, such as that of the input images.
 
 #include <cstdint>
 #include <span>
@@ -27,20 +27,20 @@ class GraphBuilder {
   /// A value that flows between layers: [batch, height, width, channels]; height = width = 1 after pooling.
   struct Tensor {
     std::int64_t height = 1, width = 1, channels = 1;
-    int producer = -1;   // vertex; -1: the input images
-    int id = -1;         // of the value, to find its gradient
-    bool needs_gradient = false;   // a variable lies before it
+    int producer = -1;            // vertex; -1: the input images
+    int id = -1;                  // of the value, to find its gradient
+    bool needs_gradient = false;  // a variable lies before it
   };
 
-  /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more than 2^40
-  /// scalars, more than 100000 operators, shapes that do not fit.
+  /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
+  /// than 2^40 scalars, more than 100000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision);
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
-  /// Square kernel, padding "same": output = ceil(input / stride). The kernel may be larger than the input, but not so large
-  /// that its rim never meets it: kernel <= 2 max(height, width) + 1.
-  Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t kernel, std::int64_t stride,
-                     bool has_bias);
+  /// Square kernel, padding "same": output = ceil(input / stride). The kernel may be larger than the input, but not so
+  /// large that its rim never meets it: kernel <= 2 max(height, width) + 1.
+  Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t kernel,
+                     std::int64_t stride, bool has_bias);
   /// Four variables: gamma and beta, and the moving mean and variance, which are not trainable.
   Tensor batch_norm(const std::string& name, const Tensor& x);
   Tensor relu(const std::string& name, const Tensor& x);
@@ -65,8 +65,8 @@ class GraphBuilder {
     OperatorKind kind = OperatorKind::kElementwise;
     std::vector<Tensor> inputs;
     Tensor output;
-    int forward = 0;                       // vertex
-    std::vector<int> variables;            // weights (and bias), or gamma and beta
+    int forward = 0;             // vertex
+    std::vector<int> variables;  // weights (and bias), or gamma and beta
     Flops flops{};
     MatrixShape data_gradient, weight_gradient;
     bool is_3x3_stride_1 = false;
@@ -96,8 +96,8 @@ class GraphBuilder {
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
   int next_id_ = 0;
-  std::vector<std::vector<int>> gradients_;   // [values] vertices that produce a part of the gradient
-  std::vector<bool> is_kept_;                 // [values] counted in activation_bytes
+  std::vector<std::vector<int>> gradients_;  // [values] vertices that produce a part of the gradient
+  std::vector<bool> is_kept_;                // [values] counted in activation_bytes
 };
 
 }  // namespace rehearse

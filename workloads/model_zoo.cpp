@@ -10,7 +10,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMaxSize = 1 << 20;   // of one dimension in a model file
+constexpr int kMaxSize = 1 << 20;  // of one dimension in a model file
 constexpr int kMaxBranchDepth = 8;
 constexpr std::size_t kMaxBranches = 1000;
 
@@ -42,10 +42,14 @@ std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, i
 
 LayerDescription read_layer(const JsonReader& json, int depth) {
   using Kind = LayerDescription::Kind;
-  static const std::map<std::string, Kind> kinds{
-      {"convolution", Kind::kConvolution},   {"batch_norm", Kind::kBatchNorm},     {"relu", Kind::kRelu},
-      {"dense", Kind::kDense},               {"max_pool", Kind::kMaxPool},         {"average_pool", Kind::kAveragePool},
-      {"global_average_pool", Kind::kGlobalAveragePool}, {"branches", Kind::kBranches}};
+  static const std::map<std::string, Kind> kinds{{"convolution", Kind::kConvolution},
+                                                 {"batch_norm", Kind::kBatchNorm},
+                                                 {"relu", Kind::kRelu},
+                                                 {"dense", Kind::kDense},
+                                                 {"max_pool", Kind::kMaxPool},
+                                                 {"average_pool", Kind::kAveragePool},
+                                                 {"global_average_pool", Kind::kGlobalAveragePool},
+                                                 {"branches", Kind::kBranches}};
   const auto name = json.required<std::string>("layer");
   const auto found = kinds.find(name);
   if (found == kinds.end()) {
@@ -72,14 +76,16 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
       break;
     case Kind::kBranches: {
       if (depth >= kMaxBranchDepth) json.fail("branches are nested more than 8 deep");
-      static const std::map<std::string, Branches::Combine> ways{
-          {"add", Branches::Combine::kAdd}, {"mix", Branches::Combine::kMix}, {"concatenate", Branches::Combine::kConcatenate}};
+      static const std::map<std::string, Branches::Combine> ways{{"add", Branches::Combine::kAdd},
+                                                                 {"mix", Branches::Combine::kMix},
+                                                                 {"concatenate", Branches::Combine::kConcatenate}};
       const auto way = ways.find(json.optional<std::string>("combine", "add"));
       json.expect(way != ways.end(), "combine", "\"add\", \"mix\" or \"concatenate\"");
       layer.branches.combine = way->second;
       const std::vector<JsonReader> branches = json.children("branches");
       json.expect(branches.size() >= 2 && branches.size() <= kMaxBranches, "branches", "2 to 1000 lists of layers");
-      for (const JsonReader& branch : branches) layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
+      for (const JsonReader& branch : branches)
+        layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
       break;
     }
     case Kind::kBatchNorm:
@@ -136,7 +142,8 @@ Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, i
         Tensor branch = graph.relu(path + "/relu1", x);
         branch = graph.batch_norm(path + "/bn1", graph.convolution(path + "/conv1", branch, width, 3, stride, true));
         branch = graph.relu(path + "/relu2", branch);
-        branches.push_back(graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
+        branches.push_back(
+            graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
       }
       Tensor skip = x;
       if (x.channels != width) {
@@ -151,27 +158,49 @@ Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, i
   return graph.dense("logits", graph.global_average_pool("pool", graph.relu("last_relu", x)), classes);
 }
 
-Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& layers, Tensor x, const std::string& prefix) {
+Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& layers, Tensor x,
+                    const std::string& prefix) {
   using Kind = LayerDescription::Kind;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerDescription& layer = layers[i];
     const std::string name = prefix + std::to_string(i + 1);
     switch (layer.kind) {
-      case Kind::kConvolution: x = graph.convolution(name + "/conv", x, layer.channels, layer.kernel, layer.stride, layer.has_bias); break;
-      case Kind::kBatchNorm: x = graph.batch_norm(name + "/bn", x); break;
-      case Kind::kRelu: x = graph.relu(name + "/relu", x); break;
-      case Kind::kDense: x = graph.dense(name + "/dense", x, layer.channels, layer.has_bias); break;
-      case Kind::kMaxPool: x = graph.max_pool(name + "/max_pool", x, layer.kernel, layer.stride); break;
-      case Kind::kAveragePool: x = graph.average_pool(name + "/average_pool", x, layer.kernel, layer.stride); break;
-      case Kind::kGlobalAveragePool: x = graph.global_average_pool(name + "/pool", x); break;
+      case Kind::kConvolution:
+        x = graph.convolution(name + "/conv", x, layer.channels, layer.kernel, layer.stride, layer.has_bias);
+        break;
+      case Kind::kBatchNorm:
+        x = graph.batch_norm(name + "/bn", x);
+        break;
+      case Kind::kRelu:
+        x = graph.relu(name + "/relu", x);
+        break;
+      case Kind::kDense:
+        x = graph.dense(name + "/dense", x, layer.channels, layer.has_bias);
+        break;
+      case Kind::kMaxPool:
+        x = graph.max_pool(name + "/max_pool", x, layer.kernel, layer.stride);
+        break;
+      case Kind::kAveragePool:
+        x = graph.average_pool(name + "/average_pool", x, layer.kernel, layer.stride);
+        break;
+      case Kind::kGlobalAveragePool:
+        x = graph.global_average_pool(name + "/pool", x);
+        break;
       case Kind::kBranches: {
         std::vector<Tensor> ends;
         for (std::size_t b = 0; b < layer.branches.branches.size(); ++b)
-          ends.push_back(build_layers(graph, layer.branches.branches[b], x, name + "/branch" + std::to_string(b + 1) + "/"));
+          ends.push_back(
+              build_layers(graph, layer.branches.branches[b], x, name + "/branch" + std::to_string(b + 1) + "/"));
         switch (layer.branches.combine) {
-          case Branches::Combine::kAdd: x = graph.add(name + "/sum", ends); break;
-          case Branches::Combine::kMix: x = graph.mix(name + "/mix", ends); break;
-          case Branches::Combine::kConcatenate: x = graph.concatenate(name + "/concat", ends); break;
+          case Branches::Combine::kAdd:
+            x = graph.add(name + "/sum", ends);
+            break;
+          case Branches::Combine::kMix:
+            x = graph.mix(name + "/mix", ends);
+            break;
+          case Branches::Combine::kConcatenate:
+            x = graph.concatenate(name + "/concat", ends);
+            break;
         }
         break;
       }
@@ -194,7 +223,7 @@ ModelDescription read_model(std::string name, JsonReader json) {
                          .classes = 0,
                          .layout = Layout::kNchw,
                          .structure = {}};
-  (void)json.optional<std::string>("name", "");   // inline models are named this way
+  (void)json.optional<std::string>("name", "");  // inline models are named this way
   json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
               "[height, width, channels], each at most 65536");
   const auto layout = json.optional<std::string>("layout", "NCHW");
@@ -207,15 +236,17 @@ ModelDescription read_model(std::string name, JsonReader json) {
     model.structure = read_family<ResnetV2Basic>(structure, 7);
   } else if (family == "shake_shake_2branch") {
     const auto net = read_family<ShakeShake>(structure, 3);
-    for (const int width : net.widths) structure.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
+    for (const int width : net.widths)
+      structure.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
     model.structure = net;
   } else if (family == "layers") {
     LayerList list{read_layers(structure.children("layers"), 0)};
     structure.expect(!list.layers.empty(), "layers", "at least one layer");
     model.structure = std::move(list);
   } else {
-    structure.fail("family", unknown_name_message("family", family,
-                                                  std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch"}));
+    structure.fail("family",
+                   unknown_name_message("family", family,
+                                        std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch"}));
   }
   if (family != "layers") model.classes = read_size(structure, "classes", 10);
   structure.reject_unknown_keys();
@@ -226,8 +257,8 @@ ModelDescription read_model(std::string name, JsonReader json) {
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
   GraphBuilder graph{place, model.name, model.layout, batch, precision};
   const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);
-  const Tensor logits =
-      std::visit([&](const auto& structure) { return build(graph, structure, images, model.classes); }, model.structure);
+  const Tensor logits = std::visit(
+      [&](const auto& structure) { return build(graph, structure, images, model.classes); }, model.structure);
   Workload workload = graph.finish(logits);
   if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
   return workload;

@@ -1,5 +1,6 @@
 #pragma once
-// Models by description: a model file names a family and its sizes, or lists its layers; build_workload() makes the graph.
+// Models by description: a model file names a family and its sizes, or lists its layers; build_workload() makes the
+// graph.
 
 #include <cstdint>
 #include <string>
@@ -14,18 +15,19 @@
 namespace rehearse {
 
 /// Pre-activation residual network of basic blocks for small images. A stage halves the image, except the first.
-/// Stem convolution without bias, batch normalisation; block: BN, ReLU, conv 3x3, BN, ReLU, conv 3x3, sum; the first block of a stage
-/// has a 1x1 projection with batch normalisation; global average pool; dense. Source: He et al., Identity Mappings, ECCV 2016.
+/// Stem convolution without bias, batch normalisation; block: BN, ReLU, conv 3x3, BN, ReLU, conv 3x3, sum; the first
+/// block of a stage has a 1x1 projection with batch normalisation; global average pool; dense. Source: He et al.,
+/// Identity Mappings, ECCV 2016.
 struct ResnetV2Basic {
   std::vector<int> blocks_per_stage;
-  std::vector<int> widths;   // one per stage
+  std::vector<int> widths;  // one per stage
   int stem_channels = 16;
   int stem_kernel = 7;
 };
 
-/// Shake-shake network with two residual branches per block, each ReLU, conv 3x3, BN, ReLU, conv 3x3, BN, all with bias, mixed with random
-/// weights. Where the width changes the skip is two 1x1 convolutions of half the width and a batch normalisation.
-/// Source: Gastaldi, Shake-Shake regularization, arXiv 1705.07485.
+/// Shake-shake network with two residual branches per block, each ReLU, conv 3x3, BN, ReLU, conv 3x3, BN, all with
+/// bias, mixed with random weights. Where the width changes the skip is two 1x1 convolutions of half the width and a
+/// batch normalisation. Source: Gastaldi, Shake-Shake regularization, arXiv 1705.07485.
 struct ShakeShake {
   std::vector<int> blocks_per_stage;
   std::vector<int> widths;
@@ -60,8 +62,8 @@ struct LayerList {
 struct ModelDescription {
   std::string name;
   std::string source;
-  std::vector<int> input;   // [height, width, channels]
-  int classes = 0;          // features of the dense layer that ends a family's network
+  std::vector<int> input;  // [height, width, channels]
+  int classes = 0;         // features of the dense layer that ends a family's network
   Layout layout = Layout::kNchw;
   std::variant<ResnetV2Basic, ShakeShake, LayerList> structure;
 };

@@ -28,7 +28,8 @@ int Workload::trainable_tensors() const {
 }
 
 Bytes Workload::parameter_bytes() const {
-  return sum_variables<Bytes>(*this, [](const Variable& variable) { return variable.is_trainable ? variable.bytes : Bytes{}; });
+  return sum_variables<Bytes>(
+      *this, [](const Variable& variable) { return variable.is_trainable ? variable.bytes : Bytes{}; });
 }
 
 Bytes Workload::variable_bytes() const {

@@ -17,18 +17,18 @@ enum class OperatorKind {
   kDense,
   kBatchNorm,
   kActivation,
-  kElementwise,   // add, scale, concatenation of two branches, shake-shake mixing
+  kElementwise,  // add, scale, concatenation of two branches, shake-shake mixing
   kPooling,
   kSoftmaxLoss,
-  kUpdate,        // optimizer update of one variable; runs where the variable lives
+  kUpdate,  // optimizer update of one variable; runs where the variable lives
 };
 
 enum class Phase { kForward, kBackwardData, kBackwardWeights, kBackward, kUpdate };
 
 enum class Layout { kNchw, kNhwc };
 
-/// Shape of a matrix-like kernel after lowering to a matrix product: rows x columns outputs, each a sum over `reduction` terms.
-/// All zero for kernels that are not matrix-like.
+/// Shape of a matrix-like kernel after lowering to a matrix product: rows x columns outputs, each a sum over
+/// `reduction` terms. All zero for kernels that are not matrix-like.
 struct MatrixShape {
   double rows = 0;       // batch * output height * output width for a convolution
   double columns = 0;    // output channels
@@ -40,17 +40,20 @@ struct Operator {
   std::string name;
   OperatorKind kind = OperatorKind::kElementwise;
   Phase phase = Phase::kForward;
-  Flops flops{};          // 2 per multiply-add
-  Bytes bytes_read{};     // from device memory
+  Flops flops{};       // 2 per multiply-add
+  Bytes bytes_read{};  // from device memory
   Bytes bytes_written{};
   MatrixShape matrix{};
-  bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
+  bool is_3x3_stride_1 = false;            // eligible for Winograd convolution
   std::vector<std::int64_t> output_shape;  // [batch, height, width, channels] or [batch, features]
-  std::vector<int> reads_variables;      // indices into Workload::variables that must have arrived before the kernel is dispatched
-  std::vector<int> produces_gradients;   // indices into Workload::variables whose gradient (or moving-average update) is complete after this kernel
+  std::vector<int>
+      reads_variables;  // indices into Workload::variables that must have arrived before the kernel is dispatched
+  std::vector<int> produces_gradients;  // indices into Workload::variables whose gradient (or moving-average update) is
+                                        // complete after this kernel
 };
 
-/// Directed acyclic graph: an edge u -> v means v reads what u wrote. Vertex descriptors are creation order, which is a topological order.
+/// Directed acyclic graph: an edge u -> v means v reads what u wrote. Vertex descriptors are creation order, which is a
+/// topological order.
 using OperatorGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Operator>;
 
 /// One tensor of the model that lives on the parameter servers, in the order in which the framework creates it.
@@ -65,19 +68,19 @@ struct Variable {
 struct Workload {
   std::string name;
   Layout layout = Layout::kNchw;
-  int batch = 0;                        // samples per worker and step
-  std::vector<Variable> variables;      // creation order
-  OperatorGraph graph;                  // forward, then backward, then update
-  Bytes input_bytes{};                  // one batch of samples copied from the host to the GPU
-  Bytes activation_bytes{};             // peak of activations kept alive for the backward pass
+  int batch = 0;                    // samples per worker and step
+  std::vector<Variable> variables;  // creation order
+  OperatorGraph graph;              // forward, then backward, then update
+  Bytes input_bytes{};              // one batch of samples copied from the host to the GPU
+  Bytes activation_bytes{};         // peak of activations kept alive for the backward pass
 
   // Totals over the graph, for tests and reports.
-  std::int64_t parameters() const;            // trainable scalars
+  std::int64_t parameters() const;  // trainable scalars
   int trainable_tensors() const;
-  Bytes parameter_bytes() const;              // trainable variables
-  Bytes variable_bytes() const;               // all variables
-  Flops forward_conv_dense_flops() const;     // whole batch, convolutions and dense layers only
-  Flops training_conv_dense_flops() const;    // whole batch, forward, data gradient and weight gradient
+  Bytes parameter_bytes() const;            // trainable variables
+  Bytes variable_bytes() const;             // all variables
+  Flops forward_conv_dense_flops() const;   // whole batch, convolutions and dense layers only
+  Flops training_conv_dense_flops() const;  // whole batch, forward, data gradient and weight gradient
 };
 
 }  // namespace rehearse

@@ -44,7 +44,8 @@ Catalog load_catalog(const CommonOptions& common) {
   const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
   std::error_code error;
   const fs::path root = fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
-  std::vector<CatalogFolders> folders{{root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
+  std::vector<CatalogFolders> folders{
+      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
   for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
   return Catalog{std::move(folders)};
 }
@@ -57,9 +58,7 @@ Json load_scenario_json(const SimulateCommand& command) {
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
     try {
       set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
-    } catch (const InputError& error) {
-      throw InputError{std::string{"--set "} + error.what()};
-    }
+    } catch (const InputError& error) { throw InputError{std::string{"--set "} + error.what()}; }
   }
   if (command.seed && json.is_object()) json["seed"] = *command.seed;
   return json;
@@ -78,23 +77,27 @@ void print_warnings(const Scenario& scenario) {
 }
 
 void print_summary(const Summary& summary) {
-  std::printf("%-24s %.4g steps/s (all workers), %.4g samples/s\n", "speed", summary.steps_per_s, summary.samples_per_s);
+  std::printf("%-24s %.4g steps/s (all workers), %.4g samples/s\n", "speed", summary.steps_per_s,
+              summary.samples_per_s);
   if (summary.steps_per_s_low)
-    std::printf("%-24s %.4g to %.4g steps/s (90 %% of cross-validated rows were within this distance)\n", "interval", *summary.steps_per_s_low,
-                *summary.steps_per_s_high);
+    std::printf("%-24s %.4g to %.4g steps/s (90 %% of cross-validated rows were within this distance)\n", "interval",
+                *summary.steps_per_s_low, *summary.steps_per_s_high);
   std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
-  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network and servers\n", "step", summary.iteration_time.value() * 1e3,
-              summary.exposed_communication.value() * 1e3);
-  if (summary.cost_usd) std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
-  else std::printf("%-24s unknown: an instance has no price\n", "cost");
+  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network and servers\n", "step",
+              summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
+  if (summary.cost_usd)
+    std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
+  else
+    std::printf("%-24s unknown: an instance has no price\n", "cost");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
-  std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean, static_cast<long long>(summary.staleness_max));
+  std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
+              static_cast<long long>(summary.staleness_max));
   std::printf("%-24s %s\n", "bottleneck", summary.bottleneck.c_str());
 }
 
 void print_statistics(const std::string& label, const ErrorStatistics& statistics) {
-  std::printf("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f", label.c_str(), statistics.rows, statistics.mape, statistics.median_ape,
-              statistics.p90_ape, statistics.max_ape, statistics.bias);
+  std::printf("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f", label.c_str(), statistics.rows, statistics.mape,
+              statistics.median_ape, statistics.p90_ape, statistics.max_ape, statistics.bias);
   if (statistics.noise_floor) std::printf(" %8.2f", *statistics.noise_floor);
   std::printf("\n");
 }
@@ -114,9 +117,12 @@ void print_rows(const Study& study, const Validation& validation) {
   std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
     const ValidationRow& row = validation.rows[i];
-    for (const std::string& column : columns) std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
-    if (row.simulated) std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
-    else std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+    for (const std::string& column : columns)
+      std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
+    if (row.simulated)
+      std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+    else
+      std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
   }
 }
 
@@ -128,9 +134,11 @@ void print_validation(const Study& study, const Validation& validation, std::siz
   for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
-      std::printf("saturation of %s: measured %.2f workers, simulated %.2f\n", curve.curve.c_str(), curve.measured_workers, curve.simulated_workers);
+      std::printf("saturation of %s: measured %.2f workers, simulated %.2f\n", curve.curve.c_str(),
+                  curve.measured_workers, curve.simulated_workers);
   for (const RatioResult& ratio : validation.ratios)
-    std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct, ratio.simulated_gain_pct);
+    std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
+                ratio.simulated_gain_pct);
   for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
@@ -150,19 +158,21 @@ int run(const SimulateCommand& command) {
 
   catch_interrupts();
   Progress progress{"steps", command.common.is_quiet};
-  const RunRecord record = simulate(
-      scenario, {.keeps_activity = command.common.output.has_value(), .on_update = [&](std::int64_t updates) {
-                   if (is_interrupted) throw Interrupted{};
-                   if (updates % 16 != 0) return;
-                   progress.update(updates, scenario.training.steps);
-                   if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
-                     throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
-                                         std::to_string(scenario.training.steps) + " steps"};
-                 }});
+  const RunRecord record =
+      simulate(scenario, {.keeps_activity = command.common.output.has_value(), .on_update = [&](std::int64_t updates) {
+                            if (is_interrupted) throw Interrupted{};
+                            if (updates % 16 != 0) return;
+                            progress.update(updates, scenario.training.steps);
+                            if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
+                              throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) +
+                                                  " of " + std::to_string(scenario.training.steps) + " steps"};
+                          }});
   const Summary summary = summarize(scenario, record);
   if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
-  if (command.common.prints_json) std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
-  else print_summary(summary);
+  if (command.common.prints_json)
+    std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
+  else
+    print_summary(summary);
   return kSuccess;
 }
 
@@ -177,16 +187,18 @@ int run(const ValidateCommand& command) {
     for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
     Progress progress{"simulations of " + study.name, command.common.is_quiet};
     const auto predictions =
-        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
-          if (is_interrupted) throw Interrupted{};
-          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-        });
+        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel,
+                [&](std::size_t done, std::size_t total) {
+                  if (is_interrupted) throw Interrupted{};
+                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+                });
     const Validation validation = validate(study, predictions);
     const Json base = load_json_file(study.scenario_file);
     const JsonReader reader{base, study.scenario_file};
     std::size_t free_values = 0;
     if (!study.profile_name.empty())
-      free_values = read_profile(catalog.profile(study.profile_name, reader.child("calibration"))).free_parameters.size();
+      free_values =
+          read_profile(catalog.profile(study.profile_name, reader.child("calibration"))).free_parameters.size();
     Json summary = to_json(study, validation);
     summary["free_values"] = free_values;
     if (command.common.output) {
@@ -199,7 +211,8 @@ int run(const ValidateCommand& command) {
     if (!command.common.prints_json) print_validation(study, validation, free_values);
     summaries.push_back(std::move(summary));
   }
-  if (command.common.prints_json) std::fputs(to_json_text(studies.size() == 1 ? summaries[0] : summaries).c_str(), stdout);
+  if (command.common.prints_json)
+    std::fputs(to_json_text(studies.size() == 1 ? summaries[0] : summaries).c_str(), stdout);
   return kSuccess;
 }
 
@@ -210,31 +223,41 @@ int run(const CalibrateCommand& command) {
     for (Study& study : load_studies(path)) studies.push_back(std::move(study));
   for (const Study& study : studies)
     if (study.profile_name != studies.front().profile_name)
-      throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) + ", the first study's uses " +
-                       in_quotes(studies.front().profile_name)};
+      throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) +
+                       ", the first study's uses " + in_quotes(studies.front().profile_name)};
   const Json base = load_json_file(studies.front().scenario_file);
-  const JsonReader profile = catalog.profile(studies.front().profile_name, JsonReader{base, studies.front().scenario_file}.child("calibration"));
+  const JsonReader profile = catalog.profile(studies.front().profile_name,
+                                             JsonReader{base, studies.front().scenario_file}.child("calibration"));
   if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
   catch_interrupts();
 
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
-                              {.parallel = command.common.parallel, .command = command.common.command_line, .on_progress = [&](const std::string& line) {
+                              {.parallel = command.common.parallel,
+                               .command = command.common.command_line,
+                               .on_progress = [&](const std::string& line) {
                                  if (is_interrupted) throw Interrupted{};
                                  if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
                                }});
-  if (command.common.output) write_file(*command.common.output, fit.profile);
-  else std::fputs(fit.profile.c_str(), stdout);
+  if (command.common.output)
+    write_file(*command.common.output, fit.profile);
+  else
+    std::fputs(fit.profile.c_str(), stdout);
 
   std::FILE* out = command.common.output ? stdout : stderr;
   std::fprintf(out, "%zu values fitted to %zu rows\n", fit.values.size(), fit.rows);
   for (const FittedValue& value : fit.values)
-    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(), value.low.c_str(), value.high.c_str());
-  for (std::size_t s = 0; s < studies.size(); ++s) std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (seen by the fit)\n", studies[s].name.c_str(), fit.in_sample[s].mape, fit.in_sample[s].rows);
+    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(), value.low.c_str(),
+                 value.high.c_str());
+  for (std::size_t s = 0; s < studies.size(); ++s)
+    std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (seen by the fit)\n", studies[s].name.c_str(),
+                 fit.in_sample[s].mape, fit.in_sample[s].rows);
   for (const CrossValidation& validation : fit.cross_validated) {
     std::string columns;
     for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
-    std::fprintf(out, "%-34s MAPE %.2f %%, leaving one (%s) out\n", validation.study.c_str(), validation.all.mape, columns.c_str());
-    for (const auto& [label, statistics] : validation.groups) std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
+    std::fprintf(out, "%-34s MAPE %.2f %%, leaving one (%s) out\n", validation.study.c_str(), validation.all.mape,
+                 columns.c_str());
+    for (const auto& [label, statistics] : validation.groups)
+      std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
   }
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   return kSuccess;
@@ -243,20 +266,31 @@ int run(const CalibrateCommand& command) {
 int list(const CommonOptions& common, const std::string& kind) {
   const Catalog catalog = load_catalog(common);
   std::vector<std::string> names;
-  if (kind == "gpus") names = catalog.accelerator_names();
-  else if (kind == "instances") names = catalog.instance_names();
-  else if (kind == "regions") names = catalog.region_names();
-  else if (kind == "models") names = catalog.model_names();
-  else if (kind == "profiles") names = catalog.profile_names();
-  else throw InputError{"list: " + unknown_name_message("kind", kind, std::vector<std::string>{"gpus", "instances", "regions", "models", "profiles"})};
+  if (kind == "gpus")
+    names = catalog.accelerator_names();
+  else if (kind == "instances")
+    names = catalog.instance_names();
+  else if (kind == "regions")
+    names = catalog.region_names();
+  else if (kind == "models")
+    names = catalog.model_names();
+  else if (kind == "profiles")
+    names = catalog.profile_names();
+  else
+    throw InputError{"list: " +
+                     unknown_name_message(
+                         "kind", kind, std::vector<std::string>{"gpus", "instances", "regions", "models", "profiles"})};
   for (const std::string& name : names) std::printf("%s\n", name.c_str());
   return kSuccess;
 }
 
 int print_schema(const std::string& kind) {
-  if (kind == "scenario") std::cout << scenario_schema();
-  else if (kind == "model") std::cout << model_schema();
-  else throw InputError{"schema: " + unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model"})};
+  if (kind == "scenario")
+    std::cout << scenario_schema();
+  else if (kind == "model")
+    std::cout << model_schema();
+  else
+    throw InputError{"schema: " + unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model"})};
   std::cout.flush();
   return kSuccess;
 }

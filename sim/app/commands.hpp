@@ -22,18 +22,18 @@ struct Interrupted {};
 
 /// What several verbs share.
 struct CommonOptions {
-  std::vector<std::filesystem::path> catalogs;   // the user's own, over the shipped ones
-  std::optional<std::filesystem::path> output;   // -o
-  int parallel = 1;                              // -j
+  std::vector<std::filesystem::path> catalogs;  // the user's own, over the shipped ones
+  std::optional<std::filesystem::path> output;  // -o
+  int parallel = 1;                             // -j
   bool is_quiet = false;
   bool prints_json = false;
-  std::string command_line;                      // provenance
+  std::string command_line;  // provenance
 };
 
 struct SimulateCommand {
   CommonOptions common;
   std::filesystem::path scenario;
-  std::vector<std::string> overrides;            // "/pointer=value"
+  std::vector<std::string> overrides;  // "/pointer=value"
   std::optional<std::uint64_t> seed;
   std::optional<Seconds> max_wall_time;
   bool is_dry_run = false;

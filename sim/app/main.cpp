@@ -1,4 +1,5 @@
-// The command line: reads what the user typed, hands it to a verb (commands.hpp), turns errors into one line and an exit code.
+// The command line: reads what the user typed, hands it to a verb (commands.hpp), turns errors into one line and an
+// exit code.
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -18,7 +19,8 @@ namespace {
 using namespace rehearse;
 
 void add_common(CLI::App& verb, CommonOptions& common) {
-  verb.add_option("--catalog", common.catalogs, "Folder with the user's own accelerators, instances, regions, models and profiles; repeatable")
+  verb.add_option("--catalog", common.catalogs,
+                  "Folder with the user's own accelerators, instances, regions, models and profiles; repeatable")
       ->type_name("DIR");
 }
 
@@ -34,9 +36,10 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
 }
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app{"Rehearse: try a distributed training run before paying for it.\n"
-               "Simulates the operators, GPUs, parameter servers and network of a cluster, event by event.\n"
-               "\nExample: rehearse init && rehearse simulate scenario.json -o results"};
+  CLI::App app{
+      "Rehearse: try a distributed training run before paying for it.\n"
+      "Simulates the operators, GPUs, parameter servers and network of a cluster, event by event.\n"
+      "\nExample: rehearse init && rehearse simulate scenario.json -o results"};
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
   CommonOptions common;
@@ -44,45 +47,60 @@ int run_command_line(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) common.command_line += (i == 0 ? "rehearse" : std::string{" "} + argv[i]);
 
   std::string name = "scenario";
-  auto* init_verb = app.add_subcommand("init", "Write a commented starter scenario, NAME.json\n\nExample: rehearse init my-run");
+  auto* init_verb =
+      app.add_subcommand("init", "Write a commented starter scenario, NAME.json\n\nExample: rehearse init my-run");
   init_verb->add_option("NAME", name, "File name without .json")->capture_default_str();
 
   SimulateCommand simulate;
   std::string max_wall_time;
   auto* simulate_verb = app.add_subcommand(
-      "simulate", "Run one scenario: speed, time, cost, bottleneck\n\n"
-                  "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results");
+      "simulate",
+      "Run one scenario: speed, time, cost, bottleneck\n\n"
+      "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results");
   simulate_verb->add_option("SCENARIO", simulate.scenario, "Scenario file")->required();
-  simulate_verb->add_option("--set", simulate.overrides, "Override a scenario field: /json/pointer=value; repeatable")->type_name("POINTER=VALUE");
+  simulate_verb->add_option("--set", simulate.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->type_name("POINTER=VALUE");
   simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")
       ->check([](const std::string& text) {
-        return text.find_first_not_of("0123456789") == std::string::npos ? std::string{} : "expected a whole number of at least 0; found " + text;
+        return text.find_first_not_of("0123456789") == std::string::npos
+                   ? std::string{}
+                   : "expected a whole number of at least 0; found " + text;
       })
       ->type_name("N");
-  simulate_verb->add_option("--max-wall-time", max_wall_time, "Give up after this much real time, such as 30s or 5min (default: none)")->type_name("T");
-  simulate_verb->add_flag("--dry-run", simulate.is_dry_run, "Check the scenario; print memory, messages and an estimate of the run's own duration");
+  simulate_verb
+      ->add_option("--max-wall-time", max_wall_time,
+                   "Give up after this much real time, such as 30s or 5min (default: none)")
+      ->type_name("T");
+  simulate_verb->add_flag("--dry-run", simulate.is_dry_run,
+                          "Check the scenario; print memory, messages and an estimate of the run's own duration");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
   add_common(*simulate_verb, common);
-  add_output(*simulate_verb, common, "Write summary.json, tables, timeline and report.html here (default: write nothing)");
+  add_output(*simulate_verb, common,
+             "Write summary.json, tables, timeline and report.html here (default: write nothing)");
 
   ValidateCommand validate;
-  auto* validate_verb = app.add_subcommand(
-      "validate", "Simulate every measured row of a study; print the errors\n\n"
-                  "Example: rehearse validate scenarios/studies/cm-dare-cluster.json -o results");
+  auto* validate_verb =
+      app.add_subcommand("validate",
+                         "Simulate every measured row of a study; print the errors\n\n"
+                         "Example: rehearse validate scenarios/studies/cm-dare-cluster.json -o results");
   validate_verb->add_option("STUDY", validate.study, "Study file, or a set of studies")->required();
-  validate_verb->add_option("--measurements", validate.measurements, "Another CSV with the same columns")->type_name("CSV");
+  validate_verb->add_option("--measurements", validate.measurements, "Another CSV with the same columns")
+      ->type_name("CSV");
   validate_verb->add_flag("--json", validate.common.prints_json, "Print summary.json instead of text");
   add_common(*validate_verb, common);
-  add_output(*validate_verb, common, "Write validation.csv, summary.json and report.html here (default: write nothing)");
+  add_output(*validate_verb, common,
+             "Write validation.csv, summary.json and report.html here (default: write nothing)");
   add_parallel(*validate_verb, common);
 
   CalibrateCommand calibrate;
-  auto* calibrate_verb = app.add_subcommand(
-      "calibrate", "Fit the profile's free values to the measurements of studies\n\n"
-                   "Example: rehearse calibrate scenarios/studies/cm-dare-cluster.json scenarios/studies/cm-dare-single-worker.json -o my-profile.json");
+  auto* calibrate_verb = app.add_subcommand("calibrate",
+                                            "Fit the profile's free values to the measurements of studies\n\n"
+                                            "Example: rehearse calibrate scenarios/studies/cm-dare-cluster.json "
+                                            "scenarios/studies/cm-dare-single-worker.json -o my-profile.json");
   calibrate_verb->add_option("STUDY", calibrate.studies, "Study files")->required();
-  calibrate_verb->add_option("-o,--output", common.output, "The fitted profile (default: print it)")->type_name("PROFILE");
+  calibrate_verb->add_option("-o,--output", common.output, "The fitted profile (default: print it)")
+      ->type_name("PROFILE");
   calibrate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
   add_common(*calibrate_verb, common);
   add_parallel(*calibrate_verb, common);
@@ -99,7 +117,7 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);   // --help, --version
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     throw InputError{std::string{error.what()} + "; see rehearse --help"};
   }
   const bool prints_json = simulate.common.prints_json || validate.common.prints_json;
@@ -108,9 +126,7 @@ int run_command_line(int argc, char** argv) {
   if (!max_wall_time.empty()) {
     try {
       simulate.max_wall_time = parse_seconds(max_wall_time);
-    } catch (const QuantityError& error) {
-      throw InputError{std::string{"--max-wall-time: "} + error.what()};
-    }
+    } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
   }
   if (init_verb->parsed()) return init(name);
   if (simulate_verb->parsed()) return run(simulate);
@@ -129,20 +145,15 @@ int report(const char* message, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);   // a closed pipe shows up as a failed write
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows up as a failed write
   try {
     const int exit_code = run_command_line(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return report("cannot write to standard output", kBadInput);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return report("cannot write to standard output", kBadInput);
     return exit_code;
-  } catch (const InputError& error) {
-    return report(error.what(), kBadInput);
-  } catch (const NoResultError& error) {
+  } catch (const InputError& error) { return report(error.what(), kBadInput); } catch (const NoResultError& error) {
     return report(error.what(), kNoResult);
-  } catch (const Interrupted&) {
-    return kInterrupted;
-  } catch (const std::bad_alloc&) {
+  } catch (const Interrupted&) { return kInterrupted; } catch (const std::bad_alloc&) {
     return report("out of memory", kNoResult);
-  } catch (const std::exception& error) {
-    return report((std::string{"internal error: "} + error.what()).c_str(), 70);
-  }
+  } catch (const std::exception& error) { return report((std::string{"internal error: "} + error.what()).c_str(), 70); }
 }

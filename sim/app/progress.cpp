@@ -15,7 +15,8 @@ void Progress::update(std::int64_t done, std::int64_t total) {
   last_ = now;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const double left = spent * static_cast<double>(total - done) / static_cast<double>(done);
-  std::fprintf(stderr, "%lld of %lld %s, %.0f s left\n", static_cast<long long>(done), static_cast<long long>(total), what_.c_str(), left);
+  std::fprintf(stderr, "%lld of %lld %s, %.0f s left\n", static_cast<long long>(done), static_cast<long long>(total),
+               what_.c_str(), left);
 }
 
 }  // namespace rehearse

@@ -6,13 +6,15 @@
 
 namespace rehearse {
 
-/// A mistake in what the user gave. what() is one line: where (file and JSON pointer, line), what was expected, what was found. Exit code 2.
+/// A mistake in what the user gave. what() is one line: where (file and JSON pointer, line), what was expected, what
+/// was found. Exit code 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Valid input that has no result: deadlock, GPU memory exceeded, a limit reached. what() says who waits for what. Exit code 3.
+/// Valid input that has no result: deadlock, GPU memory exceeded, a limit reached. what() says who waits for what. Exit
+/// code 3.
 class NoResultError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -26,7 +26,8 @@ class Clock {
   /// Moves to `now` and runs every event due by then, including those that they schedule for the same date.
   void advance_to(Seconds now);
 
-  /// Order-dependent hash of the dates of all events so far: two runs with the same value did the same things at the same times.
+  /// Order-dependent hash of the dates of all events so far: two runs with the same value did the same things at the
+  /// same times.
   std::uint64_t fingerprint() const { return fingerprint_; }
   std::uint64_t events() const { return events_; }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Host and GPU of one worker. The host dispatches kernels one after another and may run ahead; the GPU runs them first in, first out.
+// Host and GPU of one worker. The host dispatches kernels one after another and may run ahead; the GPU runs them first
+// in, first out.
 
 #include <functional>
 #include <vector>
@@ -15,10 +16,12 @@ namespace rehearse {
 /// Kernels between two waits are computed in one go, so a step costs one call per variable that blocks it.
 class ComputeStream {
  public:
-  /// `on_gradient(variable, ready)` runs as soon as the date is known, which lies in the present or the future, in order of time.
+  /// `on_gradient(variable, ready)` runs as soon as the date is known, which lies in the present or the future, in
+  /// order of time.
   using OnGradient = std::function<void(int variable, Seconds ready)>;
 
-  ComputeStream(const ComputePlan& plan, std::size_t variables, Recorder& recorder, MachineIndex machine, OnGradient on_gradient);
+  ComputeStream(const ComputePlan& plan, std::size_t variables, Recorder& recorder, MachineIndex machine,
+                OnGradient on_gradient);
 
   /// Starts a step at `start`; `slowdown` multiplies every kernel's duration. The previous step must have ended.
   void begin_step(Seconds start, double slowdown);

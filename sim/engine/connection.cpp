@@ -29,8 +29,13 @@ void Connection::finish_head() {
   queue_.pop_front();
   sent_ += message.size;
   if (recorder_.keeps_activity)
-    recorder_.messages.push_back({from_, to_, message.variable, message.step, {head_started_, clock_.now()},
-                                  clock_.now() + latency_, message.size});
+    recorder_.messages.push_back({from_,
+                                  to_,
+                                  message.variable,
+                                  message.step,
+                                  {head_started_, clock_.now()},
+                                  clock_.now() + latency_,
+                                  message.size});
   in_flight_.push_back(message);
   clock_.schedule_in(latency_, [this] {
     const Message arrived = in_flight_.front();

@@ -1,5 +1,6 @@
 #pragma once
-// One direction of a connection between two machines: messages leave one after another, in the order in which they were sent.
+// One direction of a connection between two machines: messages leave one after another, in the order in which they were
+// sent.
 
 #include <deque>
 #include <functional>
@@ -19,7 +20,8 @@ class Connection {
   };
   using OnArrival = std::function<void(const Message&)>;
 
-  Connection(Clock& clock, Network& network, Recorder& recorder, MachineIndex from, MachineIndex to, OnArrival on_arrival);
+  Connection(Clock& clock, Network& network, Recorder& recorder, MachineIndex from, MachineIndex to,
+             OnArrival on_arrival);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -41,8 +43,8 @@ class Connection {
   MachineIndex from_, to_;
   Seconds latency_;
   OnArrival on_arrival_;
-  std::deque<Message> queue_;       // the head is on the wire
-  std::deque<Message> in_flight_;   // left the sender, latency not yet over
+  std::deque<Message> queue_;      // the head is on the wire
+  std::deque<Message> in_flight_;  // left the sender, latency not yet over
   Seconds head_started_{};
   Bytes sent_{}, received_{};
 };

@@ -17,8 +17,8 @@ class CorePool {
 
   explicit CorePool(int cores) : free_at_(static_cast<std::size_t>(cores)) {}
 
-  /// Gives the job that arrives at `now` to the core that is free first. Arrivals must come in order of time, so that the
-  /// completion is known at once:  start = max(now, min over cores of free_at).
+  /// Gives the job that arrives at `now` to the core that is free first. Arrivals must come in order of time, so that
+  /// the completion is known at once:  start = max(now, min over cores of free_at).
   Slot run(Seconds now, Seconds duration);
 
   /// Sum over cores of the work accepted so far.

@@ -48,11 +48,9 @@ Child start(std::size_t job_index, const std::function<std::string(std::size_t)>
     std::string message;
     try {
       message = "+" + job(job_index);
-    } catch (const std::exception& error) {
-      message = std::string{"-"} + error.what();
-    }
+    } catch (const std::exception& error) { message = std::string{"-"} + error.what(); }
     write_all(ends[1], message);
-    ::_exit(0);   // the parent's destructors are not ours to run
+    ::_exit(0);  // the parent's destructors are not ours to run
   }
   ::close(ends[1]);
   return {job_index, process, ends[0], {}};
@@ -61,10 +59,10 @@ Child start(std::size_t job_index, const std::function<std::string(std::size_t)>
 IsolatedResult finish(Child& child) {
   ::close(child.pipe);
   int status = 0;
-  while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {}
   if (child.output.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    const std::string reason = WIFSIGNALED(status) ? std::string{"signal "} + std::to_string(WTERMSIG(status)) : "no result";
+    const std::string reason =
+        WIFSIGNALED(status) ? std::string{"signal "} + std::to_string(WTERMSIG(status)) : "no result";
     return {false, "the simulation's process ended early: " + reason};
   }
   return {child.output[0] == '+', child.output.substr(1)};
@@ -72,14 +70,16 @@ IsolatedResult finish(Child& child) {
 
 }  // namespace
 
-std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel, const std::function<std::string(std::size_t)>& job,
+std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel,
+                                         const std::function<std::string(std::size_t)>& job,
                                          const std::function<void(std::size_t)>& on_done) {
   std::vector<IsolatedResult> results(count);
   std::vector<Child> children;
   std::size_t next = 0, finished = 0;
   try {
     while (finished < count) {
-      while (next < count && children.size() < static_cast<std::size_t>(parallel)) children.push_back(start(next++, job));
+      while (next < count && children.size() < static_cast<std::size_t>(parallel))
+        children.push_back(start(next++, job));
       std::vector<pollfd> waiting;
       for (const Child& child : children) waiting.push_back({child.pipe, POLLIN, 0});
       if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR)

@@ -37,7 +37,8 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
     arithmetic = kernel.flops / (precision_peak * efficiency);
     // Matrix-like kernels stream their operands once, at the full rate of the memory.
     const Seconds streaming = traffic / accelerator.memory_bandwidth;
-    return {parameters.kernel_overhead + std::max(arithmetic, streaming), std::min(streaming, std::max(arithmetic, streaming))};
+    return {parameters.kernel_overhead + std::max(arithmetic, streaming),
+            std::min(streaming, std::max(arithmetic, streaming))};
   }
   return {parameters.kernel_overhead + memory, memory};
 }

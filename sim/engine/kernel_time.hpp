@@ -19,29 +19,30 @@ double matrix_efficiency(const MatrixShape& shape, int multiprocessors, double r
 
 struct KernelTime {
   Seconds total{};
-  Seconds memory{};   // part of it in which device memory is read or written
+  Seconds memory{};  // part of it in which device memory is read or written
 };
 
-/// t = kernel_overhead + max(FLOPs / (peak e), bytes / (bandwidth m)), e = e_max * matrix_efficiency * (winograd_gain if 3x3, stride 1).
-/// e_max is relative to the peak at `precision_peak`; kernels that are not matrix-like are bound by memory.
+/// t = kernel_overhead + max(FLOPs / (peak e), bytes / (bandwidth m)), e = e_max * matrix_efficiency * (winograd_gain
+/// if 3x3, stride 1). e_max is relative to the peak at `precision_peak`; kernels that are not matrix-like are bound by
+/// memory.
 KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                        const GpuParameters& parameters);
 
 /// One kernel of a step, in dispatch order.
 struct PlannedKernel {
-  int vertex = 0;                 // in the workload's graph
+  int vertex = 0;  // in the workload's graph
   KernelTime time;
-  std::vector<int> waits_for;     // variables that must have arrived
-  std::vector<int> completes;     // variables whose gradient or moving average is ready afterwards
+  std::vector<int> waits_for;  // variables that must have arrived
+  std::vector<int> completes;  // variables whose gradient or moving average is ready afterwards
 };
 
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
-  Seconds dispatch{};         // host time per kernel
-  Seconds gpu_time{};         // sum over kernels
+  Seconds dispatch{};  // host time per kernel
+  Seconds gpu_time{};  // sum over kernels
   Seconds memory_time{};
-  Seconds unblocked{};        // duration of the step's compute if every variable were there from the start
+  Seconds unblocked{};  // duration of the step's compute if every variable were there from the start
 };
 
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,

@@ -17,7 +17,8 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// Moves `size` bytes from one machine to another; `on_sent` runs when the last byte has left. Throws nothing; `from != to`.
+  /// Moves `size` bytes from one machine to another; `on_sent` runs when the last byte has left. Throws nothing; `from
+  /// != to`.
   virtual FlowId start_flow(MachineIndex from, MachineIndex to, Bytes size, std::function<void()> on_sent) = 0;
   /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
   virtual void cancel(FlowId flow) = 0;

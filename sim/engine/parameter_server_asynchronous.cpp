@@ -1,13 +1,13 @@
 // Asynchronous stochastic gradient descent with parameter servers. A worker's step, L being the one-way latency:
 //
 //   host      step_overhead
-//   pull      request (L); per variable: a core of the server reads it, the connection carries it (+ L), PCIe copies it to the GPU
-//   compute   kernels run as their variables arrive (compute_stream.hpp)
-//   push      per variable, as its gradient is ready: PCIe, connection (+ L), a core of the server applies it
-//   done      every server acknowledges its last update (L); the worker's next step begins
+//   pull      request (L); per variable: a core of the server reads it, the connection carries it (+ L), PCIe copies it
+//   to the GPU compute   kernels run as their variables arrive (compute_stream.hpp) push      per variable, as its
+//   gradient is ready: PCIe, connection (+ L), a core of the server applies it done      every server acknowledges its
+//   last update (L); the worker's next step begins
 //
-// So a step contains two round trips. Connections are per worker and server; one message is on the wire at a time, in each direction.
-// Batch-normalisation moving averages are not pulled in training, but their updates are pushed.
+// So a step contains two round trips. Connections are per worker and server; one message is on the wire at a time, in
+// each direction. Batch-normalisation moving averages are not pulled in training, but their updates are pushed.
 
 #include <algorithm>
 #include <cmath>
@@ -65,22 +65,26 @@ class AsynchronousParameterServer {
   struct Server {
     MachineIndex machine = 0;
     CorePool cores;
-    std::vector<int> pulled;   // trainable variables placed here, in creation order
-    int pushed = 0;            // variables placed here that workers push
+    std::vector<int> pulled;  // trainable variables placed here, in creation order
+    int pushed = 0;           // variables placed here that workers push
   };
 
   /// A worker and one server.
   struct Link {
-    std::unique_ptr<Connection> down;   // server to worker
+    std::unique_ptr<Connection> down;  // server to worker
     std::unique_ptr<Connection> up;
     Seconds latency{};
-    int updates_left = 0;               // of the current step
-    Seconds last_update{};              // when the latest of them is applied
+    int updates_left = 0;   // of the current step
+    Seconds last_update{};  // when the latest of them is applied
   };
 
   struct Worker {
     Worker(int index_, MachineIndex machine_, ComputePlan plan_, CopyEngine engine, std::uint64_t seed)
-        : index{index_}, machine{machine_}, plan{std::move(plan_)}, to_gpu{engine}, from_gpu{engine},
+        : index{index_},
+          machine{machine_},
+          plan{std::move(plan_)},
+          to_gpu{engine},
+          from_gpu{engine},
           noise{seed, "step time of worker " + std::to_string(index_)} {}
     int index;
     MachineIndex machine;
@@ -89,8 +93,8 @@ class AsynchronousParameterServer {
     CopyEngine from_gpu;
     Rng noise;
     std::optional<ComputeStream> compute;
-    std::vector<Link> links;            // [servers]
-    std::int64_t steps = 0;             // completed
+    std::vector<Link> links;  // [servers]
+    std::int64_t steps = 0;   // completed
     StepSpan step;
     std::int64_t updates_at_pull = 0;
     int variables_left = 0;
@@ -158,7 +162,7 @@ class AsynchronousParameterServer {
       Link& link = worker.links[s];
       link.updates_left = servers_[s].pushed;
       link.last_update = {};
-      if (servers_[s].pushed == 0) continue;   // more servers than variables
+      if (servers_[s].pushed == 0) continue;  // more servers than variables
       ++worker.servers_left;
       clock_.schedule(requested + link.latency, [this, &worker, s] { serve_pull(worker, s); });
     }
@@ -166,7 +170,8 @@ class AsynchronousParameterServer {
     worker.compute->begin_step(input_ready, slowdown(worker));
   }
 
-  /// Lognormal with mean 1 and the coefficient of variation c of the scenario: exp(sigma z - sigma^2 / 2), sigma^2 = ln(1 + c^2).
+  /// Lognormal with mean 1 and the coefficient of variation c of the scenario: exp(sigma z - sigma^2 / 2), sigma^2 =
+  /// ln(1 + c^2).
   double slowdown(Worker& worker) {
     const double variation = scenario_.training.step_time_variation;
     if (variation == 0) return 1;
@@ -236,13 +241,16 @@ class AsynchronousParameterServer {
     if (pause == Seconds{}) {
       begin_step(worker);
     } else {
-      cluster_.recorder.events.push_back(
-          {worker.machine, "checkpoint", {clock_.now(), clock_.now() + pause}, "after step " + std::to_string(updates_)});
+      cluster_.recorder.events.push_back({worker.machine,
+                                          "checkpoint",
+                                          {clock_.now(), clock_.now() + pause},
+                                          "after step " + std::to_string(updates_)});
       clock_.schedule_in(pause, [this, &worker] { begin_step(worker); });
     }
   }
 
-  /// The chief, worker 0, writes a checkpoint at the end of its first step after every `every_steps` updates of the cluster.
+  /// The chief, worker 0, writes a checkpoint at the end of its first step after every `every_steps` updates of the
+  /// cluster.
   Seconds checkpoint_pause(const Worker& worker) {
     const auto& checkpoint = scenario_.training.checkpoint;
     if (!checkpoint || worker.index != 0 || updates_ / checkpoint->every_steps == checkpoints_) return Seconds{};
@@ -352,7 +360,7 @@ class AsynchronousParameterServer {
   std::int64_t chosen_steps_;
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<int> server_of_;    // [variables]
+  std::vector<int> server_of_;  // [variables]
   int trainable_ = 0;
   std::int64_t started_steps_ = 0;
   std::int64_t updates_ = 0;

@@ -20,15 +20,15 @@ struct KernelSpan {
   MachineIndex machine = 0;
   int vertex = 0;
   Span span;
-  Seconds memory{};    // time within the span in which device memory was busy
+  Seconds memory{};  // time within the span in which device memory was busy
 };
 
 /// A message between two machines, from the moment it occupies the sender's NIC to its arrival.
 struct MessageSpan {
   MachineIndex from = 0, to = 0;
   int variable = 0;
-  std::int64_t step = 0;   // of the worker
-  Span on_wire;            // bytes flow
+  std::int64_t step = 0;  // of the worker
+  Span on_wire;           // bytes flow
   Seconds arrival{};
   Bytes size{};
 };
@@ -45,8 +45,8 @@ struct ServerSpan {
 /// One step of one worker.
 struct StepSpan {
   MachineIndex machine = 0;
-  std::int64_t step = 0;       // of this worker, from 0
-  std::int64_t global_step = 0;   // of the cluster, from 1, after its update
+  std::int64_t step = 0;         // of this worker, from 0
+  std::int64_t global_step = 0;  // of the cluster, from 1, after its update
   Span span;
   Seconds last_pull{};         // when the last variable had arrived
   Seconds compute_end{};       // when the last kernel ended
@@ -62,7 +62,7 @@ struct EventSpan {
 };
 
 struct Recorder {
-  bool keeps_activity = false;   // kernels, messages, server work: needed for profiles and timelines
+  bool keeps_activity = false;  // kernels, messages, server work: needed for profiles and timelines
 
   std::vector<StepSpan> steps;
   std::vector<EventSpan> events;

@@ -20,7 +20,8 @@ Seconds last_activity(const RunRecord& record) {
   return last;
 }
 
-/// Divides `amount` among the samples that `span` overlaps; the last one takes the remainder, so that nothing is lost by rounding.
+/// Divides `amount` among the samples that `span` overlaps; the last one takes the remainder, so that nothing is lost
+/// by rounding.
 void spread(std::vector<double>& sums, Seconds period, Span span, double amount) {
   const std::size_t last_sample = sums.size() - 1;
   const auto sample_at = [&](Seconds time) {
@@ -42,14 +43,16 @@ void spread(std::vector<double>& sums, Seconds period, Span span, double amount)
 
 void add_kernels(const RunRecord& record, ResourceProfile& profile) {
   std::vector<std::vector<const KernelSpan*>> by_machine(record.machines.size());
-  for (const KernelSpan& kernel : record.recorder.kernels) by_machine[static_cast<std::size_t>(kernel.machine)].push_back(&kernel);
+  for (const KernelSpan& kernel : record.recorder.kernels)
+    by_machine[static_cast<std::size_t>(kernel.machine)].push_back(&kernel);
   for (std::size_t m = 0; m < by_machine.size(); ++m) {
     std::stable_sort(by_machine[m].begin(), by_machine[m].end(),
                      [](const KernelSpan* a, const KernelSpan* b) { return a->span.start < b->span.start; });
     Seconds busy_until{};
     for (const KernelSpan* kernel : by_machine[m]) {
-      const Span alone{std::max(kernel->span.start, busy_until), kernel->span.end};   // where no earlier kernel runs
-      if (alone.end > alone.start) spread(profile.series[m].gpu, profile.period, alone, (alone.end - alone.start).value());
+      const Span alone{std::max(kernel->span.start, busy_until), kernel->span.end};  // where no earlier kernel runs
+      if (alone.end > alone.start)
+        spread(profile.series[m].gpu, profile.period, alone, (alone.end - alone.start).value());
       busy_until = std::max(busy_until, kernel->span.end);
       spread(profile.series[m].memory, profile.period, kernel->span, kernel->memory.value());
     }
@@ -68,7 +71,8 @@ void add_messages(const RunRecord& record, ResourceProfile& profile) {
 std::int64_t covered_iterations(const RunRecord& record, Span covered) {
   std::vector<std::int64_t> steps(record.machines.size());
   for (const StepSpan& step : record.recorder.steps)
-    if (step.span.start >= covered.start && step.span.end <= covered.end) ++steps[static_cast<std::size_t>(step.machine)];
+    if (step.span.start >= covered.start && step.span.end <= covered.end)
+      ++steps[static_cast<std::size_t>(step.machine)];
   std::int64_t fewest = -1;
   for (std::size_t m = 0; m < steps.size(); ++m)
     if (record.machines[m].role == Role::kWorker && (fewest < 0 || steps[m] < fewest)) fewest = steps[m];
@@ -84,7 +88,7 @@ Bursts find_bursts(std::span<const double> series, Seconds period, double thresh
     double peaks = 0;
     void add(std::size_t length, double peak) { ++count, samples += static_cast<double>(length), peaks += peak; }
   };
-  Runs whole[2], cut[2];   // [is_active]
+  Runs whole[2], cut[2];  // [is_active]
   for (std::size_t begin = 0; begin < series.size();) {
     const bool is_active = series[begin] > threshold;
     double peak = series[begin];
@@ -111,7 +115,8 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
   if (samples * static_cast<double>(record.machines.size()) > kMostSamples)
     throw NoResultError{"the resource profile would have " + to_text(samples) + " samples of each of " +
                         std::to_string(record.machines.size()) +
-                        " machines, more than 10 million in all; choose a longer output.sampling_period than " + to_text(period)};
+                        " machines, more than 10 million in all; choose a longer output.sampling_period than " +
+                        to_text(period)};
 
   ResourceProfile profile{.period = period, .samples = static_cast<std::size_t>(samples), .thresholds = thresholds};
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
@@ -131,7 +136,9 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
   profile.covered = {period * static_cast<double>(first), period * static_cast<double>(last)};
   profile.iterations = covered_iterations(record, profile.covered);
   for (const ResourceSeries& series : profile.series) {
-    const auto covered = [&](const std::vector<double>& values) { return std::span{values}.subspan(first, last - first); };
+    const auto covered = [&](const std::vector<double>& values) {
+      return std::span{values}.subspan(first, last - first);
+    };
     const auto of_utilization = [&](const std::vector<double>& values) {
       return find_bursts(covered(values), period, thresholds.utilization);
     };

@@ -10,31 +10,32 @@
 
 namespace rehearse {
 
-/// Averages over sampling periods; sample i covers [i, i + 1) periods of simulated time. The run ends within the last one, which is
-/// averaged over the whole period all the same, so that the sum of a series times the period is the whole work.
+/// Averages over sampling periods; sample i covers [i, i + 1) periods of simulated time. The run ends within the last
+/// one, which is averaged over the whole period all the same, so that the sum of a series times the period is the whole
+/// work.
 struct ResourceSeries {
   MachineIndex machine = 0;
-  std::vector<double> gpu;        // share of the period in which at least one kernel ran, as NVML counts it
-  std::vector<double> memory;     // share of the period in which device memory was read or written
-  std::vector<double> receive;    // bytes per second
-  std::vector<double> transmit;   // bytes per second
+  std::vector<double> gpu;       // share of the period in which at least one kernel ran, as NVML counts it
+  std::vector<double> memory;    // share of the period in which device memory was read or written
+  std::vector<double> receive;   // bytes per second
+  std::vector<double> transmit;  // bytes per second
 };
 
 /// When a sample belongs to a burst: its value is above the threshold.
 struct BurstThresholds {
-  double utilization = 1e-9;        // of gpu and memory: any activity, beyond rounding
-  double share_of_maximum = 0.01;   // of receive and transmit: relative to the largest sample of the covered time
+  double utilization = 1e-9;       // of gpu and memory: any activity, beyond rounding
+  double share_of_maximum = 0.01;  // of receive and transmit: relative to the largest sample of the covered time
 };
 
-/// Bursts are runs of consecutive samples above the threshold, gaps the runs between them. The first run and the last are cut by the
-/// ends of the series and are left out; only if no other run of the same state exists do they count, and the duration is then a
-/// lower bound. All zero for a state that never occurs.
+/// Bursts are runs of consecutive samples above the threshold, gaps the runs between them. The first run and the last
+/// are cut by the ends of the series and are left out; only if no other run of the same state exists do they count, and
+/// the duration is then a lower bound. All zero for a state that never occurs.
 struct Bursts {
-  double threshold = 0;       // in the unit of the series
-  Seconds idle{};             // mean duration of a gap
-  Seconds active{};           // mean duration of a burst
-  double peak = 0;            // mean over bursts of the largest sample, in the unit of the series
-  std::int64_t gaps = 0;      // how many the means are taken over
+  double threshold = 0;   // in the unit of the series
+  Seconds idle{};         // mean duration of a gap
+  Seconds active{};       // mean duration of a burst
+  double peak = 0;        // mean over bursts of the largest sample, in the unit of the series
+  std::int64_t gaps = 0;  // how many the means are taken over
   std::int64_t bursts = 0;
 };
 
@@ -49,20 +50,20 @@ struct BurstMetrics {
 
 struct ResourceProfile {
   Seconds period{};
-  std::size_t samples = 0;               // of each series
-  std::vector<ResourceSeries> series;    // [machines]
+  std::size_t samples = 0;             // of each series
+  std::vector<ResourceSeries> series;  // [machines]
   BurstThresholds thresholds;
-  Span covered;                          // the bursts are those of the whole samples within the steady-state window
-  std::int64_t iterations = 0;           // fewest whole steps of any worker within that time
-  std::vector<BurstMetrics> bursts;      // [machines]
+  Span covered;                      // the bursts are those of the whole samples within the steady-state window
+  std::int64_t iterations = 0;       // fewest whole steps of any worker within that time
+  std::vector<BurstMetrics> bursts;  // [machines]
 
   /// At least 60 simulated seconds and at least 20 iterations.
   bool covers_enough() const { return covered.end - covered.start >= Seconds{60} && iterations >= 20; }
 };
 
-/// Needs a record whose recorder kept activity. A kernel's memory time is spread evenly over its span, and a message's bytes over
-/// the time they are on the wire, at the receiver as at the sender: latencies are far below a period.
-/// Throws NoResultError if there would be more than ten million samples.
+/// Needs a record whose recorder kept activity. A kernel's memory time is spread evenly over its span, and a message's
+/// bytes over the time they are on the wire, at the receiver as at the sender: latencies are far below a period. Throws
+/// NoResultError if there would be more than ten million samples.
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {});
 
 }  // namespace rehearse

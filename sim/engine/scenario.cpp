@@ -26,7 +26,8 @@ Value read_word(const JsonReader& json, std::string_view key, const std::vector<
   json.fail(key, unknown_name_message(std::string{key}, word, names));
 }
 
-/// Reads the parts of a scenario, and fills in `effective` as it goes: defaults, and catalog entries in place of their names.
+/// Reads the parts of a scenario, and fills in `effective` as it goes: defaults, and catalog entries in place of their
+/// names.
 class ScenarioReader {
  public:
   ScenarioReader(const Json& json, const std::string& file_name, const Catalog& catalog)
@@ -53,7 +54,8 @@ class ScenarioReader {
   }
 
  private:
-  /// The object behind `key`: there inline, or a name that `find` looks up. Sets `name` and makes it inline in `effective`.
+  /// The object behind `key`: there inline, or a name that `find` looks up. Sets `name` and makes it inline in
+  /// `effective`.
   template <class Find>
   JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name, Find find) {
     const JsonReader value = json.child(key);
@@ -74,8 +76,9 @@ class ScenarioReader {
     json.expect(json.is_object(), "an object");
     Json& effective = effective_["workload"];
     std::string name;
-    const JsonReader model = resolve(json, "model", effective["model"], name,
-                                     [this](const std::string& n, const JsonReader& by) { return catalog_.model(n, by); });
+    const JsonReader model =
+        resolve(json, "model", effective["model"], name,
+                [this](const std::string& n, const JsonReader& by) { return catalog_.model(n, by); });
     scenario_.model = read_model(name, model);
     scenario_.batch = json.required<int>("batch_per_worker");
     json.expect(scenario_.batch >= 1 && scenario_.batch <= 65536, "batch_per_worker", "1 to 65536 samples");
@@ -86,14 +89,17 @@ class ScenarioReader {
       }
       return read_word(json, key, words);
     };
-    scenario_.optimizer = word("optimizer", "momentum",
-                               std::vector<std::pair<std::string, Optimizer>>{
-                                   {"momentum", Optimizer::kMomentum}, {"sgd", Optimizer::kSgd}, {"adam", Optimizer::kAdam}});
-    scenario_.precision = word("precision", "fp32",
-                               std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+    scenario_.optimizer =
+        word("optimizer", "momentum",
+             std::vector<std::pair<std::string, Optimizer>>{
+                 {"momentum", Optimizer::kMomentum}, {"sgd", Optimizer::kSgd}, {"adam", Optimizer::kAdam}});
+    scenario_.precision =
+        word("precision", "fp32",
+             std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     json.reject_unknown_keys();
-    scenario_.workload = build_workload(scenario_.model, scenario_.batch, scenario_.precision,
-                                        model.file_name() + ": " + (model.pointer().empty() ? "/structure" : model.pointer()));
+    scenario_.workload =
+        build_workload(scenario_.model, scenario_.batch, scenario_.precision,
+                       model.file_name() + ": " + (model.pointer().empty() ? "/structure" : model.pointer()));
   }
 
   void read_cluster(const JsonReader& json) {
@@ -104,11 +110,14 @@ class ScenarioReader {
     for (std::size_t i = 0; i < groups.size(); ++i) {
       scenario_.groups.push_back(read_group(groups[i], effective_["cluster"]["groups"][i]));
       const Group& group = scenario_.groups.back();
-      if (!names.insert(group.name).second) groups[i].fail("name", "another group has this name already: \"" + group.name + "\"");
+      if (!names.insert(group.name).second)
+        groups[i].fail("name", "another group has this name already: \"" + group.name + "\"");
       machines += group.count;
-      if (machines > kMaxMachines) groups[i].fail("count", "expected at most 20000 machines in all; found " + std::to_string(machines));
+      if (machines > kMaxMachines)
+        groups[i].fail("count", "expected at most 20000 machines in all; found " + std::to_string(machines));
     }
-    if (scenario_.count(Role::kWorker) == 0) json.fail("groups", "expected at least one group with role \"worker\"; found none");
+    if (scenario_.count(Role::kWorker) == 0)
+      json.fail("groups", "expected at least one group with role \"worker\"; found none");
     if (scenario_.count(Role::kParameterServer) == 0)
       json.fail("groups", "expected at least one group with role \"parameter_server\"; found none");
     read_links(json);
@@ -117,21 +126,23 @@ class ScenarioReader {
 
   Group read_group(const JsonReader& json, Json& effective) {
     Group group{.name = json.required<std::string>("name"),
-                .role = read_word<Role>(json, "role", {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
+                .role = read_word<Role>(json, "role",
+                                        {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
                 .count = json.optional<int>("count", 1),
                 .region = json.required<std::string>("region")};
     json.expect(!group.name.empty() && group.name.size() <= 100, "name", "1 to 100 characters");
     json.expect(!group.region.empty() && group.region.size() <= 100, "region", "1 to 100 characters");
     if (json.has("count")) json.expect(group.count >= 1 && group.count <= kMaxMachines, "count", "1 to 20000 machines");
-    group.market = json.has("market") ? read_word<Market>(json, "market", {{"on-demand", Market::kOnDemand}, {"spot", Market::kSpot}})
-                                      : Market::kOnDemand;
+    group.market = json.has("market")
+                       ? read_word<Market>(json, "market", {{"on-demand", Market::kOnDemand}, {"spot", Market::kSpot}})
+                       : Market::kOnDemand;
     effective["count"] = group.count;
     effective["market"] = group.market == Market::kSpot ? "spot" : "on-demand";
 
     std::string name;
-    const JsonReader instance = resolve(json, "instance", effective["instance"], name, [this](const std::string& n, const JsonReader& by) {
-      return catalog_.instance(n, by);
-    });
+    const JsonReader instance =
+        resolve(json, "instance", effective["instance"], name,
+                [this](const std::string& n, const JsonReader& by) { return catalog_.instance(n, by); });
     group.instance = read_instance(name, without_name(instance));
     if (!group.instance.accelerator.empty()) {
       std::string accelerator_name;
@@ -141,9 +152,11 @@ class ScenarioReader {
       group.accelerator = read_accelerator(accelerator_name, without_name(accelerator));
     }
     if (group.role == Role::kWorker && !group.accelerator)
-      json.fail("instance", "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
+      json.fail("instance",
+                "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
     if (group.role == Role::kWorker && group.instance.accelerators > 1)
-      json.fail("instance", "expected one accelerator per worker machine; found " + std::to_string(group.instance.accelerators));
+      json.fail("instance",
+                "expected one accelerator per worker machine; found " + std::to_string(group.instance.accelerators));
     json.reject_unknown_keys();
     return group;
   }
@@ -198,21 +211,26 @@ class ScenarioReader {
     Training& training = scenario_.training;
     const JsonReader strategy = json.child("strategy");
     (void)read_word<int>(strategy, "kind", {{"parameter_server", 0}});
-    training.strategy.synchronization = read_word<Synchronization>(strategy, "synchronization", {{"asynchronous", Synchronization::kAsynchronous}});
+    training.strategy.synchronization =
+        read_word<Synchronization>(strategy, "synchronization", {{"asynchronous", Synchronization::kAsynchronous}});
     if (strategy.has("placement"))
       training.strategy.placement = read_word<Placement>(
-          strategy, "placement", {{"round_robin", Placement::kRoundRobin}, {"greedy_by_bytes", Placement::kGreedyByBytes}});
+          strategy, "placement",
+          {{"round_robin", Placement::kRoundRobin}, {"greedy_by_bytes", Placement::kGreedyByBytes}});
     else
       effective["strategy"]["placement"] = "round_robin";
     strategy.reject_unknown_keys();
 
     read_steps(json, effective);
     training.warmup_steps = json.optional<int>("warmup_steps", 5);
-    if (json.has("warmup_steps")) json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
+    if (json.has("warmup_steps"))
+      json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps",
+                  "0 to 1000000 steps");
     training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
     training.step_time_variation = json.optional<double>("step_time_variation", 0);
     if (json.has("step_time_variation"))
-      json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation", "0 to 10");
+      json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
+                  "0 to 10");
     effective["warmup_steps"] = training.warmup_steps;
     effective["start_interval"] = to_text(training.start_interval);
     effective["step_time_variation"] = training.step_time_variation;
@@ -235,7 +253,8 @@ class ScenarioReader {
       if (json.has("steps")) json.fail("steps_per_worker", "expected \"steps\" or \"steps_per_worker\"; found both");
       const auto per_worker = json.required<std::int64_t>("steps_per_worker");
       const std::int64_t workers = scenario_.count(Role::kWorker);
-      json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker", "at least 1 step, and at most 10000000 of all workers together");
+      json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker",
+                  "at least 1 step, and at most 10000000 of all workers together");
       steps = per_worker * workers;
       effective.erase("steps_per_worker");
       effective["steps"] = steps;
@@ -247,8 +266,9 @@ class ScenarioReader {
 
   void read_calibration() {
     std::string name;
-    const JsonReader profile = resolve(root_, "calibration", effective_["calibration"], name,
-                                       [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
+    const JsonReader profile =
+        resolve(root_, "calibration", effective_["calibration"], name,
+                [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
     scenario_.profile = read_profile(profile);
   }
 
@@ -258,7 +278,8 @@ class ScenarioReader {
       const JsonReader json = root_.child("output");
       OutputOptions& output = scenario_.output;
       output.sampling_period = json.optional<Seconds>("sampling_period", output.sampling_period);
-      if (json.has("sampling_period")) json.expect(output.sampling_period >= Seconds{1e-4}, "sampling_period", "at least 0.1ms");
+      if (json.has("sampling_period"))
+        json.expect(output.sampling_period >= Seconds{1e-4}, "sampling_period", "at least 0.1ms");
       output.timeline_start = json.optional<Seconds>("timeline_start", output.timeline_start);
       output.timeline_length = json.optional<Seconds>("timeline_length", output.timeline_length);
       json.reject_unknown_keys();
@@ -274,11 +295,13 @@ class ScenarioReader {
       const Accelerator& gpu = *group.accelerator;
       const Bytes needed = gpu_memory_needed(scenario_, gpu);
       if (needed > gpu.memory)
-        throw NoResultError{"GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " on a " + gpu.name + ", which has " +
-                            gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) + " too much"};
+        throw NoResultError{"GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+                            " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
+                            gibibytes(needed - gpu.memory) + " too much"};
       if (as_double(needed) > 0.9 * as_double(gpu.memory))
-        scenario_.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " of the " + gibibytes(gpu.memory) +
-                                     " that a " + gpu.name + " has, which is within 10 % of the limit");
+        scenario_.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+                                     " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
+                                     " has, which is within 10 % of the limit");
     }
   }
 
@@ -291,15 +314,17 @@ class ScenarioReader {
   void warn_about_spot() {
     for (const Group& group : scenario_.groups)
       if (group.market == Market::kSpot)
-        scenario_.warnings.push_back("group " + in_quotes(group.name) + " is on the spot market: its price applies, but revocations are not simulated");
+        scenario_.warnings.push_back("group " + in_quotes(group.name) +
+                                     " is on the spot market: its price applies, but revocations are not simulated");
   }
 
   void warn_about_steady_state() {
     const std::int64_t workers = scenario_.count(Role::kWorker);
     const Training& training = scenario_.training;
     if (training.steps >= workers * (training.warmup_steps + 2)) return;
-    scenario_.warnings.push_back(std::to_string(training.steps) + " steps are too few for a steady state of " + std::to_string(workers) + " workers with " +
-                                 std::to_string(training.warmup_steps) + " warm-up steps each: speeds are means over the whole run");
+    scenario_.warnings.push_back(std::to_string(training.steps) + " steps are too few for a steady state of " +
+                                 std::to_string(workers) + " workers with " + std::to_string(training.warmup_steps) +
+                                 " warm-up steps each: speeds are means over the whole run");
   }
 
   void warn_about_range() {
@@ -313,14 +338,16 @@ class ScenarioReader {
     };
     std::set<std::string> named;
     for (const Group& group : scenario_.groups)
-      if (group.accelerator && !contains(profile.fitted_accelerators, group.accelerator->name) && named.insert(group.accelerator->name).second)
+      if (group.accelerator && !contains(profile.fitted_accelerators, group.accelerator->name) &&
+          named.insert(group.accelerator->name).second)
         warn("GPU " + group.accelerator->name + " (fitted: " + joined(profile.fitted_accelerators) + ")");
     if (!contains(profile.fitted_models, scenario_.model.name)) warn("model " + in_quotes(scenario_.model.name));
     if (scenario_.batch < profile.fitted_batch_min || scenario_.batch > profile.fitted_batch_max)
-      warn("batch " + std::to_string(scenario_.batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
-           std::to_string(profile.fitted_batch_max) + ")");
+      warn("batch " + std::to_string(scenario_.batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) +
+           " to " + std::to_string(profile.fitted_batch_max) + ")");
     if (scenario_.count(Role::kWorker) > profile.fitted_workers_max)
-      warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " + std::to_string(profile.fitted_workers_max) + ")");
+      warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " +
+           std::to_string(profile.fitted_workers_max) + ")");
     if (scenario_.count(Role::kParameterServer) > profile.fitted_servers_max)
       warn(std::to_string(scenario_.count(Role::kParameterServer)) + " parameter servers (fitted: up to " +
            std::to_string(profile.fitted_servers_max) + ")");
@@ -342,9 +369,12 @@ class ScenarioReader {
 
 int optimizer_slots(Optimizer optimizer) {
   switch (optimizer) {
-    case Optimizer::kSgd: return 0;
-    case Optimizer::kMomentum: return 1;
-    case Optimizer::kAdam: return 2;
+    case Optimizer::kSgd:
+      return 0;
+    case Optimizer::kMomentum:
+      return 1;
+    case Optimizer::kAdam:
+      return 2;
   }
   return 0;
 }
@@ -358,7 +388,8 @@ int Scenario::count(Role role) const {
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {
   const Workload& workload = scenario.workload;
-  return accelerator.memory_reserved + 2 * workload.parameter_bytes() + workload.activation_bytes + workload.input_bytes;
+  return accelerator.memory_reserved + 2 * workload.parameter_bytes() + workload.activation_bytes +
+         workload.input_bytes;
 }
 
 Bytes checkpoint_bytes(const Scenario& scenario) {

@@ -27,7 +27,7 @@ struct Group {
   std::string name;
   Role role = Role::kWorker;
   Instance instance;
-  std::optional<Accelerator> accelerator;   // always there for workers
+  std::optional<Accelerator> accelerator;  // always there for workers
   int count = 1;
   std::string region;
   Market market = Market::kOnDemand;
@@ -56,10 +56,10 @@ int optimizer_slots(Optimizer optimizer);
 
 struct Training {
   Strategy strategy;
-  std::int64_t steps = 0;           // updates of all workers together
-  int warmup_steps = 0;             // each worker's first steps, left out of the steady-state figures
-  Seconds start_interval{};         // the workers start one after another
-  double step_time_variation = 0;   // coefficient of variation of a lognormal factor on each step's compute time
+  std::int64_t steps = 0;          // updates of all workers together
+  int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
+  Seconds start_interval{};        // the workers start one after another
+  double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
   std::optional<Checkpointing> checkpoint;
 };
 
@@ -72,24 +72,26 @@ struct OutputOptions {
 struct Scenario {
   std::string name;
   ModelDescription model;
-  int batch = 0;                    // per worker
+  int batch = 0;  // per worker
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
-  Workload workload;                // built from the four above
+  Workload workload;  // built from the four above
   std::vector<Group> groups;
-  std::vector<RegionLink> links;    // every pair of regions in use, and each region with itself
+  std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;
   OutputOptions output;
   std::uint64_t seed = 1;
 
-  std::vector<std::string> warnings;   // one line each: what lies outside of what the profile was fitted on, memory nearly full
-  std::string effective;               // JSON text that reruns this scenario without any catalog
+  std::vector<std::string>
+      warnings;           // one line each: what lies outside of what the profile was fitted on, memory nearly full
+  std::string effective;  // JSON text that reruns this scenario without any catalog
 
   int count(Role role) const;
 };
 
-/// Peak memory of one worker's GPU: driver context, parameters, gradients, activations kept for the backward pass, input.
+/// Peak memory of one worker's GPU: driver context, parameters, gradients, activations kept for the backward pass,
+/// input.
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator);
 
 /// Bytes of one checkpoint: every variable and the optimizer's slots.

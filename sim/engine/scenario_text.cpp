@@ -123,7 +123,8 @@ std::string starter_scenario(const std::string& name) {
   return "// Run it:  rehearse simulate FILE -o DIR      What may stand here:  rehearse schema scenario\n"
          "{\n"
          "  \"format\": 1,\n"
-         "  \"name\": " + Json(name).dump() + R"(,
+         "  \"name\": " +
+         Json(name).dump() + R"(,
   "workload": {
     "model": "cm-dare/resnet32",     // rehearse list models
     "batch_per_worker": 128,

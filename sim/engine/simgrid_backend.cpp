@@ -34,7 +34,7 @@ class SimgridNetwork final : public Network {
       : at_current_date_{std::move(at_current_date)} {
     build_platform(description);
     sg::Activity::on_completion_cb([](const sg::Activity& activity) {
-      auto& finished = const_cast<sg::Activity&>(activity);  // the signal hands out const, set_data needs more
+      auto& finished = const_cast<sg::Activity&>(activity);           // the signal hands out const, set_data needs more
       if (auto* flow = finished.get_data<Flow>(); flow != nullptr) {  // null: cancel() reports twice
         finished.set_data(nullptr);
         flow->network->finish(*flow, finished);
@@ -49,8 +49,7 @@ class SimgridNetwork final : public Network {
     const FlowId id = next_flow_++;
     const sg::CommPtr comm = sg::Comm::sendto_init();
     comm->add_ref();
-    const auto [entry, is_new] =
-        flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
+    const auto [entry, is_new] = flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
     comm->set_payload_size(static_cast<std::uint64_t>(std::max<std::int64_t>(size.value(), 1)));
     comm->set_data(&entry->second.flow);
     comm->set_source(hosts_[static_cast<std::size_t>(from)]);
@@ -104,7 +103,8 @@ class SimgridNetwork final : public Network {
       sg::Host* host = region.zone->create_host("machine " + number, 1.0)->seal();
       auto* nic = region.zone->create_split_duplex_link("nic " + number, machine.nic.value());
       nic->set_latency(0.0)->seal();
-      region.zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}}, true);
+      region.zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}},
+                             true);
       hosts_.push_back(host);
       nics_.push_back({nic->get_link_up(), nic->get_link_down()});
       regions_.push_back(machine.region);
@@ -122,8 +122,8 @@ class SimgridNetwork final : public Network {
                            ->set_latency(0.0)
                            ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
                            ->seal();
-      root->add_route(from.zone->get_netpoint(), to.zone->get_netpoint(), from.gateway, to.gateway, {sg::LinkInRoute{pipe}},
-                      true);
+      root->add_route(from.zone->get_netpoint(), to.zone->get_netpoint(), from.gateway, to.gateway,
+                      {sg::LinkInRoute{pipe}}, true);
     }
     for (auto& [name, region] : zones) region.zone->seal();
     root->seal();
@@ -146,7 +146,7 @@ class SimgridNetwork final : public Network {
   std::vector<std::vector<sg::Link*>> nics_;
   std::vector<std::string> regions_;
   std::map<std::pair<std::string, std::string>, Seconds> latencies_;
-  std::unordered_map<FlowId, Running> flows_;   // looked up by id only, never iterated
+  std::unordered_map<FlowId, Running> flows_;  // looked up by id only, never iterated
   std::vector<sg::Activity*> finished_;
   FlowId next_flow_ = 1;
 };
@@ -160,7 +160,8 @@ struct SimgridBackend::Implementation {
     static char* arguments[] = {program, quiet, nullptr};
     static int argument_count = 2;
     // SimGrid takes Ctrl-C and crashes for itself; our caller's handlers stay.
-    struct sigaction interrupt{}, crash{};
+    struct sigaction interrupt {
+    }, crash{};
     sigaction(SIGINT, nullptr, &interrupt);
     sigaction(SIGSEGV, nullptr, &crash);
     engine = std::make_unique<sg::Engine>(&argument_count, arguments);
@@ -177,17 +178,15 @@ struct SimgridBackend::Implementation {
     });
   }
 
-  /// Every call from SimGrid into our code goes through here. An exception must not unwind SimGrid's frames: it waits until
-  /// SimGrid has nothing left to do, while nothing of ours runs any more.
+  /// Every call from SimGrid into our code goes through here. An exception must not unwind SimGrid's frames: it waits
+  /// until SimGrid has nothing left to do, while nothing of ours runs any more.
   template <class Action>
   void enter(Action action) {
     if (failure != nullptr) return;
     try {
       action();
       arm();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    } catch (...) { failure = std::current_exception(); }
   }
 
   /// Keeps one SimGrid timer, at the date of the earliest event of the calendar.

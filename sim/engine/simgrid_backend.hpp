@@ -1,6 +1,6 @@
 #pragma once
-// SimGrid underneath: its clock, platform, routing and flow solver. SimGrid allows one engine per process and never resets its
-// clock, so a process that simulates more than once does so in children: see isolated.hpp.
+// SimGrid underneath: its clock, platform, routing and flow solver. SimGrid allows one engine per process and never
+// resets its clock, so a process that simulates more than once does so in children: see isolated.hpp.
 
 #include <memory>
 #include <optional>
@@ -29,7 +29,7 @@ struct NetworkPath {
 
 struct NetworkDescription {
   std::vector<NetworkMachine> machines;
-  std::vector<NetworkPath> paths;   // every pair of regions in use must be present, in either order
+  std::vector<NetworkPath> paths;  // every pair of regions in use must be present, in either order
 };
 
 class SimgridBackend {

@@ -12,8 +12,10 @@ namespace {
 NetworkDescription describe_network(const Scenario& scenario, const std::vector<Machine>& machines) {
   NetworkDescription network;
   for (const Machine& machine : machines)
-    network.machines.push_back({machine.name, scenario.groups[static_cast<std::size_t>(machine.group)].region, machine.nic});
-  for (const RegionLink& link : scenario.links) network.paths.push_back({link.from, link.to, link.latency, link.per_flow_rate});
+    network.machines.push_back(
+        {machine.name, scenario.groups[static_cast<std::size_t>(machine.group)].region, machine.nic});
+  for (const RegionLink& link : scenario.links)
+    network.paths.push_back({link.from, link.to, link.latency, link.per_flow_rate});
   return network;
 }
 
@@ -32,7 +34,8 @@ void check_invariants(const RunRecord& record) {
     received += use.received;
     const double capacity = machine.nic.value() * record.end.value() * (1 + kRounding);
     require(as_double(use.sent) <= capacity && as_double(use.received) <= capacity, "no NIC above its capacity");
-    require(use.cpu_busy.value() <= machine.cores * record.end.value() * (1 + kRounding), "no core busy for longer than the run");
+    require(use.cpu_busy.value() <= machine.cores * record.end.value() * (1 + kRounding),
+            "no core busy for longer than the run");
   }
   require(sent == record.sent && received == record.received, "bytes of the machines = bytes of the connections");
   for (const StepSpan& step : record.recorder.steps)

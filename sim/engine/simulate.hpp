@@ -10,12 +10,13 @@
 namespace rehearse {
 
 struct SimulateOptions {
-  bool keeps_activity = false;   // record kernels, messages and server work
+  bool keeps_activity = false;  // record kernels, messages and server work
   /// Called after each update with the number of updates so far. May throw to end the run.
   std::function<void(std::int64_t updates)> on_update;
 };
 
-/// The machines of a scenario, group after group, with payload NIC rates (the provider's rate times the profile's nic_efficiency).
+/// The machines of a scenario, group after group, with payload NIC rates (the provider's rate times the profile's
+/// nic_efficiency).
 std::vector<Machine> list_machines(const Scenario& scenario);
 
 /// Runs the scenario. At most once per process: SimGrid cannot be reset (isolated.hpp runs more).

@@ -18,8 +18,8 @@ struct Cluster {
   Clock& clock;
   Network& network;
   Recorder& recorder;
-  std::function<void(std::int64_t updates)> on_update;   // progress
-  std::function<void()> run;   // advances time until nothing is left to do
+  std::function<void(std::int64_t updates)> on_update;  // progress
+  std::function<void()> run;                            // advances time until nothing is left to do
 };
 
 /// Workers that each loop over pull, compute, push against parameter servers without waiting for one another

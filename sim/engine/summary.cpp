@@ -59,7 +59,8 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
                    " of the time: more cores, a second server or fewer variables would help");
     const bool is_server = machine.role == Role::kParameterServer;
     const double nic = std::max(machine.nic_send_utilization, machine.nic_receive_utilization);
-    const std::string direction = machine.nic_send_utilization >= machine.nic_receive_utilization ? "sending" : "receiving";
+    const std::string direction =
+        machine.nic_send_utilization >= machine.nic_receive_utilization ? "sending" : "receiving";
     consider(is_server ? "server_nic" : "worker_nic", nic,
              "the NIC of " + machine.name + ", " + direction + " " + percent(nic) + " of the time: a faster NIC or " +
                  (is_server ? "variables spread over more servers would help" : "fewer bytes per step would help"));
@@ -70,11 +71,12 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
   const double exposed = summary.exposed_communication / summary.iteration_time;
   if (exposed >= 0.5)
     return {"communication", exposed,
-            "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" + percent(exposed) +
-                ") of each step of " + milliseconds(summary.iteration_time)};
+            "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" +
+                percent(exposed) + ") of each step of " + milliseconds(summary.iteration_time)};
   const std::string rest = "; waiting for network and servers takes " + percent(exposed) + " of a step";
   if (summary.gpu_utilization >= 0.5 * (1 - exposed))
-    return {"worker_gpu", summary.gpu_utilization, "the workers' GPUs, busy " + percent(summary.gpu_utilization) + " of the time" + rest};
+    return {"worker_gpu", summary.gpu_utilization,
+            "the workers' GPUs, busy " + percent(summary.gpu_utilization) + " of the time" + rest};
   return {"worker_host", 1 - exposed - summary.gpu_utilization,
           "the workers' hosts: step overhead and dispatch of " + milliseconds(scenario.profile.host.dispatch) +
               " per kernel keep the GPUs at " + percent(summary.gpu_utilization) + rest};
@@ -125,7 +127,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
     ++steps;
     const Seconds length = step.span.end - step.span.start;
     summary.iteration_time += length;
-    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[static_cast<std::size_t>(step.machine)]);
+    summary.exposed_communication +=
+        std::max(Seconds{}, length - record.unblocked_step[static_cast<std::size_t>(step.machine)]);
     staleness += static_cast<double>(step.staleness);
     summary.staleness_max = std::max(summary.staleness_max, step.staleness);
   }
@@ -138,7 +141,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   double cost = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {
-    const auto& price = group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
+    const auto& price =
+        group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     is_priced = is_priced && price.has_value();
     if (price) cost += *price * group.count * summary.time.value() / 3600;
   }

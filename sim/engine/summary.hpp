@@ -15,34 +15,35 @@ namespace rehearse {
 struct MachineSummary {
   std::string name;
   Role role = Role::kWorker;
-  std::string accelerator;       // workers
-  double steps_per_s = 0;        // workers
-  double gpu_utilization = 0;    // workers: at least one kernel runs
-  double memory_utilization = 0; // workers: device memory is read or written
-  double cpu_utilization = 0;    // servers: of all cores
+  std::string accelerator;        // workers
+  double steps_per_s = 0;         // workers
+  double gpu_utilization = 0;     // workers: at least one kernel runs
+  double memory_utilization = 0;  // workers: device memory is read or written
+  double cpu_utilization = 0;     // servers: of all cores
   double nic_send_utilization = 0;
   double nic_receive_utilization = 0;
-  int variables = 0;             // servers
-  Bytes parameter_bytes{};       // servers: trainable
+  int variables = 0;        // servers
+  Bytes parameter_bytes{};  // servers: trainable
 };
 
 struct Summary {
-  Seconds time{};                       // until the last update
+  Seconds time{};  // until the last update
   std::int64_t steps = 0;
   /// Steady state: sum over workers of (updates - 1) / (time from first to last update) within the window.
   double steps_per_s = 0;
-  std::optional<double> steps_per_s_low, steps_per_s_high;   // from the spread of the profile's cross-validated errors
+  std::optional<double> steps_per_s_low, steps_per_s_high;  // from the spread of the profile's cross-validated errors
   double samples_per_s = 0;
-  Seconds iteration_time{};             // mean time between one worker's own steps
-  std::optional<double> cost_usd;       // machines x time x price; none if a price is unknown
-  double gpu_utilization = 0;           // mean over workers
+  Seconds iteration_time{};        // mean time between one worker's own steps
+  std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
+  double gpu_utilization = 0;      // mean over workers
   /// Mean part of a step in which the worker is neither computing nor dispatching: it waits for network and servers.
   Seconds exposed_communication{};
   double staleness_mean = 0;
   std::int64_t staleness_max = 0;
-  std::string bottleneck;               // in words, with the number behind it
-  std::string bottleneck_resource;      // "server_cpu", "server_nic", "worker_nic", "worker_gpu", "worker_host", "communication"
-  double bottleneck_share = 0;          // utilization, or share of the step
+  std::string bottleneck;  // in words, with the number behind it
+  std::string
+      bottleneck_resource;  // "server_cpu", "server_nic", "worker_nic", "worker_gpu", "worker_host", "communication"
+  double bottleneck_share = 0;  // utilization, or share of the step
   std::string fingerprint;
   Span window;
   std::vector<MachineSummary> machines;

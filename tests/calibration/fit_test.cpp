@@ -9,7 +9,8 @@ namespace rehearse {
 
 TEST_CASE("a fit finds the values with which its measurements were made") {
   Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
-  std::erase_if(study.rows, [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
+  std::erase_if(study.rows,
+                [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
   study.free = {"/host/step_overhead", "/gpu/peak_efficiency/K80"};
   study.cross_validate = {};
   const Catalog catalog = test::shipped_catalog();
@@ -25,14 +26,16 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
   Json start = truth;
   set_json_pointer(start, "/host/step_overhead", "12ms");
   set_json_pointer(start, "/gpu/peak_efficiency/K80", "0.65");
-  const Fit fit = fit_profile({study}, start, "start.json", catalog, {.parallel = 2, .command = "test", .on_progress = {}});
+  const Fit fit =
+      fit_profile({study}, start, "start.json", catalog, {.parallel = 2, .command = "test", .on_progress = {}});
   const Json fitted = parse_json(fit.profile, "fitted");
-  CHECK(parse_seconds(fitted["host"]["step_overhead"].get<std::string>()).value() == doctest::Approx(0.020).epsilon(0.01));
+  CHECK(parse_seconds(fitted["host"]["step_overhead"].get<std::string>()).value() ==
+        doctest::Approx(0.020).epsilon(0.01));
   CHECK(fitted["gpu"]["peak_efficiency"]["K80"].get<double>() == doctest::Approx(0.5).epsilon(0.01));
   CHECK(fit.in_sample[0].mape < 0.2);
   CHECK(fitted["fit"]["values"].size() == 2);
   CHECK(fitted["fit"]["seen"]["accelerators"] == Json{"K80"});
-  CHECK(fitted["host"]["dispatch"] == truth["host"]["dispatch"]);   // what is not free stays
+  CHECK(fitted["host"]["dispatch"] == truth["host"]["dispatch"]);  // what is not free stays
 }
 
 TEST_CASE("what cannot be fitted is refused") {
@@ -43,13 +46,13 @@ TEST_CASE("what cannot be fitted is refused") {
     study.free = {pointer};
     try {
       (void)fit_profile({study}, profile, "p.json", catalog, {});
-    } catch (const InputError& error) {
-      return error.what();
-    }
+    } catch (const InputError& error) { return error.what(); }
     return "accepted";
   };
-  CHECK(refusal("/host/dispatsh") == "p.json: /host/dispatsh: a study wants to fit this value, but the profile has none");
-  CHECK(refusal("/servers/split_update_threshold").find("only plain numbers and times can be fitted") != std::string::npos);
+  CHECK(refusal("/host/dispatsh") ==
+        "p.json: /host/dispatsh: a study wants to fit this value, but the profile has none");
+  CHECK(refusal("/servers/split_update_threshold").find("only plain numbers and times can be fitted") !=
+        std::string::npos);
 }
 
 }  // namespace rehearse

@@ -10,7 +10,8 @@
 namespace rehearse {
 
 TEST_CASE("error statistics of known errors") {
-  const std::vector<ValidationRow> rows{{.measured = 1, .error_pct = 10}, {.measured = 2, .error_pct = -20}, {.measured = 4, .error_pct = 30}};
+  const std::vector<ValidationRow> rows{
+      {.measured = 1, .error_pct = 10}, {.measured = 2, .error_pct = -20}, {.measured = 4, .error_pct = 30}};
   const ErrorStatistics statistics = error_statistics(rows, {0.1, {}, 0.4});
   CHECK(statistics.mape == doctest::Approx(20));
   CHECK(statistics.median_ape == 20);
@@ -41,7 +42,9 @@ std::pair<Study, Validation> shipped(const char* name) {
 
 }  // namespace
 
-TEST_CASE("CM-DARE's clusters are reproduced within 6 %, saturation within one worker, the second server's gain within 12 points") {
+TEST_CASE(
+    "CM-DARE's clusters are reproduced within 6 %, saturation within one worker, the second server's gain within 12 "
+    "points") {
   const auto [study, validation] = shipped("cm-dare-cluster.json");
   CHECK(validation.rows.size() == 72);
   CHECK(validation.all.mape <= 6);
@@ -96,9 +99,11 @@ TEST_CASE("mistakes in a study are named") {
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp"};
     const std::filesystem::path folder = name;
     // Paths inside the study are relative to its folder.
-    for (const auto& [path, target] : {std::pair<std::string, std::string>{"../cm-dare.json", "/scenarios/cm-dare.json"},
-                                       {"../../calibration/data", "/calibration/data"}})
-      if (const auto at = text.find(path); at != std::string::npos) text.replace(at, path.size(), test::source_folder() + target);
+    for (const auto& [path, target] :
+         {std::pair<std::string, std::string>{"../cm-dare.json", "/scenarios/cm-dare.json"},
+          {"../../calibration/data", "/calibration/data"}})
+      if (const auto at = text.find(path); at != std::string::npos)
+        text.replace(at, path.size(), test::source_folder() + target);
     write_file(folder / "study.json", text);
     std::string message = "accepted";
     try {
@@ -111,9 +116,11 @@ TEST_CASE("mistakes in a study are named") {
     return message;
   };
   CHECK(refusal("\"group_by\": [", "\"group_by\": [") == "accepted");
-  CHECK(refusal("\"group_by\": [\"gpu\"", "\"group_by\": [\"gpus\"") == "study.json: /group_by: unknown column \"gpus\"; did you mean \"gpu\"?");
+  CHECK(refusal("\"group_by\": [\"gpu\"", "\"group_by\": [\"gpus\"") ==
+        "study.json: /group_by: unknown column \"gpus\"; did you mean \"gpu\"?");
   CHECK(refusal("\"ratios\"", "\"ratio\"") == "study.json: unknown key \"ratio\"; did you mean \"ratios\"?");
-  CHECK(refusal("\"steps_per_s_mean\", \"metric\"", "\"speed\", \"metric\"").find("unknown column \"speed\"") != std::string::npos);
+  CHECK(refusal("\"steps_per_s_mean\", \"metric\"", "\"speed\", \"metric\"").find("unknown column \"speed\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("another metric than summary.json has is a problem of each row, not a crash") {

@@ -121,9 +121,7 @@ void run_model(std::string_view input) {
     const Json json = parse_json(input, "input");
     const ModelDescription model = read_model("model", JsonReader{json, "input"});
     for (const int batch : {1, 65536}) require_sound(build_workload(model, batch, Precision::kFp32, "input"));
-  } catch (const InputError& error) {
-    require_one_line(error.what());
-  }
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 void run_profile(std::string_view input) {
@@ -147,22 +145,23 @@ void run_catalog(std::string_view input) {
 
 void run_scenario(std::string_view input) {
   static const std::string root = REHEARSE_SOURCE_DIR;
-  static const Catalog catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  static const Catalog catalog{
+      {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
   std::string effective;
   try {
     effective = read_scenario(parse_json(input, "input"), "input", catalog).effective;
-  } catch (const InputError& error) {
-    return require_one_line(error.what());
-  } catch (const NoResultError& error) {
+  } catch (const InputError& error) { return require_one_line(error.what()); } catch (const NoResultError& error) {
     return require_one_line(error.what());
   }
   const Json json = parse_json(effective, "effective");
-  require(read_scenario(json, "effective", catalog).effective == effective, "an effective scenario is its own effective scenario");
+  require(read_scenario(json, "effective", catalog).effective == effective,
+          "an effective scenario is its own effective scenario");
 }
 
-constexpr std::array kTargets{Target{"scenario", run_scenario}, Target{"profile", run_profile}, Target{"catalog", run_catalog},
-                              Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},
-                              Target{"csv", run_csv}, Target{"gunzip", run_gunzip}, Target{"model", run_model}};
+constexpr std::array kTargets{Target{"scenario", run_scenario}, Target{"profile", run_profile},
+                              Target{"catalog", run_catalog},   Target{"parse_quantity", run_parse_quantity},
+                              Target{"json", run_json},         Target{"csv", run_csv},
+                              Target{"gunzip", run_gunzip},     Target{"model", run_model}};
 
 }  // namespace
 

@@ -12,16 +12,16 @@ namespace {
 
 const std::string kRoot = REHEARSE_SOURCE_DIR;
 
-Catalog shipped() { return Catalog{{{kRoot + "/platforms/catalog", kRoot + "/workloads/models", kRoot + "/calibration/profiles"}}}; }
+Catalog shipped() {
+  return Catalog{{{kRoot + "/platforms/catalog", kRoot + "/workloads/models", kRoot + "/calibration/profiles"}}};
+}
 
 template <class Read>
 std::string refusal(const std::string& text, Read read) {
   const Json json = parse_json(text, "c.json");
   try {
     read(JsonReader{json, "c.json"});
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return "accepted";
 }
 
@@ -49,14 +49,16 @@ TEST_CASE("every shipped entry can be read and has a source") {
       CHECK(link->latency > Seconds{0});
       CHECK((from == to) == !link->per_flow_rate.has_value());
     }
-  for (const std::string& name : catalog.profile_names()) CHECK(read_profile(catalog.profile(name, asked_by)).source.size() > 20);
+  for (const std::string& name : catalog.profile_names())
+    CHECK(read_profile(catalog.profile(name, asked_by)).source.size() > 20);
 }
 
 TEST_CASE("an unknown name suggests the nearest, and names cannot leave the catalog") {
   const Catalog catalog = shipped();
   const Json nobody;
   const JsonReader asked_by{nobody, "s.json", "/x"};
-  CHECK_THROWS_WITH_AS((void)catalog.accelerator("V10", asked_by), "s.json: /x: unknown accelerator \"V10\"; did you mean \"V100\"?", InputError);
+  CHECK_THROWS_WITH_AS((void)catalog.accelerator("V10", asked_by),
+                       "s.json: /x: unknown accelerator \"V10\"; did you mean \"V100\"?", InputError);
   CHECK_THROWS_AS((void)catalog.model("../../calibration/profiles/cm-dare", asked_by), InputError);
   CHECK_THROWS_AS((void)catalog.model("/etc/passwd", asked_by), InputError);
   CHECK_THROWS_AS((void)catalog.profile("", asked_by), InputError);
@@ -65,18 +67,21 @@ TEST_CASE("an unknown name suggests the nearest, and names cannot leave the cata
 TEST_CASE("mistakes in catalog entries are named with their place") {
   const auto instance = [](JsonReader json) { (void)read_instance("i", json); };
   CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": "8Gbps", "source": "s"})", instance) == "accepted");
-  CHECK(refusal(R"({"vcpus": 0, "memory": "1GB", "nic": "8Gbps", "source": "s"})", instance) == "c.json: /vcpus: expected 1 to 4096; found 0");
-  CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": 8, "source": "s"})", instance).starts_with("c.json: /nic: expected a rate with a unit"));
+  CHECK(refusal(R"({"vcpus": 0, "memory": "1GB", "nic": "8Gbps", "source": "s"})", instance) ==
+        "c.json: /vcpus: expected 1 to 4096; found 0");
+  CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": 8, "source": "s"})", instance)
+            .starts_with("c.json: /nic: expected a rate with a unit"));
   CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": "8Gbps"})", instance).find("source") != std::string::npos);
   const auto link = [](JsonReader json) { (void)read_region_link(json); };
-  CHECK(refusal(R"({"from": "a", "to": "b", "latency": "2h", "source": "s"})", link) == "c.json: /latency: expected at most 60s; found \"2h\"");
+  CHECK(refusal(R"({"from": "a", "to": "b", "latency": "2h", "source": "s"})", link) ==
+        "c.json: /latency: expected at most 60s; found \"2h\"");
 }
 
 TEST_CASE("a profile's shares are shares") {
   Json profile = load_json_file(kRoot + "/calibration/profiles/cm-dare.json");
   profile["network"]["nic_efficiency"] = 1.5;
-  CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}), "p.json: /network/nic_efficiency: expected a share above 0, at most 1; found 1.5",
-                       InputError);
+  CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}),
+                       "p.json: /network/nic_efficiency: expected a share above 0, at most 1; found 1.5", InputError);
 }
 
 TEST_CASE("an accelerator that the profile does not name gets the default efficiency") {

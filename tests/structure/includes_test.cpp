@@ -1,4 +1,5 @@
-// Which folder may include which: the layers of the program, kept by a test. Also: heavy libraries stay where they belong.
+// Which folder may include which: the layers of the program, kept by a test. Also: heavy libraries stay where they
+// belong.
 
 #include <doctest/doctest.h>
 
@@ -46,13 +47,16 @@ TEST_CASE("every include respects the layers") {
         const std::string target = match[2];
         if (match[1] == "\"") {
           const std::string other = folder_of(target);
-          CHECK_MESSAGE(!other.empty(), (name + ": " + target + " is not written from the root, or lies in no folder of the program"));
+          CHECK_MESSAGE(!other.empty(),
+                        (name + ": " + target + " is not written from the root, or lies in no folder of the program"));
           const bool may = other == folder || std::find(others.begin(), others.end(), other) != others.end();
           CHECK_MESSAGE(may, (name + " may not include " + target));
         } else {
-          if (target.starts_with("simgrid/")) CHECK_MESSAGE(name == "sim/engine/simgrid_backend.cpp", (name + " includes " + target));
+          if (target.starts_with("simgrid/"))
+            CHECK_MESSAGE(name == "sim/engine/simgrid_backend.cpp", (name + " includes " + target));
           if (target.starts_with("torch/")) CHECK_MESSAGE(false, (name + " includes " + target));
-          if (target.starts_with("nlohmann/json.hpp")) CHECK_MESSAGE(extension == ".cpp", (name + " includes " + target));
+          if (target.starts_with("nlohmann/json.hpp"))
+            CHECK_MESSAGE(extension == ".cpp", (name + " includes " + target));
         }
       }
     }

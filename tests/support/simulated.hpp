@@ -33,10 +33,13 @@ inline Json shipped_scenario(const std::vector<std::pair<std::string, std::strin
   return json;
 }
 
-inline Scenario resolved(const Json& json) { return read_scenario(json, source_folder() + "/scenarios/test.json", shipped_catalog()); }
+inline Scenario resolved(const Json& json) {
+  return read_scenario(json, source_folder() + "/scenarios/test.json", shipped_catalog());
+}
 
 /// summary.json of a scenario after `prepare` has changed the resolved one.
-inline Json simulated(const Json& json, const std::function<void(Scenario&)>& prepare = {}, bool keeps_activity = false) {
+inline Json simulated(const Json& json, const std::function<void(Scenario&)>& prepare = {},
+                      bool keeps_activity = false) {
   return in_child([&] {
     Scenario scenario = resolved(json);
     if (prepare) prepare(scenario);
@@ -48,7 +51,8 @@ inline Json simulated(const Json& json, const std::function<void(Scenario&)>& pr
   });
 }
 
-inline double steps_per_s(const std::vector<std::pair<std::string, std::string>>& changes, const std::function<void(Scenario&)>& prepare = {}) {
+inline double steps_per_s(const std::vector<std::pair<std::string, std::string>>& changes,
+                          const std::function<void(Scenario&)>& prepare = {}) {
   const Json summary = simulated(shipped_scenario(changes), prepare);
   if (summary.contains("error")) throw std::runtime_error{summary["error"].get<std::string>()};
   return summary["steps_per_s"].get<double>();

@@ -30,17 +30,20 @@ TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOP
     CHECK(workload.forward_conv_dense_flops().value() / batch == row.number("fwd_flops_per_image_derived"));
     CHECK(workload.training_conv_dense_flops().value() / batch == row.number("conv_fc_train_flops_per_image_derived"));
     // The profiler of the source counted 7 FLOPs per parameter besides; the rest is unexplained, within 3 %.
-    const double with_updates = workload.training_conv_dense_flops().value() / batch + 7.0 * static_cast<double>(workload.parameters());
+    const double with_updates =
+        workload.training_conv_dense_flops().value() / batch + 7.0 * static_cast<double>(workload.parameters());
     CHECK(with_updates == doctest::Approx(row.number("train_flops_per_image_source")).epsilon(0.03));
 
-    // Placed one by one on two servers in creation order, moving averages included: share of the trainable bytes on the fuller.
+    // Placed one by one on two servers in creation order, moving averages included: share of the trainable bytes on the
+    // fuller.
     Bytes on_server[2];
     for (std::size_t i = 0; i < workload.variables.size(); ++i)
       if (workload.variables[i].is_trainable) on_server[i % 2] += workload.variables[i].bytes;
     const double share = std::max(on_server[0], on_server[1]) / workload.parameter_bytes();
     CHECK(std::abs(share - row.number("ps2_roundrobin_max_share_of_bytes")) <= 0.0005);
 
-    // Every gradient, and every moving average, comes from exactly one kernel, and creation order is a topological order.
+    // Every gradient, and every moving average, comes from exactly one kernel, and creation order is a topological
+    // order.
     std::vector<int> produced(workload.variables.size());
     for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
       for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];

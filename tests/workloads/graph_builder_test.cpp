@@ -56,7 +56,8 @@ TEST_CASE("a convolution's kernels have the shapes of its three matrix products"
   CHECK(conv.matrix.reduction == 27);
   CHECK(conv.flops == Flops{2.0 * 32 * 16 * 27});
   CHECK_FALSE(conv.is_3x3_stride_1);
-  // "left": 4x4x16 -> 4x4x16, 3x3: 2 * 4 * 4 rows of positions, 16 channels in and out, 16 * 3 * 3 = 144 weights per output.
+  // "left": 4x4x16 -> 4x4x16, 3x3: 2 * 4 * 4 rows of positions, 16 channels in and out, 16 * 3 * 3 = 144 weights per
+  // output.
   const Operator& data = find(workload, "left/data_gradient");
   CHECK(data.matrix.rows == 32);
   CHECK(data.matrix.columns == 16);
@@ -72,18 +73,19 @@ TEST_CASE("a convolution's kernels have the shapes of its three matrix products"
 
 TEST_CASE("device memory is read and written once per tensor, the input of a batch normalisation twice") {
   const Workload workload = small_network(2);
-  // The output of "conv" is 2 * 4 * 4 * 16 floats = 2048 B, the images 2 * 8 * 8 * 3 floats = 1536 B, the kernel 3 * 3 * 3 * 16 floats = 1728 B.
+  // The output of "conv" is 2 * 4 * 4 * 16 floats = 2048 B, the images 2 * 8 * 8 * 3 floats = 1536 B, the kernel 3 * 3
+  // * 3 * 16 floats = 1728 B.
   CHECK(find(workload, "conv").bytes_read == 1536_B + 1728_B);
   CHECK(find(workload, "conv").bytes_written == 2048_B);
   CHECK(find(workload, "bn").bytes_read == 2 * 2048_B);
   CHECK(find(workload, "sum").bytes_read == 2 * 2048_B);
-  CHECK(find(workload, "conv/kernel/update").bytes_read == 3 * 1728_B);   // parameter, gradient, momentum
+  CHECK(find(workload, "conv/kernel/update").bytes_read == 3 * 1728_B);  // parameter, gradient, momentum
   CHECK(workload.input_bytes == 1536_B);
 }
 
 TEST_CASE("activations kept: inputs of convolutions, dense layers and batch normalisations, outputs of ReLUs") {
-  // Kept: input of "bn" (2048 B), output of "relu", which is also the input of "left" (2048 B), input of "dense" (2 * 16 floats = 128 B).
-  // Not kept: the images (input_bytes), the output of "bn", the sum.
+  // Kept: input of "bn" (2048 B), output of "relu", which is also the input of "left" (2048 B), input of "dense" (2 *
+  // 16 floats = 128 B). Not kept: the images (input_bytes), the output of "bn", the sum.
   CHECK(small_network(2).activation_bytes == 2 * 2048_B + 128_B);
 }
 
@@ -107,13 +109,14 @@ TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
   const Workload workload = small_network(1);
   const auto reads = [&](const std::string& reader, const std::string& writer) {
     for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
-      if (workload.graph[source(*edge, workload.graph)].name == writer && workload.graph[target(*edge, workload.graph)].name == reader)
+      if (workload.graph[source(*edge, workload.graph)].name == writer &&
+          workload.graph[target(*edge, workload.graph)].name == reader)
         return true;
     return false;
   };
   CHECK(reads("bn/gradient", "relu/gradient"));
-  CHECK(reads("bn/gradient", "bn"));              // the batch's mean and variance
-  CHECK(reads("bn/gradient", "conv/bias_add"));   // the input that was normalised
+  CHECK(reads("bn/gradient", "bn"));             // the batch's mean and variance
+  CHECK(reads("bn/gradient", "conv/bias_add"));  // the input that was normalised
   CHECK(reads("relu/gradient", "relu"));
   CHECK(reads("left/weight_gradient", "relu"));
   CHECK(reads("pool/gradient", "sum"));
@@ -131,7 +134,8 @@ TEST_CASE("no gradient is computed that no variable needs") {
   CHECK(has_operator(workload, "dense/weight_gradient"));
 }
 
-TEST_CASE("every variable's gradient or moving average is produced exactly once, and every trainable one updated once") {
+TEST_CASE(
+    "every variable's gradient or moving average is produced exactly once, and every trainable one updated once") {
   const Workload workload = small_network(4);
   std::vector<int> produced(workload.variables.size()), updates(1);
   for (std::size_t v = 0; v < num_vertices(workload.graph); ++v) {

@@ -9,7 +9,8 @@ namespace rehearse {
 namespace {
 
 Workload build_text(const std::string& structure, const std::string& input = "[32, 32, 3]") {
-  const Json json = parse_json(R"({"format": 1, "source": "test", "input": )" + input + R"(, "structure": )" + structure + "}", "m.json");
+  const Json json = parse_json(
+      R"({"format": 1, "source": "test", "input": )" + input + R"(, "structure": )" + structure + "}", "m.json");
   return build_workload(read_model("m", JsonReader{json, "m.json"}), 1, Precision::kFp32, "m.json");
 }
 
@@ -26,40 +27,53 @@ TEST_CASE("a model can be a list of layers with branches") {
 
 TEST_CASE("mistakes in model files are named with their place") {
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet", "layers": []})"),
-                       "m.json: /structure/family: unknown family \"resnet\"; known: \"layers\", \"resnet_v2_basic\", \"shake_shake_2branch\"",
+                       "m.json: /structure/family: unknown family \"resnet\"; known: \"layers\", \"resnet_v2_basic\", "
+                       "\"shake_shake_2branch\"",
                        InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
                        "m.json: /structure/layers/0/layer: unknown layer \"relo\"; did you mean \"relu\"?", InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "dense", "features": 0}]})"),
-                       "m.json: /structure/layers/0/features: expected an integer from 1 to 1048576; found 0", InputError);
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1, 2], "widths": [8]})"),
-                       "m.json: /structure/widths: expected as many integers as \"blocks_per_stage\" has; found an array of 1", InputError);
+                       "m.json: /structure/layers/0/features: expected an integer from 1 to 1048576; found 0",
+                       InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1, 2], "widths": [8]})"),
+      "m.json: /structure/widths: expected as many integers as \"blocks_per_stage\" has; found an array of 1",
+      InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relu"}]})"),
                        "m.json: the model has no variable to train", InputError);
 }
 
 TEST_CASE("models too large to exist are refused instead of overflowing") {
-  CHECK_THROWS_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1000000], "widths": [8]})"), InputError);
+  CHECK_THROWS_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1000000], "widths": [8]})"),
+                  InputError);
   CHECK_THROWS_AS((void)build_text(R"({"family": "layers", "layers": [
     {"layer": "convolution", "channels": 1048576, "kernel": 65536}, {"layer": "convolution", "channels": 1048576, "kernel": 65536}]})",
-                                   "[65536, 65536, 65536]"), InputError);
+                                   "[65536, 65536, 65536]"),
+                  InputError);
 }
 
 TEST_CASE("tensors too large to count are refused by name") {
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "dense", "features": 1}]})", "[65536, 65536, 65536]"),
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "dense", "features": 1}]})",
+                                        "[65536, 65536, 65536]"),
                        "m.json: the input has more than 2^40 scalars", InputError);
   std::string doublings;
-  for (int i = 0; i < 64; ++i) doublings += R"(, {"layer": "branches", "combine": "concatenate", "branches": [[], []]})";
+  for (int i = 0; i < 64; ++i)
+    doublings += R"(, {"layer": "branches", "combine": "concatenate", "branches": [[], []]})";
   // 32 * 32 = 2^10 positions, 2^30 channels after 30 doublings; the 31st, in layer 32, is too much.
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "convolution", "channels": 1, "kernel": 1})" + doublings + "]}"),
-                       "m.json: layer layer32/concat has more than 2^40 scalars", InputError);
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1048576], "widths": [8]})"),
-                       "m.json: the model has more than 100000 operators", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "layers", "layers": [{"layer": "convolution", "channels": 1, "kernel": 1})" +
+                       doublings + "]}"),
+      "m.json: layer layer32/concat has more than 2^40 scalars", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1048576], "widths": [8]})"),
+      "m.json: the model has more than 100000 operators", InputError);
 }
 
 TEST_CASE("a shake-shake width that cannot be halved is refused") {
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "shake_shake_2branch", "blocks_per_stage": [1], "widths": [1]})"),
-                       "m.json: /structure/widths: expected even integers: two halves make a skip connection; found an array of 1", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "shake_shake_2branch", "blocks_per_stage": [1], "widths": [1]})"),
+      "m.json: /structure/widths: expected even integers: two halves make a skip connection; found an array of 1",
+      InputError);
 }
 
 TEST_CASE("the schema of model files is valid JSON") { CHECK_NOTHROW((void)parse_json(model_schema(), "schema")); }

@@ -54,7 +54,7 @@ struct Axis {
 };
 
 Axis make_axis(double low, double high) {
-  low = std::min(low, 0.0);   // plots start at zero: lengths stay comparable
+  low = std::min(low, 0.0);  // plots start at zero: lengths stay comparable
   if (!(high > low)) high = low + 1;
   Axis axis{low, high, tick_step(high - low)};
   axis.high = std::ceil(high / axis.step - 1e-9) * axis.step;
@@ -76,16 +76,23 @@ std::string render(const Plot& plot) {
     }
   if (plot.has_diagonal) x_high = y_high = std::max(x_high, y_high);
   const Axis x_axis = make_axis(x_low, x_high), y_axis = make_axis(y_low, y_high);
-  const auto x_of = [&](double x) { return kLeft + (x - x_axis.low) / (x_axis.high - x_axis.low) * (kWidth - kLeft - kRight); };
-  const auto y_of = [&](double y) { return kHeight - kBottom - (y - y_axis.low) / (y_axis.high - y_axis.low) * (kHeight - kTop - kBottom); };
+  const auto x_of = [&](double x) {
+    return kLeft + (x - x_axis.low) / (x_axis.high - x_axis.low) * (kWidth - kLeft - kRight);
+  };
+  const auto y_of = [&](double y) {
+    return kHeight - kBottom - (y - y_axis.low) / (y_axis.high - y_axis.low) * (kHeight - kTop - kBottom);
+  };
 
-  std::string svg = "<figure><figcaption>" + escape_html(plot.title) + "</figcaption><svg viewBox=\"0 0 720 300\" role=\"img\" aria-label=\"" +
-                    escape_html(plot.title) + "\">";
+  std::string svg = "<figure><figcaption>" + escape_html(plot.title) +
+                    "</figcaption><svg viewBox=\"0 0 720 300\" role=\"img\" aria-label=\"" + escape_html(plot.title) +
+                    "\">";
   const auto text = [&svg](double x, double y, const char* anchor, const std::string& content) {
-    svg += "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" + escape_html(content) + "</text>";
+    svg += "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" +
+           escape_html(content) + "</text>";
   };
   const auto line = [&svg](const char* style, double x1, double y1, double x2, double y2) {
-    svg += std::string{"<line class=\""} + style + "\" x1=\"" + fixed(x1) + "\" y1=\"" + fixed(y1) + "\" x2=\"" + fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
+    svg += std::string{"<line class=\""} + style + "\" x1=\"" + fixed(x1) + "\" y1=\"" + fixed(y1) + "\" x2=\"" +
+           fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
   };
   for (int i = 0; x_axis.low + i * x_axis.step <= x_axis.high + 1e-9 * x_axis.step; ++i) {
     const double x = x_axis.low + i * x_axis.step;
@@ -98,9 +105,11 @@ std::string render(const Plot& plot) {
     text(kLeft - 6, y_of(y) + 4, "end", display(std::abs(y) < 1e-12 * y_axis.step ? 0 : y));
   }
   text((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", plot.x_label);
-  svg += "<text transform=\"translate(14 " + fixed((kTop + kHeight - kBottom) / 2) + ") rotate(-90)\" text-anchor=\"middle\">" +
-         escape_html(plot.y_label) + "</text>";
-  if (plot.has_diagonal) line("diagonal", x_of(x_axis.low), y_of(x_axis.low), x_of(std::min(x_axis.high, y_axis.high)), y_of(std::min(x_axis.high, y_axis.high)));
+  svg += "<text transform=\"translate(14 " + fixed((kTop + kHeight - kBottom) / 2) +
+         ") rotate(-90)\" text-anchor=\"middle\">" + escape_html(plot.y_label) + "</text>";
+  if (plot.has_diagonal)
+    line("diagonal", x_of(x_axis.low), y_of(x_axis.low), x_of(std::min(x_axis.high, y_axis.high)),
+         y_of(std::min(x_axis.high, y_axis.high)));
 
   std::string legend;
   for (std::size_t s = 0; s < plot.series.size(); ++s) {
@@ -111,11 +120,15 @@ std::string render(const Plot& plot) {
     for (std::size_t i = 0; i < series.x.size(); i += stride) {
       if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
       const std::string x = fixed(x_of(series.x[i])), y = fixed(y_of(series.y[i]));
-      if (series.is_points) svg += "<circle cx=\"" + x + "\" cy=\"" + y + "\" r=\"3.5\" fill=\"" + color + "\"/>";
-      else points += (points.empty() ? "" : " ") + x + "," + y;
+      if (series.is_points)
+        svg += "<circle cx=\"" + x + "\" cy=\"" + y + "\" r=\"3.5\" fill=\"" + color + "\"/>";
+      else
+        points += (points.empty() ? "" : " ") + x + "," + y;
     }
-    if (!points.empty()) svg += "<polyline fill=\"none\" stroke-width=\"1.8\" stroke=\"" + color + "\" points=\"" + points + "\"/>";
-    legend += std::string{"<span"} + (series.is_points ? " class=\"points\"" : "") + " style=\"--c:" + color + "\">" + escape_html(series.name) + "</span>";
+    if (!points.empty())
+      svg += "<polyline fill=\"none\" stroke-width=\"1.8\" stroke=\"" + color + "\" points=\"" + points + "\"/>";
+    legend += std::string{"<span"} + (series.is_points ? " class=\"points\"" : "") + " style=\"--c:" + color + "\">" +
+              escape_html(series.name) + "</span>";
   }
   return svg + "</svg><div class=\"legend\">" + legend + "</div></figure>\n";
 }
@@ -138,12 +151,23 @@ std::string escape_html(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
     switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
     }
   }
   return escaped;
@@ -156,9 +180,12 @@ std::string display(double value) {
 }
 
 std::string render_html(const Document& document) {
-  std::string html = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>" +
-                     escape_html(document.title) + "</title><style>" + std::string{kStyle} + "</style></head>\n<body>\n<h1>" +
-                     escape_html(document.title) + "</h1>\n<p class=\"subtitle\">" + escape_html(document.subtitle) + "</p>\n<dl class=\"headlines\">\n";
+  std::string html =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\"><title>" +
+      escape_html(document.title) + "</title><style>" + std::string{kStyle} + "</style></head>\n<body>\n<h1>" +
+      escape_html(document.title) + "</h1>\n<p class=\"subtitle\">" + escape_html(document.subtitle) +
+      "</p>\n<dl class=\"headlines\">\n";
   for (const auto& [label, value] : document.headlines)
     html += "<div><dt>" + escape_html(label) + "</dt><dd>" + escape_html(value) + "</dd></div>\n";
   html += "</dl>\n";

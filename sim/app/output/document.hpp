@@ -1,5 +1,6 @@
 #pragma once
-// A report as a list of sections, and its rendering as one HTML file that works offline: no script, no external resource.
+// A report as a list of sections, and its rendering as one HTML file that works offline: no script, no external
+// resource.
 
 #include <string>
 #include <string_view>
@@ -11,13 +12,13 @@ namespace rehearse {
 struct Series {
   std::string name;
   std::vector<double> x, y;
-  bool is_points = false;   // otherwise a line
+  bool is_points = false;  // otherwise a line
 };
 
 struct Plot {
-  std::string title, x_label, y_label;   // labels carry the unit
+  std::string title, x_label, y_label;  // labels carry the unit
   std::vector<Series> series;
-  bool has_diagonal = false;             // y = x, for measured against simulated
+  bool has_diagonal = false;  // y = x, for measured against simulated
 };
 
 struct Table {
@@ -35,7 +36,7 @@ struct Section {
 struct Document {
   std::string title;
   std::string subtitle;
-  std::vector<std::pair<std::string, std::string>> headlines;   // label, value with unit
+  std::vector<std::pair<std::string, std::string>> headlines;  // label, value with unit
   std::vector<Section> sections;
 };
 

@@ -16,41 +16,53 @@ namespace {
 
 std::string percent(double share) { return display(share * 100) + " %"; }
 
-Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary, const ResourceProfile& profile) {
-  Document document{.title = scenario.name,
-                    .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, asynchronous parameter servers, seed " +
-                                std::to_string(scenario.seed) + ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
-                    .headlines = {{"speed, all workers", display(summary.steps_per_s) + " steps/s"},
-                                  {"samples", display(summary.samples_per_s) + " /s"},
-                                  {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
-                                  {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
-                                  {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
-                                  {"GPU utilization", percent(summary.gpu_utilization)},
-                                  {"staleness, mean", display(summary.staleness_mean) + " updates"},
-                                  {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
-                    .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
+Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
+                       const ResourceProfile& profile) {
+  Document document{
+      .title = scenario.name,
+      .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) +
+                  " per worker, asynchronous parameter servers, seed " + std::to_string(scenario.seed) + ", profile " +
+                  scenario.profile.name + ", run " + summary.fingerprint,
+      .headlines = {{"speed, all workers", display(summary.steps_per_s) + " steps/s"},
+                    {"samples", display(summary.samples_per_s) + " /s"},
+                    {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
+                    {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
+                    {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
+                    {"GPU utilization", percent(summary.gpu_utilization)},
+                    {"staleness, mean", display(summary.staleness_mean) + " updates"},
+                    {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
+      .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
   if (summary.steps_per_s_low)
-    document.sections[0].paragraphs.push_back("90 % of the profile's cross-validated rows were predicted within a distance that here means " +
-                                              display(*summary.steps_per_s_low) + " to " + display(*summary.steps_per_s_high) + " steps/s.");
+    document.sections[0].paragraphs.push_back(
+        "90 % of the profile's cross-validated rows were predicted within a distance that here means " +
+        display(*summary.steps_per_s_low) + " to " + display(*summary.steps_per_s_high) + " steps/s.");
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
 
-  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "CPU", "NIC send", "NIC receive", "variables", "parameters"}, .rows = {}};
+  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "CPU", "NIC send", "NIC receive", "variables",
+                            "parameters"},
+                 .rows = {}};
   for (const MachineSummary& machine : summary.machines) {
     const bool is_worker = machine.role == Role::kWorker;
-    machines.rows.push_back({machine.name + (is_worker ? " (" + machine.accelerator + ")" : ""), is_worker ? display(machine.steps_per_s) : "",
-                             is_worker ? percent(machine.gpu_utilization) : "", is_worker ? percent(machine.memory_utilization) : "",
-                             is_worker ? "" : percent(machine.cpu_utilization), percent(machine.nic_send_utilization),
-                             percent(machine.nic_receive_utilization), is_worker ? "" : std::to_string(machine.variables),
-                             is_worker ? "" : display(as_double(machine.parameter_bytes) / 1e6) + " MB"});
+    machines.rows.push_back(
+        {machine.name + (is_worker ? " (" + machine.accelerator + ")" : ""),
+         is_worker ? display(machine.steps_per_s) : "", is_worker ? percent(machine.gpu_utilization) : "",
+         is_worker ? percent(machine.memory_utilization) : "", is_worker ? "" : percent(machine.cpu_utilization),
+         percent(machine.nic_send_utilization), percent(machine.nic_receive_utilization),
+         is_worker ? "" : std::to_string(machine.variables),
+         is_worker ? "" : display(as_double(machine.parameter_bytes) / 1e6) + " MB"});
   }
-  document.sections.push_back({.title = "Machines", .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
-                                                                   display(summary.window.end.value()) + " s."},
-                               .tables = {std::move(machines)}});
+  document.sections.push_back(
+      {.title = "Machines",
+       .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
+                      display(summary.window.end.value()) + " s."},
+       .tables = {std::move(machines)}});
 
   constexpr std::size_t kMostMachines = 8;
-  Section activity{.title = "Activity", .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) + " ms, first 10 s."}};
+  Section activity{.title = "Activity",
+                   .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) + " ms, first 10 s."}};
   const auto samples = static_cast<std::size_t>(std::max(2.0, 10 / profile.period.value()));
-  const auto plot = [&](const std::string& title, const std::string& unit, double scale, std::vector<double> ResourceSeries::* values, bool workers_only) {
+  const auto plot = [&](const std::string& title, const std::string& unit, double scale,
+                        std::vector<double> ResourceSeries::*values, bool workers_only) {
     Plot result{.title = title, .x_label = "time, s", .y_label = unit};
     for (const ResourceSeries& series : profile.series) {
       const Machine& machine = record.machines[static_cast<std::size_t>(series.machine)];
@@ -97,8 +109,8 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
   Table events{.header = {"event", "machine", "at, s", "for, s"}, .rows = {}};
   for (const EventSpan& event : record.recorder.events) {
     if (events.rows.size() == 200) break;
-    events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name, display(event.span.start.value()),
-                           display((event.span.end - event.span.start).value())});
+    events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name,
+                           display(event.span.start.value()), display((event.span.end - event.span.start).value())});
   }
   document.sections.push_back({.title = "Events", .paragraphs = {}, .tables = {std::move(events)}});
   return document;
@@ -106,7 +118,8 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 
 }  // namespace
 
-void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record, const Summary& summary) {
+void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record,
+                     const Summary& summary) {
   const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
   write_file(folder / "scenario.json", scenario.effective);
   write_file(folder / "iterations.csv", iterations_csv(record));
@@ -117,7 +130,8 @@ void write_run_files(const std::filesystem::path& folder, const Scenario& scenar
   write_file(folder / "costs.csv", costs_csv(scenario, record));
   write_file(folder / "timeline.json.gz", gzip(timeline_json(scenario, record, profile)));
   write_file(folder / "report.html", render_html(make_document(scenario, record, summary, profile)));
-  write_file(folder / "summary.json", to_json_text(to_json(scenario, summary)));   // last: its presence says that the rest is there
+  write_file(folder / "summary.json",
+             to_json_text(to_json(scenario, summary)));  // last: its presence says that the rest is there
 }
 
 }  // namespace rehearse

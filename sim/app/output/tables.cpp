@@ -19,13 +19,14 @@ const std::string& machine_name(const RunRecord& record, MachineIndex machine) {
 std::string iterations_csv(const RunRecord& record) {
   CsvWriter csv{{"machine", "step", "global_step", "start_s", "end_s", "pull_end_s", "compute_end_s", "staleness"}};
   for (const StepSpan& step : record.recorder.steps)
-    csv.row({machine_name(record, step.machine), step.step, step.global_step, step.span.start.value(), step.span.end.value(),
-             step.last_pull.value(), step.compute_end.value(), step.staleness});
+    csv.row({machine_name(record, step.machine), step.step, step.global_step, step.span.start.value(),
+             step.span.end.value(), step.last_pull.value(), step.compute_end.value(), step.staleness});
   return csv.text();
 }
 
 std::string resources_csv(const RunRecord& record, const ResourceProfile& profile) {
-  CsvWriter csv{{"machine", "time_s", "gpu_utilization", "gpu_memory_utilization", "nic_receive_Bps", "nic_transmit_Bps"}};
+  CsvWriter csv{
+      {"machine", "time_s", "gpu_utilization", "gpu_memory_utilization", "nic_receive_Bps", "nic_transmit_Bps"}};
   for (const ResourceSeries& series : profile.series)
     for (std::size_t i = 0; i < profile.samples; ++i)
       csv.row({machine_name(record, series.machine), profile.period.value() * static_cast<double>(i), series.gpu[i],
@@ -34,13 +35,14 @@ std::string resources_csv(const RunRecord& record, const ResourceProfile& profil
 }
 
 std::string bursts_csv(const RunRecord& record, const ResourceProfile& profile) {
-  CsvWriter csv{{"machine", "resource", "idle_s", "active_s", "peak", "unit", "threshold", "gaps", "bursts", "sampling_period_s",
-                 "covered_start_s", "covered_s", "covered_iterations", "covers_enough"}};
+  CsvWriter csv{{"machine", "resource", "idle_s", "active_s", "peak", "unit", "threshold", "gaps", "bursts",
+                 "sampling_period_s", "covered_start_s", "covered_s", "covered_iterations", "covers_enough"}};
   for (const BurstMetrics& metrics : profile.bursts) {
     const auto row = [&](const char* resource, const char* unit, const Bursts& bursts) {
-      csv.row({machine_name(record, metrics.machine), resource, bursts.idle.value(), bursts.active.value(), bursts.peak, unit,
-               bursts.threshold, bursts.gaps, bursts.bursts, profile.period.value(), profile.covered.start.value(),
-               (profile.covered.end - profile.covered.start).value(), profile.iterations, profile.covers_enough() ? 1 : 0});
+      csv.row({machine_name(record, metrics.machine), resource, bursts.idle.value(), bursts.active.value(), bursts.peak,
+               unit, bursts.threshold, bursts.gaps, bursts.bursts, profile.period.value(),
+               profile.covered.start.value(), (profile.covered.end - profile.covered.start).value(), profile.iterations,
+               profile.covers_enough() ? 1 : 0});
     };
     row("gpu_memory_utilization", "share", metrics.memory);
     row("gpu_utilization", "share", metrics.gpu);
@@ -53,7 +55,7 @@ std::string bursts_csv(const RunRecord& record, const ResourceProfile& profile) 
 std::string links_csv(const RunRecord& record) {
   CsvWriter csv{{"machine", "direction", "peer", "size_B", "mean_rate_Bps", "nic_utilization"}};
   using Pair = std::pair<MachineIndex, MachineIndex>;
-  std::map<Pair, Bytes> sent, received;   // by machine and peer
+  std::map<Pair, Bytes> sent, received;  // by machine and peer
   for (const MessageSpan& message : record.recorder.messages) {
     sent[{message.from, message.to}] += message.size;
     received[{message.to, message.from}] += message.size;
@@ -62,7 +64,8 @@ std::string links_csv(const RunRecord& record) {
     const Machine& machine = record.machines[m];
     const auto row = [&](const char* direction, const std::string& peer, Bytes size) {
       const double rate = record.end > Seconds{} ? as_double(size) / record.end.value() : 0;
-      csv.row({machine.name, direction, peer, size.value(), rate, machine.nic.value() > 0 ? rate / machine.nic.value() : 0});
+      csv.row({machine.name, direction, peer, size.value(), rate,
+               machine.nic.value() > 0 ? rate / machine.nic.value() : 0});
     };
     const auto rows = [&](const char* direction, Bytes total, const std::map<Pair, Bytes>& by_pair) {
       row(direction, "", total);
@@ -89,7 +92,8 @@ std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
   const double hours = record.end.value() / 3600;
   for (const Group& group : scenario.groups) {
     const bool is_spot = group.market == Market::kSpot;
-    const std::optional<double> price = is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
+    const std::optional<double> price =
+        is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     csv.row({group.name, is_spot ? "spot" : "on-demand", group.count, hours, price ? CsvField{*price} : CsvField{""},
              price ? CsvField{*price * hours * group.count} : CsvField{""}});
   }

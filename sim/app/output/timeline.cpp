@@ -16,7 +16,8 @@ std::int64_t nanoseconds(Seconds time) { return std::llround(time.value() * 1e9)
 
 std::string microseconds(std::int64_t nanoseconds) {
   std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%lld.%03d", static_cast<long long>(nanoseconds / 1000), static_cast<int>(nanoseconds % 1000));
+  std::snprintf(text.data(), text.size(), "%lld.%03d", static_cast<long long>(nanoseconds / 1000),
+                static_cast<int>(nanoseconds % 1000));
   return text.data();
 }
 
@@ -60,12 +61,13 @@ class TimelineWriter {
   }
 
  private:
-  using TrackKey = std::tuple<MachineIndex, int, std::string>;   // machine, order among its tracks, name
+  using TrackKey = std::tuple<MachineIndex, int, std::string>;  // machine, order among its tracks, name
 
   void begin_event(const char* phase, const std::string& name, MachineIndex machine, int thread) {
     text_ += is_first_ ? "\n" : ",\n";
     is_first_ = false;
-    text_ += std::string{"{\"ph\":\""} + phase + "\",\"name\":" + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) +
+    text_ += std::string{"{\"ph\":\""} + phase +
+             "\",\"name\":" + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) +
              ",\"pid\":" + std::to_string(machine) + ",\"tid\":" + std::to_string(thread);
   }
 
@@ -81,19 +83,27 @@ class TimelineWriter {
     return true;
   }
 
-  std::string machine_name(MachineIndex machine) const { return record_.machines[static_cast<std::size_t>(machine)].name; }
-  std::string variable_name(int variable) const { return scenario_.workload.variables[static_cast<std::size_t>(variable)].name; }
+  std::string machine_name(MachineIndex machine) const {
+    return record_.machines[static_cast<std::size_t>(machine)].name;
+  }
+  std::string variable_name(int variable) const {
+    return scenario_.workload.variables[static_cast<std::size_t>(variable)].name;
+  }
 
   void collect() {
-    for (const StepSpan& step : record_.recorder.steps) add({step.machine, 0, "steps"}, step.span, "step " + std::to_string(step.step + 1));
+    for (const StepSpan& step : record_.recorder.steps)
+      add({step.machine, 0, "steps"}, step.span, "step " + std::to_string(step.step + 1));
     for (const KernelSpan& kernel : record_.recorder.kernels)
-      add({kernel.machine, 1, "GPU"}, kernel.span, scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)].name);
+      add({kernel.machine, 1, "GPU"}, kernel.span,
+          scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)].name);
     for (const ServerSpan& work : record_.recorder.server_work)
-      add({work.machine, 1, "core " + std::to_string(work.core)}, work.span, (work.is_update ? "update " : "read ") + variable_name(work.variable));
+      add({work.machine, 1, "core " + std::to_string(work.core)}, work.span,
+          (work.is_update ? "update " : "read ") + variable_name(work.variable));
     for (const MessageSpan& message : record_.recorder.messages) {
       add({message.from, 2, "send to " + machine_name(message.to)}, message.on_wire, variable_name(message.variable));
       const Seconds latency = message.arrival - message.on_wire.end;
-      add({message.to, 3, "receive from " + machine_name(message.from)}, {message.on_wire.start + latency, message.arrival}, variable_name(message.variable));
+      add({message.to, 3, "receive from " + machine_name(message.from)},
+          {message.on_wire.start + latency, message.arrival}, variable_name(message.variable));
     }
     for (const EventSpan& event : record_.recorder.events)
       if (event.span.end > event.span.start) add({event.machine, 4, "events"}, event.span, event.kind);

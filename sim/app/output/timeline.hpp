@@ -1,5 +1,6 @@
 #pragma once
-// timeline.json.gz: a Chrome trace, which Perfetto opens. Process = machine; threads = steps, GPU, cores, one per connection end.
+// timeline.json.gz: a Chrome trace, which Perfetto opens. Process = machine; threads = steps, GPU, cores, one per
+// connection end.
 
 #include <string>
 
@@ -9,9 +10,9 @@
 
 namespace rehearse {
 
-/// Uncompressed JSON. Spans outside of the scenario's timeline window are left out, those that cross its borders are cut. On every track
-/// spans are in order of time and do not overlap. Arrows lead from a message's sender to its receiver; counters show the resource profile.
-/// Times are microseconds with three decimals.
+/// Uncompressed JSON. Spans outside of the scenario's timeline window are left out, those that cross its borders are
+/// cut. On every track spans are in order of time and do not overlap. Arrows lead from a message's sender to its
+/// receiver; counters show the resource profile. Times are microseconds with three decimals.
 std::string timeline_json(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile);
 
 }  // namespace rehearse

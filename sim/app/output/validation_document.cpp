@@ -21,15 +21,17 @@ std::vector<std::string> table_row(const std::string& label, const ErrorStatisti
 
 std::string validation_report(const Study& study, const Validation& validation, std::size_t free_values) {
   Document document{.title = "Study " + study.name,
-                    .subtitle = study.metric + ", simulated against measured, " + std::to_string(validation.all.rows) + " rows; profile " +
-                                study.profile_name + " with " + std::to_string(free_values) + " fitted values",
+                    .subtitle = study.metric + ", simulated against measured, " + std::to_string(validation.all.rows) +
+                                " rows; profile " + study.profile_name + " with " + std::to_string(free_values) +
+                                " fitted values",
                     .headlines = {{"MAPE", display(validation.all.mape) + " %"},
                                   {"median error", display(validation.all.median_ape) + " %"},
                                   {"90th percentile", display(validation.all.p90_ape) + " %"},
                                   {"largest error", display(validation.all.max_ape) + " %"},
                                   {"bias", display(validation.all.bias) + " %"}},
                     .sections = {}};
-  if (validation.all.noise_floor) document.headlines.emplace_back("noise of the measurements", display(*validation.all.noise_floor) + " %");
+  if (validation.all.noise_floor)
+    document.headlines.emplace_back("noise of the measurements", display(*validation.all.noise_floor) + " %");
 
   Series measured_against_simulated{.name = "row", .x = {}, .y = {}, .is_points = true};
   for (const ValidationRow& row : validation.rows) {
@@ -37,36 +39,50 @@ std::string validation_report(const Study& study, const Validation& validation, 
     measured_against_simulated.x.push_back(row.measured);
     measured_against_simulated.y.push_back(*row.simulated);
   }
-  Section errors{.title = "Errors", .paragraphs = {"In percent of the measured value. A row that could not be simulated counts as 100 %."}};
-  errors.tables.push_back({.header = {"", "rows", "MAPE", "median", "p90", "max", "bias", "noise"}, .rows = {table_row("all", validation.all)}});
-  for (const auto& [label, statistics] : validation.groups) errors.tables.back().rows.push_back(table_row(label, statistics));
-  errors.plots.push_back({.title = "Simulated against measured", .x_label = "measured " + study.metric, .y_label = "simulated " + study.metric,
-                          .series = {measured_against_simulated}, .has_diagonal = true});
+  Section errors{
+      .title = "Errors",
+      .paragraphs = {"In percent of the measured value. A row that could not be simulated counts as 100 %."}};
+  errors.tables.push_back({.header = {"", "rows", "MAPE", "median", "p90", "max", "bias", "noise"},
+                           .rows = {table_row("all", validation.all)}});
+  for (const auto& [label, statistics] : validation.groups)
+    errors.tables.back().rows.push_back(table_row(label, statistics));
+  errors.plots.push_back({.title = "Simulated against measured",
+                          .x_label = "measured " + study.metric,
+                          .y_label = "simulated " + study.metric,
+                          .series = {measured_against_simulated},
+                          .has_diagonal = true});
   document.sections.push_back(std::move(errors));
 
   Section curves{.title = "Scaling curves"};
   for (const CurveSaturation& curve : validation.curves) {
     if (curve.x.size() < 3) continue;
-    curves.plots.push_back({.title = curve.curve, .x_label = study.curve_x, .y_label = study.metric,
-                            .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
+    curves.plots.push_back(
+        {.title = curve.curve,
+         .x_label = study.curve_x,
+         .y_label = study.metric,
+         .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
   }
   if (!curves.plots.empty()) document.sections.push_back(std::move(curves));
 
   Section more{.title = "Saturation and gains"};
   Table saturation{.header = {"saturation point of", "measured, workers", "simulated, workers"}, .rows = {}};
   for (const CurveSaturation& curve : validation.curves)
-    if (curve.is_saturated) saturation.rows.push_back({curve.curve, display(curve.measured_workers), display(curve.simulated_workers)});
+    if (curve.is_saturated)
+      saturation.rows.push_back({curve.curve, display(curve.measured_workers), display(curve.simulated_workers)});
   Table gains{.header = {"gain by", "measured, %", "simulated, %"}, .rows = {}};
-  for (const RatioResult& ratio : validation.ratios) gains.rows.push_back({ratio.label, display(ratio.measured_gain_pct), display(ratio.simulated_gain_pct)});
+  for (const RatioResult& ratio : validation.ratios)
+    gains.rows.push_back({ratio.label, display(ratio.measured_gain_pct), display(ratio.simulated_gain_pct)});
   if (!saturation.rows.empty()) more.tables.push_back(std::move(saturation));
   if (!gains.rows.empty()) more.tables.push_back(std::move(gains));
   if (!more.tables.empty()) document.sections.push_back(std::move(more));
 
   Section exclusions{.title = "Rows left out or not simulated"};
-  for (const auto& [reason, rows] : study.excluded) exclusions.paragraphs.push_back(std::to_string(rows) + " rows excluded: " + reason);
+  for (const auto& [reason, rows] : study.excluded)
+    exclusions.paragraphs.push_back(std::to_string(rows) + " rows excluded: " + reason);
   for (std::size_t i = 0; i < validation.rows.size(); ++i)
     if (!validation.rows[i].simulated)
-      exclusions.paragraphs.push_back("line " + std::to_string(study.rows[i].row.line()) + ": " + validation.rows[i].problem);
+      exclusions.paragraphs.push_back("line " + std::to_string(study.rows[i].row.line()) + ": " +
+                                      validation.rows[i].problem);
   if (!exclusions.paragraphs.empty()) document.sections.push_back(std::move(exclusions));
   return render_html(document);
 }

@@ -46,9 +46,11 @@ struct Outcome {
 
 Outcome rehearse_with(const std::string& arguments) {
   const TemporaryFolder folder;
-  const std::string command = kProgram + " " + arguments + " >" + (folder.path / "out").string() + " 2>" + (folder.path / "err").string();
+  const std::string command =
+      kProgram + " " + arguments + " >" + (folder.path / "out").string() + " 2>" + (folder.path / "err").string();
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.path / "out", kMiB * 16), read_file(folder.path / "err", kMiB * 16)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.path / "out", kMiB * 16),
+          read_file(folder.path / "err", kMiB * 16)};
 }
 
 /// Exit code `code`, nothing on stdout, exactly one line on stderr, which contains `text`.
@@ -80,15 +82,18 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate " + folder.path.string(), 2, "");
   check_refused("simulate " + folder.write("empty.json", "").string(), 2, "empty.json:1:1: ");
   check_refused("simulate " + folder.write("list.json", "[1]").string(), 2, "list.json: expected an object");
-  check_refused("simulate " + folder.write("brackets.json", std::string(200'000, '[')).string(), 2, "brackets.json: expected at most 200 nested levels; found more");
+  check_refused("simulate " + folder.write("brackets.json", std::string(200'000, '[')).string(), 2,
+                "brackets.json: expected at most 200 nested levels; found more");
   std::string garbage(10 * 1000 * 1000, '\0');
   std::uint32_t state = 1;
   for (char& c : garbage) c = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24U);
   check_refused("simulate " + folder.write("garbage.json", garbage).string(), 2, "garbage.json:1:1: ");
   check_refused("simulate " + kScenario + " -o /proc/nowhere", 2, "/proc/nowhere: cannot create this folder");
-  check_refused("simulate " + kScenario + " --catalog " + (folder.path / "none").string(), 2, "expected a catalog folder");
+  check_refused("simulate " + kScenario + " --catalog " + (folder.path / "none").string(), 2,
+                "expected a catalog folder");
   check_refused("simulate " + kScenario + " --max-wall-time 5", 2, "--max-wall-time: expected a time with a unit");
-  check_refused("simulate " + kScenario + " --set /training/steps=5000000 --max-wall-time 100ms --quiet", 3, "stopped by --max-wall-time after ");
+  check_refused("simulate " + kScenario + " --set /training/steps=5000000 --max-wall-time 100ms --quiet", 3,
+                "stopped by --max-wall-time after ");
   check_refused("simulate " + kScenario + " --seed -3", 2, "--seed");
   check_refused("", 2, "rehearse --help");
   check_refused("fly", 2, "rehearse --help");
@@ -99,16 +104,24 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("validate " + study + folder.write("empty.csv", "").string(), 2, "empty.csv");
   check_refused("validate " + study + folder.write("other.csv", "a,b\n1,2\n").string(), 2, "unknown column");
   check_refused("validate " + study + (folder.path / "missing.csv").string(), 2, "missing.csv: ");
-  check_refused("validate " + study + folder.write("words.csv", "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\nK80,1,1,resnet15,128,fast,\n").string(),
+  check_refused("validate " + study +
+                    folder
+                        .write("words.csv",
+                               "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_"
+                               "std\nK80,1,1,resnet15,128,fast,\n")
+                        .string(),
                 2, "words.csv:2: column \"steps_per_s_mean\": expected a number; found \"fast\"");
 }
 
 TEST_CASE("a row that cannot be simulated counts as 100 % and is listed; the exit code stays 0") {
   const TemporaryFolder folder;
-  const fs::path csv = folder.write("rows.csv",
-                                    "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
-                                    "K80,1,1,resnet15,128,9.9,0.1\nK80,1,1,resnet99,128,9.9,\nTPU,1,1,resnet15,128,9.9,\nK80,1,1,resnet15,60000,9.9,\n");
-  const Outcome outcome = rehearse_with("validate " + kRoot + "/scenarios/studies/cm-dare-cluster.json --json --quiet --measurements " + csv.string());
+  const fs::path csv =
+      folder.write("rows.csv",
+                   "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
+                   "K80,1,1,resnet15,128,9.9,0.1\nK80,1,1,resnet99,128,9.9,\nTPU,1,1,resnet15,128,9.9,\nK80,1,1,"
+                   "resnet15,60000,9.9,\n");
+  const Outcome outcome = rehearse_with(
+      "validate " + kRoot + "/scenarios/studies/cm-dare-cluster.json --json --quiet --measurements " + csv.string());
   CHECK(outcome.exit_code == 0);
   const Json summary = parse_json(outcome.out, "summary");
   CHECK(summary["rows"] == 4);
@@ -120,7 +133,8 @@ TEST_CASE("a row that cannot be simulated counts as 100 % and is listed; the exi
 
 TEST_CASE("simulate -o writes every file, twice the same bytes, and the effective scenario repeats the run") {
   const TemporaryFolder folder;
-  const std::string one = (folder.path / "one").string(), two = (folder.path / "two").string(), again = (folder.path / "again").string();
+  const std::string one = (folder.path / "one").string(), two = (folder.path / "two").string(),
+                    again = (folder.path / "again").string();
   CHECK(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=60 -o " + one).exit_code == 0);
   CHECK(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=60 -o " + two).exit_code == 0);
   CHECK(rehearse_with("simulate " + one + "/scenario.json --quiet -o " + again).exit_code == 0);
@@ -132,17 +146,20 @@ TEST_CASE("simulate -o writes every file, twice the same bytes, and the effectiv
     CHECK_MESSAGE(content == read_file(fs::path{two} / name, 64 * kMiB), name);
     CHECK_MESSAGE(content == read_file(fs::path{again} / name, 64 * kMiB), name);
   }
-  CHECK(names == std::set<std::string>{"bursts.csv", "costs.csv", "events.csv", "iterations.csv", "links.csv", "report.html", "resources.csv",
-                                       "scenario.json", "summary.json", "timeline.json.gz"});
+  CHECK(names == std::set<std::string>{"bursts.csv", "costs.csv", "events.csv", "iterations.csv", "links.csv",
+                                       "report.html", "resources.csv", "scenario.json", "summary.json",
+                                       "timeline.json.gz"});
   const Json summary = load_json_file(fs::path{one} / "summary.json");
-  for (const char* key : {"time_s", "steps_per_s", "steps_per_s_low", "steps_per_s_high", "samples_per_s", "iteration_time_s", "cost_usd",
-                          "gpu_utilization", "exposed_communication_s", "bottleneck", "fingerprint"})
+  for (const char* key :
+       {"time_s", "steps_per_s", "steps_per_s_low", "steps_per_s_high", "samples_per_s", "iteration_time_s", "cost_usd",
+        "gpu_utilization", "exposed_communication_s", "bottleneck", "fingerprint"})
     CHECK_MESSAGE(summary.contains(key), key);
 }
 
 TEST_CASE("the timeline is valid: on each track spans are ordered and do not overlap, and every arrow has two ends") {
   const TemporaryFolder folder;
-  REQUIRE(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=30 -o " + folder.path.string()).exit_code == 0);
+  REQUIRE(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=30 -o " + folder.path.string())
+              .exit_code == 0);
   const std::string text = gunzip(read_file(folder.path / "timeline.json.gz", 64 * kMiB), 512 * kMiB, "timeline");
   const nlohmann::json trace = nlohmann::json::parse(text);
   std::map<std::pair<int, int>, double> end_of_track;
@@ -172,7 +189,8 @@ TEST_CASE("init writes a scenario that runs, and never overwrites one") {
 TEST_CASE("--dry-run and --explain say what a run takes and where its numbers come from") {
   const Outcome outcome = rehearse_with("simulate " + kScenario + " --dry-run --explain");
   CHECK(outcome.exit_code == 0);
-  for (const char* text : {"source: One GK210 die", "1857722 parameters", "GPU memory of workers", "300 steps of 4 workers"})
+  for (const char* text :
+       {"source: One GK210 die", "1857722 parameters", "GPU memory of workers", "300 steps of 4 workers"})
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
 }
 
@@ -186,18 +204,22 @@ TEST_CASE("list and schema print what the catalogs hold") {
 
 TEST_CASE("a user's own catalog overrides the shipped one") {
   const TemporaryFolder folder;
-  folder.write("mine.json", R"({"format": 1, "instances": {"gce-custom-4": {"vcpus": 64, "memory": "32GiB", "nic": "8Gbps", "source": "me"}}})");
+  folder.write(
+      "mine.json",
+      R"({"format": 1, "instances": {"gce-custom-4": {"vcpus": 64, "memory": "32GiB", "nic": "8Gbps", "source": "me"}}})");
   const std::string arguments = "simulate " + kScenario + " --json --quiet --set /training/steps=80";
   const Json shipped = parse_json(rehearse_with(arguments).out, "shipped");
   const Json own = parse_json(rehearse_with(arguments + " --catalog " + folder.path.string()).out, "own");
-  CHECK(own["machines"][0]["cpu_utilization"].get<double>() < 0.2 * shipped["machines"][0]["cpu_utilization"].get<double>());
+  CHECK(own["machines"][0]["cpu_utilization"].get<double>() <
+        0.2 * shipped["machines"][0]["cpu_utilization"].get<double>());
 }
 
 TEST_CASE("Ctrl-C ends a run with exit code 130 and leaves nothing half-written") {
   const TemporaryFolder folder;
   const std::string out = (folder.path / "out").string();
   const int status = std::system(("timeout --preserve-status -s INT 1 " + kProgram + " simulate " + kScenario +
-                                  " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null").c_str());
+                                  " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
+                                     .c_str());
   CHECK(WEXITSTATUS(status) == 130);
   CHECK(fs::is_empty(out));
 }

@@ -1,4 +1,5 @@
-// Asynchronous parameter servers: laws that hold exactly, conservation, and the direction in which each mechanism moves the result.
+// Asynchronous parameter servers: laws that hold exactly, conservation, and the direction in which each mechanism moves
+// the result.
 
 #include <doctest/doctest.h>
 
@@ -33,11 +34,15 @@ const char* const kTinyModel = R"({"format": 1, "source": "test", "input": [2, 2
 Json server_bound(int worker_count, int cores) {
   Json json = test::shipped_scenario({{"/workload/model", kTinyModel}, {"/training/steps", "200"}});
   set_json_pointer(json, "/cluster/groups/1/count", std::to_string(worker_count));
-  set_json_pointer(json, "/cluster/groups/0/instance", R"({"vcpus": )" + std::to_string(cores) + R"(, "memory": "1GB", "nic": "8Gbps", "source": "test"})");
+  set_json_pointer(json, "/cluster/groups/0/instance",
+                   R"({"vcpus": )" + std::to_string(cores) + R"(, "memory": "1GB", "nic": "8Gbps", "source": "test"})");
   Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
   profile.erase("fit");
   profile["host"] = Json{{"dispatch", "0s"}, {"step_overhead", "0s"}};
-  profile["servers"] = Json{{"time_per_variable", "10ms"}, {"time_per_byte", "0s"}, {"time_per_split_update", "0s"}, {"split_update_threshold", "1GB"}};
+  profile["servers"] = Json{{"time_per_variable", "10ms"},
+                            {"time_per_byte", "0s"},
+                            {"time_per_split_update", "0s"},
+                            {"split_update_threshold", "1GB"}};
   json["calibration"] = profile;
   return json;
 }
@@ -64,7 +69,8 @@ TEST_CASE("in lock-step among w workers the staleness of each update is w - 1") 
 
 TEST_CASE("bytes sent = bytes received = steps times what a step pulls and pushes") {
   const Json summary = test::simulated(test::shipped_scenario(kShort));
-  // ResNet-32: 7430888 B of parameters each way; moving averages, pushed only, are as many scalars as gamma and beta together.
+  // ResNet-32: 7430888 B of parameters each way; moving averages, pushed only, are as many scalars as gamma and beta
+  // together.
   const Workload workload = test::resolved(test::shipped_scenario()).workload;
   const std::int64_t per_step = workload.parameter_bytes().value() + workload.variable_bytes().value();
   CHECK(summary["sent_B"].get<std::int64_t>() == 160 * per_step);
@@ -73,7 +79,8 @@ TEST_CASE("bytes sent = bytes received = steps times what a step pulls and pushe
 
 TEST_CASE("a step contains two round trips: each millisecond of one-way latency lengthens it by four") {
   const auto step_time = [](const std::string& latency) {
-    const std::string links = R"([{"from": "us-west1", "to": "us-west1", "latency": ")" + latency + R"(", "source": "test"}])";
+    const std::string links =
+        R"([{"from": "us-west1", "to": "us-west1", "latency": ")" + latency + R"(", "source": "test"}])";
     return 1 / test::steps_per_s(kShort + workers(1) + Changes{{"/cluster/network/links", links}});
   };
   const double near = step_time("1ms");
@@ -99,9 +106,11 @@ TEST_CASE("the effective scenario, which names no catalog entry, repeats the run
 }
 
 TEST_CASE("K80 clusters grow almost linearly, P100 clusters saturate") {
-  const double k80 = test::steps_per_s(kShort + kResnet15 + workers(8)) / test::steps_per_s(kShort + kResnet15 + workers(1));
+  const double k80 =
+      test::steps_per_s(kShort + kResnet15 + workers(8)) / test::steps_per_s(kShort + kResnet15 + workers(1));
   CHECK(k80 > 7);
-  const double p100 = test::steps_per_s(kShort + kP100 + kResnet15 + workers(8)) / test::steps_per_s(kShort + kP100 + kResnet15 + workers(1));
+  const double p100 = test::steps_per_s(kShort + kP100 + kResnet15 + workers(8)) /
+                      test::steps_per_s(kShort + kP100 + kResnet15 + workers(1));
   CHECK(p100 < 6);
 }
 
@@ -113,7 +122,9 @@ TEST_CASE("doubling the server's cores lifts the P100 plateau and not the K80 li
 }
 
 TEST_CASE("doubling the server's NIC lifts the P100 plateau of a large model and not the K80 line") {
-  const auto doubled_nic = [](Scenario& scenario) { scenario.groups[0].instance.nic = scenario.groups[0].instance.nic * 2.0; };
+  const auto doubled_nic = [](Scenario& scenario) {
+    scenario.groups[0].instance.nic = scenario.groups[0].instance.nic * 2.0;
+  };
   const Changes p100 = kShort + kP100 + kShakeBig + workers(8), k80 = kShort + kResnet15 + workers(4);
   CHECK(test::steps_per_s(p100, doubled_nic) > 1.1 * test::steps_per_s(p100));
   CHECK(test::steps_per_s(k80, doubled_nic) < 1.03 * test::steps_per_s(k80));
@@ -138,13 +149,15 @@ TEST_CASE("placement decides what a second server brings") {
 }
 
 TEST_CASE("permuting the tensor list changes two-server results") {
-  const Changes changes = kShort + kP100 + workers(8) + servers(2) + Changes{{"/workload/model", "cm-dare/shake_small"}};
-  const auto swapped_pairs = [](Scenario& scenario) {   // exchanges kernel and bias of every second convolution
+  const Changes changes =
+      kShort + kP100 + workers(8) + servers(2) + Changes{{"/workload/model", "cm-dare/shake_small"}};
+  const auto swapped_pairs = [](Scenario& scenario) {  // exchanges kernel and bias of every second convolution
     std::vector<int> moved(scenario.workload.variables.size());
     for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = static_cast<int>(i);
     for (std::size_t i = 0; i + 12 <= moved.size(); i += 12) std::swap(moved[i], moved[i + 1]);
     std::vector<Variable> variables = scenario.workload.variables;
-    for (std::size_t i = 0; i < moved.size(); ++i) scenario.workload.variables[static_cast<std::size_t>(moved[i])] = variables[i];
+    for (std::size_t i = 0; i < moved.size(); ++i)
+      scenario.workload.variables[static_cast<std::size_t>(moved[i])] = variables[i];
     for (std::size_t v = 0; v < num_vertices(scenario.workload.graph); ++v)
       for (auto* list : {&scenario.workload.graph[v].reads_variables, &scenario.workload.graph[v].produces_gradients})
         for (int& variable : *list) variable = moved[static_cast<std::size_t>(variable)];
@@ -152,7 +165,9 @@ TEST_CASE("permuting the tensor list changes two-server results") {
   CHECK(test::steps_per_s(changes, swapped_pairs) > 1.1 * test::steps_per_s(changes));
 }
 
-TEST_CASE("a heterogeneous cluster in two regions: speeds add up, and the distant worker is slower than the same GPU nearby") {
+TEST_CASE(
+    "a heterogeneous cluster in two regions: speeds add up, and the distant worker is slower than the same GPU "
+    "nearby") {
   const Json json = load_json_file(test::source_folder() + "/scenarios/cm-dare-heterogeneous.json");
   const Json summary = test::simulated(json);
   REQUIRE_FALSE(summary.contains("error"));
@@ -165,18 +180,23 @@ TEST_CASE("a heterogeneous cluster in two regions: speeds add up, and the distan
   CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(sum).epsilon(1e-12));
   Json nearby = json;
   for (Json& group : nearby["cluster"]["groups"]) group["region"] = "us-west1";
-  for (const Json& machine : test::simulated(nearby)["machines"])
-    if (machine["role"] == "worker" && machine["accelerator"] == "V100") CHECK(machine["steps_per_s"].get<double>() > 1.3 * distant);
+  const Json nearby_summary = test::simulated(nearby);
+  for (const Json& machine : nearby_summary["machines"])
+    if (machine["role"] == "worker" && machine["accelerator"] == "V100")
+      CHECK(machine["steps_per_s"].get<double>() > 1.3 * distant);
 }
 
 TEST_CASE("checkpoints pause the chief alone, for fixed time + bytes / rate") {
   const std::string checkpoint = R"({"every_steps": 40, "fixed_time": "2s", "rate": "10MBps"})";
   const Json pauses = test::in_child([&] {
-    const Scenario scenario = test::resolved(test::shipped_scenario(kShort + Changes{{"/training/checkpoint", checkpoint}}));
+    const Scenario scenario =
+        test::resolved(test::shipped_scenario(kShort + Changes{{"/training/checkpoint", checkpoint}}));
     const RunRecord record = simulate(scenario);
     Json result = Json::array();
     for (const EventSpan& event : record.recorder.events)
-      if (event.kind == "checkpoint") result.push_back(Json{record.machines[static_cast<std::size_t>(event.machine)].name, (event.span.end - event.span.start).value()});
+      if (event.kind == "checkpoint")
+        result.push_back(Json{record.machines[static_cast<std::size_t>(event.machine)].name,
+                              (event.span.end - event.span.start).value()});
     return result;
   });
   // 4 x (1857722 trainable x 2 with momentum + 2 x 5664 / 2 moving averages) bytes, computed from the variables.
@@ -191,7 +211,8 @@ TEST_CASE("checkpoints pause the chief alone, for fixed time + bytes / rate") {
 
 TEST_CASE("workers start one after another") {
   const Json starts = test::in_child([] {
-    const RunRecord record = simulate(test::resolved(test::shipped_scenario(kShort + Changes{{"/training/start_interval", "3s"}})));
+    const RunRecord record =
+        simulate(test::resolved(test::shipped_scenario(kShort + Changes{{"/training/start_interval", "3s"}})));
     Json dates = Json::array();
     for (const EventSpan& event : record.recorder.events) dates.push_back(event.span.start.value());
     return dates;

@@ -19,7 +19,7 @@ TEST_CASE("events happen in order of time, and in order of scheduling at the sam
   clock.schedule(1.0_s, [&] { order.push_back(1); });
   clock.schedule(1.0_s, [&] {
     order.push_back(2);
-    clock.schedule(1.0_s, [&] { order.push_back(4); });   // at the current date: still in this round
+    clock.schedule(1.0_s, [&] { order.push_back(4); });  // at the current date: still in this round
   });
   clock.advance_to(1.0_s);
   CHECK(order == std::vector{1, 2, 4});
@@ -32,9 +32,9 @@ TEST_CASE("jobs go to the core that is free first: c cores finish n equal jobs a
   CorePool pool{4};
   Seconds end{};
   for (int job = 0; job < 10; ++job) end = std::max(end, pool.run(1.0_s, 2.0_s).end);
-  CHECK(end == 7.0_s);   // 1 + ceil(10 / 4) * 2
+  CHECK(end == 7.0_s);  // 1 + ceil(10 / 4) * 2
   CHECK(pool.work() == 20.0_s);
-  CHECK(pool.run(100.0_s, 1.0_s).start == 100.0_s);   // an idle core starts at once
+  CHECK(pool.run(100.0_s, 1.0_s).start == 100.0_s);  // an idle core starts at once
 }
 
 namespace {
@@ -56,7 +56,7 @@ TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t i
   slow_host.begin_step(0.0_s, 1);
   CHECK(slow_gpu.end().value() == doctest::Approx(0.301).epsilon(1e-9));
   CHECK(slow_host.end().value() == doctest::Approx(0.301).epsilon(1e-9));
-  slow_gpu.begin_step(1.0_s, 2);   // twice as slow: 1 ms + 100 * 6 ms
+  slow_gpu.begin_step(1.0_s, 2);  // twice as slow: 1 ms + 100 * 6 ms
   CHECK(slow_gpu.end().value() == doctest::Approx(1.601).epsilon(1e-9));
 }
 

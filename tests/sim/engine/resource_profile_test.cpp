@@ -27,12 +27,14 @@ TEST_CASE("the sum of a series times the period is the work that was done") {
     Json result = Json::array();
     for (std::size_t m = 0; m < record.machines.size(); ++m) {
       const ResourceSeries& series = profile.series[m];
-      const auto total = [&](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0) * profile.period.value(); };
+      const auto total = [&](const std::vector<double>& values) {
+        return std::accumulate(values.begin(), values.end(), 0.0) * profile.period.value();
+      };
       double gpu = 0;
       for (const KernelSpan& kernel : record.recorder.kernels)
         if (kernel.machine == static_cast<MachineIndex>(m)) gpu += (kernel.span.end - kernel.span.start).value();
-      result.push_back(Json{total(series.receive), as_double(record.total[m].received), total(series.transmit), as_double(record.total[m].sent),
-                            total(series.gpu), gpu});
+      result.push_back(Json{total(series.receive), as_double(record.total[m].received), total(series.transmit),
+                            as_double(record.total[m].sent), total(series.gpu), gpu});
     }
     return result;
   });

@@ -13,9 +13,7 @@ std::string refusal(const std::vector<std::pair<std::string, std::string>>& chan
   try {
     Json json = test::shipped_scenario(changes);
     (void)read_scenario(json, "s.json", test::shipped_catalog());
-  } catch (const InputError& error) {
-    return error.what();
-  } catch (const NoResultError& error) {
+  } catch (const InputError& error) { return error.what(); } catch (const NoResultError& error) {
     return std::string{"no result: "} + error.what();
   }
   return "accepted";
@@ -25,19 +23,32 @@ std::string refusal(const std::vector<std::pair<std::string, std::string>>& chan
 
 TEST_CASE("mistakes in a scenario are one line with place, expectation and finding") {
   CHECK(refusal({}) == "accepted");
-  CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) == "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
-  CHECK(refusal({{"/workload/btach", "1"}}) == "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", \"precision\"");
-  CHECK(refusal({{"/workload/batch_per_worker", "0"}}) == "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
-  CHECK(refusal({{"/workload/precision", "fp8"}}) == "s.json: /workload/precision: unknown precision \"fp8\"; known: \"fp32\", \"fp16\"");
-  CHECK(refusal({{"/cluster/groups/1/count", "0"}}) == "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
+  CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) ==
+        "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
+  CHECK(
+      refusal({{"/workload/btach", "1"}}) ==
+      "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", \"precision\"");
+  CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
+        "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
+  CHECK(refusal({{"/workload/precision", "fp8"}}) ==
+        "s.json: /workload/precision: unknown precision \"fp8\"; known: \"fp32\", \"fp16\"");
+  CHECK(refusal({{"/cluster/groups/1/count", "0"}}) ==
+        "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
   CHECK(refusal({{"/cluster/groups/1/instance", "gce-custom-4"}}) ==
-        "s.json: /cluster/groups/1/instance: expected an instance with an accelerator for workers; found \"gce-custom-4\", which has none");
-  CHECK(refusal({{"/cluster/groups/1/role", "parameter_server"}}) == "s.json: /cluster/groups: expected at least one group with role \"worker\"; found none");
-  CHECK(refusal({{"/cluster/groups/1/name", "ps"}}) == "s.json: /cluster/groups/1/name: another group has this name already: \"ps\"");
-  CHECK(refusal({{"/output/sampling_period", "100"}}) == "s.json: /output/sampling_period: expected a time with a unit, such as \"1.5us\" or \"24h\"; found 100");
-  CHECK(refusal({{"/training/steps", "1.5"}}) == "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
-  CHECK(refusal({{"/training/strategy/synchronization", "synchronous"}}).find("unknown synchronization \"synchronous\"") != std::string::npos);
-  CHECK(refusal({{"/calibration", "nobody"}}) == "s.json: /calibration: unknown profile \"nobody\"; known: \"cm-dare\"");
+        "s.json: /cluster/groups/1/instance: expected an instance with an accelerator for workers; found "
+        "\"gce-custom-4\", which has none");
+  CHECK(refusal({{"/cluster/groups/1/role", "parameter_server"}}) ==
+        "s.json: /cluster/groups: expected at least one group with role \"worker\"; found none");
+  CHECK(refusal({{"/cluster/groups/1/name", "ps"}}) ==
+        "s.json: /cluster/groups/1/name: another group has this name already: \"ps\"");
+  CHECK(refusal({{"/output/sampling_period", "100"}}) ==
+        "s.json: /output/sampling_period: expected a time with a unit, such as \"1.5us\" or \"24h\"; found 100");
+  CHECK(refusal({{"/training/steps", "1.5"}}) ==
+        "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
+  CHECK(refusal({{"/training/strategy/synchronization", "synchronous"}})
+            .find("unknown synchronization \"synchronous\"") != std::string::npos);
+  CHECK(refusal({{"/calibration", "nobody"}}) ==
+        "s.json: /calibration: unknown profile \"nobody\"; known: \"cm-dare\"");
 }
 
 TEST_CASE("an unknown region says how to describe it") {
@@ -59,14 +70,17 @@ TEST_CASE("every configuration that CM-DARE measured fits into the GPU's memory"
 }
 
 TEST_CASE("catalog objects can stand inline") {
-  CHECK(refusal({{"/cluster/groups/1/instance",
-                  R"({"name": "mine", "vcpus": 2, "memory": "8GiB", "nic": "1Gbps", "source": "me", "accelerator": {"name": "G",
+  CHECK(
+      refusal(
+          {{"/cluster/groups/1/instance",
+            R"({"name": "mine", "vcpus": 2, "memory": "8GiB", "nic": "1Gbps", "source": "me", "accelerator": {"name": "G",
                       "peak_fp32": "1Tflops", "peak_fp16": "1Tflops", "memory_bandwidth": "100GBps", "memory": "8GiB", "memory_reserved": "0B",
                       "multiprocessors": 4, "host_link": "4GBps", "source": "me"}})"}}) == "accepted");
 }
 
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
-  const Scenario scenario = test::resolved(test::shipped_scenario({{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
+  const Scenario scenario = test::resolved(test::shipped_scenario(
+      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
   REQUIRE(scenario.warnings.size() == 2);
   CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
   CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
@@ -75,11 +89,13 @@ TEST_CASE("a scenario outside of what the profile was fitted on carries warnings
 TEST_CASE("a spot group carries a warning, since revocations are not simulated") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/1/market", "spot"}}));
   REQUIRE(scenario.warnings.size() == 1);
-  CHECK(scenario.warnings[0] == "group \"workers\" is on the spot market: its price applies, but revocations are not simulated");
+  CHECK(scenario.warnings[0] ==
+        "group \"workers\" is on the spot market: its price applies, but revocations are not simulated");
 }
 
 TEST_CASE("steps can be given for each worker") {
-  const Json training = Json::parse(R"({"strategy": {"kind": "parameter_server", "synchronization": "asynchronous"}, "steps_per_worker": 25})");
+  const Json training = Json::parse(
+      R"({"strategy": {"kind": "parameter_server", "synchronization": "asynchronous"}, "steps_per_worker": 25})");
   Json json = test::shipped_scenario();
   json["training"] = training;
   CHECK(test::resolved(json).training.steps == 100);
@@ -91,7 +107,9 @@ TEST_CASE("too few steps for a steady state carry a warning") {
   CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "28"}})).warnings.empty());
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "27"}}));
   REQUIRE(scenario.warnings.size() == 1);
-  CHECK(scenario.warnings[0] == "27 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the whole run");
+  CHECK(scenario.warnings[0] ==
+        "27 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
+        "whole run");
 }
 
 TEST_CASE("the starter scenario and the effective one are accepted, and the schema is JSON") {
@@ -104,9 +122,14 @@ TEST_CASE("the starter scenario and the effective one are accepted, and the sche
 
 TEST_CASE("the schema names every key that the reader accepts") {
   const Json schema = parse_json(scenario_schema(), "schema");
-  const Json effective = parse_json(test::resolved(test::shipped_scenario({{"/training/checkpoint", R"({"every_steps": 1, "fixed_time": "1s", "rate": "1MBps"})"}})).effective, "e");
+  const Json effective = parse_json(
+      test::resolved(test::shipped_scenario(
+                         {{"/training/checkpoint", R"({"every_steps": 1, "fixed_time": "1s", "rate": "1MBps"})"}}))
+          .effective,
+      "e");
   for (const char* part : {"workload", "training", "output"})
-    for (const auto& [key, value] : effective[part].items()) CHECK_MESSAGE(schema["properties"][part]["properties"].contains(key), key);
+    for (const auto& [key, value] : effective[part].items())
+      CHECK_MESSAGE(schema["properties"][part]["properties"].contains(key), key);
   for (const auto& [key, value] : effective["cluster"]["groups"][0].items())
     CHECK_MESSAGE(schema["properties"]["cluster"]["properties"]["groups"]["items"]["properties"].contains(key), key);
 }

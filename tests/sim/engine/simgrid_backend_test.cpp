@@ -19,7 +19,8 @@ struct FlowRequest {
 };
 
 /// When each flow has left its sender, on machines with the given NIC rates (MB/s) in regions "a" or "b".
-std::vector<double> send_dates(const std::vector<std::pair<double, std::string>>& machines, const std::vector<FlowRequest>& flows,
+std::vector<double> send_dates(const std::vector<std::pair<double, std::string>>& machines,
+                               const std::vector<FlowRequest>& flows,
                                const std::function<void(SimgridBackend&)>& also = {}) {
   const Json dates = test::in_child([&] {
     NetworkDescription description;
@@ -31,7 +32,8 @@ std::vector<double> send_dates(const std::vector<std::pair<double, std::string>>
     for (std::size_t i = 0; i < flows.size(); ++i) result.push_back(-1.0);
     for (std::size_t i = 0; i < flows.size(); ++i)
       backend.clock().schedule(flows[i].start, [&, i] {
-        backend.network().start_flow(flows[i].from, flows[i].to, flows[i].size, [&, i] { result[i] = backend.clock().now().value(); });
+        backend.network().start_flow(flows[i].from, flows[i].to, flows[i].size,
+                                     [&, i] { result[i] = backend.clock().now().value(); });
       });
     if (also) also(backend);
     backend.run();
@@ -50,7 +52,8 @@ TEST_CASE("a single flow takes n / beta; latency is reported for the sender to p
   CHECK(send_dates(kThree, {{0, 1, 50_MB, 0.0_s}})[0] == exactly(0.5));
   CHECK(send_dates(kThree, {{0, 1, 1_B, 0.25_s}})[0] == exactly(0.25 + 1e-8));
   const Json latencies = test::in_child([] {
-    NetworkDescription description{.machines = {{"x", "a", 1_GBps}, {"y", "b", 1_GBps}}, .paths = {{"a", "b", 20.0_ms, {}}}};
+    NetworkDescription description{.machines = {{"x", "a", 1_GBps}, {"y", "b", 1_GBps}},
+                                   .paths = {{"a", "b", 20.0_ms, {}}}};
     SimgridBackend backend{description};
     return Json{backend.network().latency(0, 1).value(), backend.network().latency(1, 0).value()};
   });
@@ -101,10 +104,12 @@ TEST_CASE("the capacity of a NIC can change during a flow") {
 TEST_CASE("a cancelled flow never reports, and its share goes to the others") {
   FlowId victim = 0;
   const auto dates = send_dates(kThree, {{1, 2, 50_MB, 0.0_s}}, [&victim](SimgridBackend& backend) {
-    backend.clock().schedule(0.0_s, [&] { victim = backend.network().start_flow(0, 2, 50_MB, [] { throw std::logic_error{"cancelled"}; }); });
+    backend.clock().schedule(0.0_s, [&] {
+      victim = backend.network().start_flow(0, 2, 50_MB, [] { throw std::logic_error{"cancelled"}; });
+    });
     backend.clock().schedule(0.2_s, [&] { backend.network().cancel(victim); });
   });
-  CHECK(dates[0] == exactly(0.6));   // 10 MB at 50 MB/s, 40 MB at 100 MB/s
+  CHECK(dates[0] == exactly(0.6));  // 10 MB at 50 MB/s, 40 MB at 100 MB/s
 }
 
 TEST_CASE("a child that dies gives a failed result and disturbs no other") {
