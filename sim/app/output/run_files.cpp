@@ -59,7 +59,8 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 
   constexpr std::size_t kMostMachines = 8;
   Section activity{.title = "Activity",
-                   .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) + " ms, first 10 s."}};
+                   .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) +
+                                  " ms, first 10 s, at most 8 machines."}};
   const auto samples = static_cast<std::size_t>(std::max(2.0, 10 / profile.period.value()));
   const auto plot = [&](const std::string& title, const std::string& unit, double scale,
                         std::vector<double> ResourceSeries::*values, bool workers_only) {
@@ -106,13 +107,15 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
   steps.plots = {std::move(durations), std::move(histogram)};
   document.sections.push_back(std::move(steps));
 
-  Table events{.header = {"event", "machine", "at, s", "for, s"}, .rows = {}};
+  Table events{.header = {"event", "machine", "at, s", "for, s", ""}, .rows = {}};
   for (const EventSpan& event : record.recorder.events) {
     if (events.rows.size() == 200) break;
     events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name,
-                           display(event.span.start.value()), display((event.span.end - event.span.start).value())});
+                           display(event.span.start.value()), display((event.span.end - event.span.start).value()),
+                           event.detail});
   }
-  document.sections.push_back({.title = "Events", .paragraphs = {}, .tables = {std::move(events)}});
+  document.sections.push_back(
+      {.title = "Events", .paragraphs = {"The first 200; events.csv has all."}, .tables = {std::move(events)}});
   return document;
 }
 

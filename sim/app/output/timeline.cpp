@@ -68,7 +68,7 @@ class TimelineWriter {
     is_first_ = false;
     text_ += std::string{"{\"ph\":\""} + phase +
              "\",\"name\":" + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) +
-             ",\"pid\":" + std::to_string(machine) + ",\"tid\":" + std::to_string(thread);
+             ",\"pid\":" + std::to_string(machine + 1) + ",\"tid\":" + std::to_string(thread);
   }
 
   void metadata(MachineIndex machine, int thread, const char* what, const std::string& name) {
