@@ -128,10 +128,11 @@ TEST_CASE("the schema names every key that the reader accepts") {
           .effective,
       "e");
   for (const char* part : {"workload", "training", "output"})
-    for (const auto& [key, value] : effective[part].items())
-      CHECK_MESSAGE(schema["properties"][part]["properties"].contains(key), key);
-  for (const auto& [key, value] : effective["cluster"]["groups"][0].items())
-    CHECK_MESSAGE(schema["properties"]["cluster"]["properties"]["groups"]["items"]["properties"].contains(key), key);
+    for (const auto& entry : effective[part].items())
+      CHECK_MESSAGE(schema["properties"][part]["properties"].contains(entry.key()), entry.key());
+  for (const auto& entry : effective["cluster"]["groups"][0].items())
+    CHECK_MESSAGE(schema["properties"]["cluster"]["properties"]["groups"]["items"]["properties"].contains(entry.key()),
+                  entry.key());
 }
 
 }  // namespace rehearse
