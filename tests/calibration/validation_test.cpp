@@ -6,6 +6,7 @@
 
 #include "sim/base/files.hpp"
 #include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
@@ -95,24 +96,21 @@ TEST_CASE("mistakes in a study are named") {
     const std::filesystem::path shipped_study = test::source_folder() + "/scenarios/studies/cm-dare-cluster.json";
     std::string text = read_file(shipped_study, kMiB);
     text.replace(text.find(from), from.size(), to);
-    std::string name = (std::filesystem::temp_directory_path() / "rehearse-study-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp"};
-    const std::filesystem::path folder = name;
+    const test::TemporaryFolder folder;
     // Paths inside the study are relative to its folder.
     for (const auto& [path, target] :
          {std::pair<std::string, std::string>{"../cm-dare.json", "/scenarios/cm-dare.json"},
           {"../../calibration/data", "/calibration/data"}})
       if (const auto at = text.find(path); at != std::string::npos)
         text.replace(at, path.size(), test::source_folder() + target);
-    write_file(folder / "study.json", text);
+    const std::filesystem::path study = folder.write("study.json", text);
     std::string message = "accepted";
     try {
-      (void)load_studies(folder / "study.json");
+      (void)load_studies(study);
     } catch (const InputError& error) {
       message = error.what();
-      if (const auto at = message.find(folder.string() + "/"); at == 0) message.erase(0, folder.string().size() + 1);
+      if (message.starts_with(folder.path.string() + "/")) message.erase(0, folder.path.string().size() + 1);
     }
-    std::filesystem::remove_all(folder);
     return message;
   };
   CHECK(refusal("\"group_by\": [", "\"group_by\": [") == "accepted");

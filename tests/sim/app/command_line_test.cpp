@@ -13,6 +13,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
@@ -24,20 +25,7 @@ const std::string kProgram = REHEARSE_BINARY_DIR "/rehearse";
 const std::string kRoot = REHEARSE_SOURCE_DIR;
 const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 
-/// An empty folder that goes away at the end of the test.
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "rehearse-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp"};
-    path = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  fs::path write(const std::string& name, const std::string& content) const {
-    write_file(path / name, content);
-    return path / name;
-  }
-  fs::path path;
-};
+using test::TemporaryFolder;
 
 struct Outcome {
   int exit_code = 0;

@@ -9,30 +9,14 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// An empty folder that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "rehearse-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  fs::path operator/(const char* name) const { return path_ / name; }
-  std::size_t entry_count() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator{path_}, fs::directory_iterator{}));
-  }
-
- private:
-  fs::path path_;
-};
+using test::TemporaryFolder;
 
 template <class F>
 std::string error_of(F&& action) {
