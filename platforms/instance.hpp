@@ -16,7 +16,8 @@ struct Instance {
   Bytes memory{};
   std::string accelerator;  // name in the catalog; empty for a machine without GPU
   int accelerators = 0;
-  BytesPerSecond nic{};  // each direction, as the provider states it
+  BytesPerSecond nic{};  // of one NIC, each direction, as the provider states it
+  int nics = 1;
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
   std::string source;

@@ -51,9 +51,11 @@ ServerParameters read_servers(JsonReader json) {
       .time_per_variable = json.required<Seconds>("time_per_variable"),
       .time_per_byte = json.required<Seconds>("time_per_byte"),
       .time_per_split_update = json.required<Seconds>("time_per_split_update"),
+      .time_per_update = json.optional<Seconds>("time_per_update", Seconds{0}),
       .split_update_threshold = json.required<Bytes>("split_update_threshold"),
   };
   json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
+  json.expect(servers.time_per_update <= Seconds{10}, "time_per_update", "at most 10s");
   json.expect(servers.time_per_split_update <= Seconds{10}, "time_per_split_update", "at most 10s");
   json.expect(servers.time_per_byte <= Seconds{1e-3}, "time_per_byte", "at most 1ms");
   json.reject_unknown_keys();

@@ -40,6 +40,7 @@ struct ServerParameters {
   Seconds time_per_variable{};
   Seconds time_per_byte{};  // seconds for each byte
   Seconds time_per_split_update{};
+  Seconds time_per_update{};       // synchronous: once per variable and step, when the gradients of all workers are in
   Bytes split_update_threshold{};  // updates of tensors above this size are split over the server's threads
 };
 

@@ -110,6 +110,7 @@ class Topology {
 
   const std::vector<TopologyLink>& links() const { return links_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
+  const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// `from != to`. A pair of GPUs of one machine goes over NVLink where both ends have it, over PCIe otherwise.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.

@@ -159,7 +159,9 @@ int run(const SimulateCommand& command) {
   catch_interrupts();
   Progress progress{"steps", command.common.is_quiet};
   const RunRecord record =
-      simulate(scenario, {.keeps_activity = command.common.output.has_value(), .on_update = [&](std::int64_t updates) {
+      simulate(scenario, {.keeps_activity = command.common.output.has_value(),
+                          .is_exact = command.is_exact,
+                          .on_update = [&](std::int64_t updates) {
                             if (is_interrupted) throw Interrupted{};
                             if (updates % 16 != 0) return;
                             progress.update(updates, scenario.training.steps);

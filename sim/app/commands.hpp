@@ -37,6 +37,7 @@ struct SimulateCommand {
   std::optional<std::uint64_t> seed;
   std::optional<Seconds> max_wall_time;
   bool is_dry_run = false;
+  bool is_exact = false;
   bool explains = false;
 };
 

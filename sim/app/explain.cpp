@@ -84,6 +84,7 @@ std::string describe_dry_run(const Scenario& scenario) {
   double price = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
     const auto& own =
         group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     is_priced = is_priced && own;

@@ -73,6 +73,8 @@ int run_command_line(int argc, char** argv) {
       ->type_name("T");
   simulate_verb->add_flag("--dry-run", simulate.is_dry_run,
                           "Check the scenario; print memory, messages and an estimate of the run's own duration");
+  simulate_verb->add_flag("--exact", simulate.is_exact,
+                          "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
   add_common(*simulate_verb, common);

@@ -5,19 +5,40 @@
 
 namespace rehearse {
 
-ComputeStream::ComputeStream(const ComputePlan& plan, std::size_t variables, Recorder& recorder, MachineIndex machine,
-                             OnGradient on_gradient)
+ComputeStream::ComputeStream(const ComputePlan& plan, std::size_t variables, int passes, Recorder& recorder,
+                             Endpoint gpu, OnGradient on_gradient)
     : plan_{&plan},
+      passes_{passes},
       recorder_{recorder},
-      machine_{machine},
+      gpu_index_{gpu},
       on_gradient_{std::move(on_gradient)},
       arrival_(variables),
       is_here_(variables),
-      next_{plan.kernels.size()} {}
+      pass_{passes} {}
 
 void ComputeStream::begin_step(Seconds start, double slowdown) {
   std::fill(is_here_.begin(), is_here_.end(), false);
   next_ = 0;
+  pass_ = 0;
+  slowdown_ = slowdown;
+  host_ = std::max(host_, start);
+  gpu_ = std::max(gpu_, start);
+  advance();
+}
+
+void ComputeStream::begin_step_with_all_variables(Seconds start, double slowdown, const FusedPlan* fused) {
+  if (fused != nullptr && slowdown == 1 && host_ <= start && gpu_ <= start && !recorder_.keeps_activity) {
+    host_ = start + fused->host_end;
+    gpu_ = start + fused->end;
+    pass_ = passes_;
+    for (const FusedPlan::Gradient& gradient : fused->gradients)
+      on_gradient_(gradient.variable, start + gradient.ready);
+    return;
+  }
+  std::fill(is_here_.begin(), is_here_.end(), true);
+  std::fill(arrival_.begin(), arrival_.end(), Seconds{});
+  next_ = 0;
+  pass_ = 0;
   slowdown_ = slowdown;
   host_ = std::max(host_, start);
   gpu_ = std::max(gpu_, start);
@@ -39,20 +60,27 @@ int ComputeStream::waits_for() const {
 }
 
 void ComputeStream::advance() {
-  for (; next_ < plan_->kernels.size(); ++next_) {
-    const PlannedKernel& kernel = plan_->kernels[next_];
-    Seconds ready = host_;
-    for (const int variable : kernel.waits_for) {
-      const auto index = static_cast<std::size_t>(variable);
-      if (!is_here_[index]) return;
-      ready = std::max(ready, arrival_[index]);
+  for (; pass_ < passes_; ++pass_, next_ = 0) {
+    const bool is_last = pass_ == passes_ - 1;
+    for (; next_ < plan_->kernels.size(); ++next_) {
+      const PlannedKernel& kernel = plan_->kernels[next_];
+      Seconds ready = host_;
+      if (pass_ == 0) {
+        for (const int variable : kernel.waits_for) {
+          const auto index = static_cast<std::size_t>(variable);
+          if (!is_here_[index]) return;
+          ready = std::max(ready, arrival_[index]);
+        }
+      }
+      host_ = ready + plan_->dispatch;
+      const Seconds start = std::max(gpu_, host_);
+      gpu_ = start + kernel.time.total * slowdown_;
+      if (recorder_.keeps_activity)
+        recorder_.kernels.push_back(
+            {gpu_index_.machine, gpu_index_.gpu, kernel.vertex, {start, gpu_}, kernel.time.memory * slowdown_});
+      if (is_last)
+        for (const int variable : kernel.completes) on_gradient_(variable, gpu_);
     }
-    host_ = ready + plan_->dispatch;
-    const Seconds start = std::max(gpu_, host_);
-    gpu_ = start + kernel.time.total * slowdown_;
-    if (recorder_.keeps_activity)
-      recorder_.kernels.push_back({machine_, kernel.vertex, {start, gpu_}, kernel.time.memory * slowdown_});
-    for (const int variable : kernel.completes) on_gradient_(variable, gpu_);
   }
 }
 

@@ -13,21 +13,26 @@ namespace rehearse {
 
 /// For kernel k with host time d, duration t and variables that arrive at a_k:
 ///   dispatched_k = max(dispatched_{k-1}, a_k) + d,    end_k = max(end_{k-1}, dispatched_k) + t
-/// Kernels between two waits are computed in one go, so a step costs one call per variable that blocks it.
+/// Kernels between two waits are computed in one go, so a step costs one call per variable that blocks it. A step may
+/// go over the kernels several times, for gradients that are accumulated: only the first pass waits for variables, only
+/// the last one hands out gradients.
 class ComputeStream {
  public:
   /// `on_gradient(variable, ready)` runs as soon as the date is known, which lies in the present or the future, in
   /// order of time.
   using OnGradient = std::function<void(int variable, Seconds ready)>;
 
-  ComputeStream(const ComputePlan& plan, std::size_t variables, Recorder& recorder, MachineIndex machine,
+  ComputeStream(const ComputePlan& plan, std::size_t variables, int passes, Recorder& recorder, Endpoint gpu,
                 OnGradient on_gradient);
 
   /// Starts a step at `start`; `slowdown` multiplies every kernel's duration. The previous step must have ended.
   void begin_step(Seconds start, double slowdown);
+  /// The same when all variables are there. `fused` are the gradients' dates relative to the start (fuse()): what
+  /// running kernel by kernel would give, for a step that nothing slows down and whose kernels nobody records.
+  void begin_step_with_all_variables(Seconds start, double slowdown, const FusedPlan* fused);
   /// The variable is in GPU memory from `when` on.
   void variable_arrived(int variable, Seconds when);
-  bool is_done() const { return next_ == plan_->kernels.size(); }
+  bool is_done() const { return pass_ == passes_; }
   /// When the last kernel of the step ends; valid when is_done().
   Seconds end() const { return gpu_; }
   /// The first variable that the next kernel waits for, -1 if none: for deadlock messages.
@@ -37,12 +42,14 @@ class ComputeStream {
   void advance();
 
   const ComputePlan* plan_;
+  int passes_;
   Recorder& recorder_;
-  MachineIndex machine_;
+  Endpoint gpu_index_;
   OnGradient on_gradient_;
   std::vector<Seconds> arrival_;
   std::vector<bool> is_here_;
   std::size_t next_ = 0;
+  int pass_ = 0;
   Seconds host_{}, gpu_{};
   double slowdown_ = 1;
 };

@@ -1,17 +1,18 @@
 #include "sim/engine/connection.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rehearse {
 
-Connection::Connection(Clock& clock, Network& network, Recorder& recorder, MachineIndex from, MachineIndex to,
+Connection::Connection(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
                        OnArrival on_arrival)
     : clock_{clock},
       network_{network},
+      traffic_{traffic},
       recorder_{recorder},
-      from_{from},
-      to_{to},
-      latency_{network.latency(from, to)},
+      path_{path},
+      latency_{network.latency(path)},
       on_arrival_{std::move(on_arrival)} {}
 
 void Connection::send(Message message) {
@@ -20,27 +21,30 @@ void Connection::send(Message message) {
 }
 
 void Connection::start_next() {
+  const auto first = std::min_element(queue_.begin(), queue_.end(),
+                                      [](const Message& a, const Message& b) { return a.priority < b.priority; });
+  if (first != queue_.begin()) {
+    const Message message = *first;
+    queue_.erase(first);
+    queue_.push_front(message);
+  }
   head_started_ = clock_.now();
-  network_.start_flow(from_, to_, queue_.front().size, [this] { finish_head(); });
+  network_.start_flow(path_, queue_.front().size, [this] { finish_head(); });
 }
 
 void Connection::finish_head() {
   const Message message = queue_.front();
   queue_.pop_front();
-  sent_ += message.size;
+  const Endpoint from = network_.source(path_), to = network_.destination(path_);
+  traffic_.sent(from, to, message.size);
   if (recorder_.keeps_activity)
-    recorder_.messages.push_back({from_,
-                                  to_,
-                                  message.variable,
-                                  message.step,
-                                  {head_started_, clock_.now()},
-                                  clock_.now() + latency_,
-                                  message.size});
+    recorder_.messages.push_back(
+        {from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
   in_flight_.push_back(message);
-  clock_.schedule_in(latency_, [this] {
+  clock_.schedule_in(latency_, [this, from, to] {
     const Message arrived = in_flight_.front();
     in_flight_.pop_front();
-    received_ += arrived.size;
+    traffic_.received(from, to, arrived.size);
     on_arrival_(arrived);
   });
   if (!queue_.empty()) start_next();

@@ -1,6 +1,5 @@
 #pragma once
-// One direction of a connection between two machines: messages leave one after another, in the order in which they were
-// sent.
+// One direction of a connection between two endpoints: one message on the wire at a time.
 
 #include <deque>
 #include <functional>
@@ -8,30 +7,27 @@
 #include "sim/engine/clock.hpp"
 #include "sim/engine/network.hpp"
 #include "sim/engine/recorder.hpp"
+#include "sim/engine/traffic.hpp"
 
 namespace rehearse {
 
 class Connection {
  public:
   struct Message {
-    int variable = 0;
+    int unit = 0;
     std::int64_t step = 0;
     Bytes size{};
+    int priority = 0;  // among those that wait the lowest is sent next; of equals, the first
   };
   using OnArrival = std::function<void(const Message&)>;
 
-  Connection(Clock& clock, Network& network, Recorder& recorder, MachineIndex from, MachineIndex to,
+  Connection(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
              OnArrival on_arrival);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void send(Message message);
-
-  MachineIndex from() const { return from_; }
-  MachineIndex to() const { return to_; }
-  Bytes sent() const { return sent_; }
-  Bytes received() const { return received_; }
-  std::size_t waiting() const { return queue_.size(); }
+  Seconds latency() const { return latency_; }
 
  private:
   void start_next();
@@ -39,14 +35,14 @@ class Connection {
 
   Clock& clock_;
   Network& network_;
+  Traffic& traffic_;
   Recorder& recorder_;
-  MachineIndex from_, to_;
+  PathIndex path_;
   Seconds latency_;
   OnArrival on_arrival_;
   std::deque<Message> queue_;      // the head is on the wire
   std::deque<Message> in_flight_;  // left the sender, latency not yet over
   Seconds head_started_{};
-  Bytes sent_{}, received_{};
 };
 
 }  // namespace rehearse

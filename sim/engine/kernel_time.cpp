@@ -61,4 +61,17 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   return plan;
 }
 
+FusedPlan fuse(const ComputePlan& plan, int passes) {
+  FusedPlan fused;
+  for (int pass = 0; pass < passes; ++pass) {
+    for (const PlannedKernel& kernel : plan.kernels) {
+      fused.host_end += plan.dispatch;
+      fused.end = std::max(fused.end, fused.host_end) + kernel.time.total;
+      if (pass == passes - 1)
+        for (const int variable : kernel.completes) fused.gradients.push_back({variable, fused.end});
+    }
+  }
+  return fused;
+}
+
 }  // namespace rehearse

@@ -45,6 +45,20 @@ struct ComputePlan {
   Seconds unblocked{};  // duration of the step's compute if every variable were there from the start
 };
 
+/// When each gradient is ready and the step's compute ends, relative to the start of a step of `passes` passes whose
+/// variables are all there: the chain of kernels between two such dates is one number.
+struct FusedPlan {
+  struct Gradient {
+    int variable = 0;
+    Seconds ready{};
+  };
+  std::vector<Gradient> gradients;  // in order of time
+  Seconds host_end{};
+  Seconds end{};
+};
+
+FusedPlan fuse(const ComputePlan& plan, int passes);
+
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                          const Profile& profile);
 

@@ -1,32 +1,58 @@
 #pragma once
-// The network as the strategies see it: flows between machines that share bandwidth max-min fairly, full duplex.
+// The network as the strategies see it: flows between endpoints that share links max-min fairly, full duplex.
 
 #include <cstdint>
 #include <functional>
+#include <unordered_map>
+#include <vector>
 
+#include "platforms/topology.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
 
 using MachineIndex = int;
+using PathIndex = int;
 using FlowId = std::uint64_t;
 
-/// A flow occupies the sender's NIC, the receiver's NIC and, between regions, a private share of the path.
-/// Latency is not part of a flow: whoever sends pays latency(from, to) before the data count as arrived.
+/// Latency is not part of a flow: whoever sends pays latency(path) before the data count as arrived.
 class Network {
  public:
+  explicit Network(const Topology& topology) : topology_{topology} {}
   virtual ~Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
-  /// Moves `size` bytes from one machine to another; `on_sent` runs when the last byte has left. Throws nothing; `from
-  /// != to`.
-  virtual FlowId start_flow(MachineIndex from, MachineIndex to, Bytes size, std::function<void()> on_sent) = 0;
+  /// The way from one endpoint to another; asked for once, used for many flows. An endpoint and itself are connected
+  /// by a path without links.
+  PathIndex path(Endpoint from, Endpoint to);
+  const Path& path(PathIndex index) const { return known_[static_cast<std::size_t>(index)].path; }
+  /// One way.
+  Seconds latency(PathIndex index) const { return path(index).latency; }
+  Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
+  Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
+  const Topology& topology() const { return topology_; }
+
+  /// Moves `size` bytes, at least one, over a path; `on_sent` runs when the last byte has left. On a path without links
+  /// that is at once, before the call returns. Throws nothing.
+  FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent);
   /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
   virtual void cancel(FlowId flow) = 0;
-  /// Changes the rate of a machine's NIC, both directions, from now on.
+  /// Changes the rate of a machine's NICs, both directions, from now on.
   virtual void set_capacity(MachineIndex machine, BytesPerSecond rate) = 0;
   virtual Seconds now() const = 0;
-  /// One way.
-  virtual Seconds latency(MachineIndex from, MachineIndex to) const = 0;
+
+ protected:
+  virtual FlowId start(PathIndex path, Bytes size, std::function<void()> on_sent) = 0;
+
+ private:
+  struct KnownPath {
+    Endpoint from, to;
+    Path path;
+  };
+  const Topology& topology_;
+  std::vector<KnownPath> known_;
+  std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated
 };
 
 }  // namespace rehearse

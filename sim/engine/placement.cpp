@@ -4,19 +4,20 @@
 
 namespace rehearse {
 
-std::vector<int> place_variables(const std::vector<Variable>& variables, int servers, Placement placement) {
-  std::vector<int> server_of(variables.size());
+std::vector<int> place_on_servers(std::span<const Bytes> sizes, int servers, Placement placement) {
+  std::vector<int> server_of(sizes.size());
   std::vector<Bytes> load(static_cast<std::size_t>(servers));
-  for (std::size_t i = 0; i < variables.size(); ++i) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     switch (placement) {
       case Placement::kRoundRobin:
+      case Placement::kSharded:
         server_of[i] = static_cast<int>(i % static_cast<std::size_t>(servers));
         break;
       case Placement::kGreedyByBytes:
         server_of[i] = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
         break;
     }
-    load[static_cast<std::size_t>(server_of[i])] += variables[i].bytes;
+    load[static_cast<std::size_t>(server_of[i])] += sizes[i];
   }
   return server_of;
 }

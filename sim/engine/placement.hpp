@@ -1,16 +1,17 @@
 #pragma once
-// Which parameter server holds which variable.
+// Which parameter server holds what.
 
+#include <span>
 #include <vector>
 
 #include "sim/engine/scenario.hpp"
-#include "workloads/operator_graph.hpp"
 
 namespace rehearse {
 
-/// [variables] index of the server, 0 .. servers-1.
-/// kRoundRobin: one by one in creation order, trainable or not, as TensorFlow's replica_device_setter does by default.
-/// kGreedyByBytes: in creation order, each to the server with the fewest bytes so far, the first of equals.
-std::vector<int> place_variables(const std::vector<Variable>& variables, int servers, Placement placement);
+/// [sizes] index of the server, 0 .. servers-1, for things of these sizes in creation order.
+/// kRoundRobin, kSharded: one by one, as TensorFlow's replica_device_setter does by default for variables, trainable or
+/// not; a sharded variable comes as one piece per server.
+/// kGreedyByBytes: each to the server with the fewest bytes so far, the first of equals.
+std::vector<int> place_on_servers(std::span<const Bytes> sizes, int servers, Placement placement);
 
 }  // namespace rehearse

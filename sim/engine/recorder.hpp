@@ -18,33 +18,35 @@ struct Span {
 /// A kernel on a worker's GPU.
 struct KernelSpan {
   MachineIndex machine = 0;
+  int gpu = 0;
   int vertex = 0;
   Span span;
   Seconds memory{};  // time within the span in which device memory was busy
 };
 
-/// A message between two machines, from the moment it occupies the sender's NIC to its arrival.
+/// A message, from the moment it occupies the first link to its arrival.
 struct MessageSpan {
-  MachineIndex from = 0, to = 0;
-  int variable = 0;
+  Endpoint from, to;
+  int unit = 0;           // of gradients or variables, see gradient_units.hpp
   std::int64_t step = 0;  // of the worker
   Span on_wire;           // bytes flow
   Seconds arrival{};
   Bytes size{};
 };
 
-/// A variable handled by a core of a parameter server.
+/// A unit handled by a core of a parameter server.
 struct ServerSpan {
   MachineIndex machine = 0;
   int core = 0;
-  int variable = 0;
-  bool is_update = false;  // false: reading the variable for a pull
+  int unit = 0;
+  bool is_update = false;  // false: reading variables for a pull
   Span span;
 };
 
 /// One step of one worker.
 struct StepSpan {
   MachineIndex machine = 0;
+  int gpu = 0;
   std::int64_t step = 0;         // of this worker, from 0
   std::int64_t global_step = 0;  // of the cluster, from 1, after its update
   Span span;

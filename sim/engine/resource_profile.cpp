@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -42,19 +44,21 @@ void spread(std::vector<double>& sums, Seconds period, Span span, double amount)
 }
 
 void add_kernels(const RunRecord& record, ResourceProfile& profile) {
-  std::vector<std::vector<const KernelSpan*>> by_machine(record.machines.size());
-  for (const KernelSpan& kernel : record.recorder.kernels)
-    by_machine[static_cast<std::size_t>(kernel.machine)].push_back(&kernel);
-  for (std::size_t m = 0; m < by_machine.size(); ++m) {
-    std::stable_sort(by_machine[m].begin(), by_machine[m].end(),
+  using Gpu = std::pair<MachineIndex, int>;
+  std::map<Gpu, std::vector<const KernelSpan*>> by_gpu;
+  for (const KernelSpan& kernel : record.recorder.kernels) by_gpu[{kernel.machine, kernel.gpu}].push_back(&kernel);
+  for (auto& [gpu, kernels] : by_gpu) {
+    const auto m = static_cast<std::size_t>(gpu.first);
+    const double share = 1.0 / record.machines[m].workers;  // the machine's series are means over its GPUs
+    std::stable_sort(kernels.begin(), kernels.end(),
                      [](const KernelSpan* a, const KernelSpan* b) { return a->span.start < b->span.start; });
     Seconds busy_until{};
-    for (const KernelSpan* kernel : by_machine[m]) {
+    for (const KernelSpan* kernel : kernels) {
       const Span alone{std::max(kernel->span.start, busy_until), kernel->span.end};  // where no earlier kernel runs
       if (alone.end > alone.start)
-        spread(profile.series[m].gpu, profile.period, alone, (alone.end - alone.start).value());
+        spread(profile.series[m].gpu, profile.period, alone, (alone.end - alone.start).value() * share);
       busy_until = std::max(busy_until, kernel->span.end);
-      spread(profile.series[m].memory, profile.period, kernel->span, kernel->memory.value());
+      spread(profile.series[m].memory, profile.period, kernel->span, kernel->memory.value() * share);
     }
   }
 }
@@ -62,20 +66,24 @@ void add_kernels(const RunRecord& record, ResourceProfile& profile) {
 void add_messages(const RunRecord& record, ResourceProfile& profile) {
   for (const MessageSpan& message : record.recorder.messages) {
     const double bytes = as_double(message.size);
-    spread(profile.series[static_cast<std::size_t>(message.from)].transmit, profile.period, message.on_wire, bytes);
-    spread(profile.series[static_cast<std::size_t>(message.to)].receive, profile.period, message.on_wire, bytes);
+    if (message.from.machine == message.to.machine) continue;  // no NIC
+    spread(profile.series[static_cast<std::size_t>(message.from.machine)].transmit, profile.period, message.on_wire,
+           bytes);
+    spread(profile.series[static_cast<std::size_t>(message.to.machine)].receive, profile.period, message.on_wire,
+           bytes);
   }
 }
 
 /// Fewest whole steps of any worker within `covered`.
 std::int64_t covered_iterations(const RunRecord& record, Span covered) {
-  std::vector<std::int64_t> steps(record.machines.size());
+  std::map<std::pair<MachineIndex, int>, std::int64_t> steps;
+  for (std::size_t m = 0; m < record.machines.size(); ++m)
+    for (int gpu = 0; gpu < record.machines[m].workers; ++gpu) steps[{static_cast<MachineIndex>(m), gpu}] = 0;
   for (const StepSpan& step : record.recorder.steps)
-    if (step.span.start >= covered.start && step.span.end <= covered.end)
-      ++steps[static_cast<std::size_t>(step.machine)];
+    if (step.span.start >= covered.start && step.span.end <= covered.end) ++steps[{step.machine, step.gpu}];
   std::int64_t fewest = -1;
-  for (std::size_t m = 0; m < steps.size(); ++m)
-    if (record.machines[m].role == Role::kWorker && (fewest < 0 || steps[m] < fewest)) fewest = steps[m];
+  for (const auto& [gpu, count] : steps)
+    if (fewest < 0 || count < fewest) fewest = count;
   return std::max<std::int64_t>(fewest, 0);
 }
 

@@ -10,36 +10,46 @@
 
 namespace rehearse {
 
-/// One machine of the cluster.
+/// One machine of the cluster. Colocated parameter servers run on machines of workers.
 struct Machine {
-  std::string name;  // "workers-3"; just the group's name if the group has one machine
-  int group = 0;     // index into Scenario::groups
-  Role role = Role::kWorker;
-  int cores = 0;
-  BytesPerSecond nic{};  // payload rate, each direction
+  std::string name;           // "workers-3"; just the group's name if the group has one machine
+  int group = 0;              // index into Scenario::groups
+  Role role = Role::kWorker;  // of its group
+  std::string region;
+  int workers = 0;  // GPUs that train
+  int servers = 0;  // parameter server processes
+  int cores = 0;    // for them
+  int nics = 1;
+  BytesPerSecond nic{};  // payload rate of one NIC, each direction
 };
 
-/// Work of a machine within the steady-state window, or within the whole run.
+/// Work of a machine within the steady-state window, or within the whole run. Bytes are those that cross its NICs.
 struct MachineUse {
-  Seconds cpu_busy{};  // sum over cores; parameter servers only
+  Seconds cpu_busy{};  // sum over cores, by parameter servers
   Bytes sent{};
   Bytes received{};
-  std::int64_t steps = 0;  // workers only
 };
 
 struct RunRecord {
   std::vector<Machine> machines;
   std::vector<MachineUse> total;      // [machines]
   std::vector<MachineUse> in_window;  // [machines]
-  Span window;    // steady state: after every worker's warm-up, before the first worker runs out of work
-  Seconds end{};  // the last update
-  std::int64_t updates = 0;
-  Bytes sent{}, received{};                   // over all connections
-  std::vector<Seconds> gpu_time_per_step;     // [machines], 0 for servers
+  Span window;               // steady state: after every worker's warm-up, before the first worker runs out of work
+  Seconds end{};             // the last update
+  std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
+  bool is_synchronous = false;
+  Bytes sent{}, received{};                   // over all NICs
+  std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
   std::vector<Seconds> unblocked_step;        // [machines] step time if the network and the servers took no time
   std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
   std::vector<int> placed_variables;          // [machines]
+  std::vector<std::string> unit_names;        // of the messages' units
+  /// Identical workers were folded: only GPU 0 of this machine recorded steps, for all GPUs of the machines that name
+  /// it. -1: every worker of the machine recorded its own.
+  std::vector<MachineIndex> recorded_by;  // [machines]
+  std::int64_t skipped_steps = 0;         // of each worker, in the steady state: counted, not recorded
+  Seconds drained{};                      // when the last message of dropped or late work had ended; >= end
   Recorder recorder;
   std::uint64_t fingerprint = 0;
   std::uint64_t events = 0;

@@ -118,8 +118,10 @@ class ScenarioReader {
     }
     if (scenario_.count(Role::kWorker) == 0)
       json.fail("groups", "expected at least one group with role \"worker\"; found none");
-    if (scenario_.count(Role::kParameterServer) == 0)
-      json.fail("groups", "expected at least one group with role \"parameter_server\"; found none");
+    if (scenario_.count(Role::kWorker) > kMaxMachines)
+      json.fail("groups",
+                "expected at most 20000 workers in all; found " + std::to_string(scenario_.count(Role::kWorker)));
+    for (std::size_t i = 0; i < groups.size(); ++i) find_host(groups[i], scenario_.groups[i]);
     read_links(json);
     json.reject_unknown_keys();
   }
@@ -128,15 +130,20 @@ class ScenarioReader {
     Group group{.name = json.required<std::string>("name"),
                 .role = read_word<Role>(json, "role",
                                         {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
-                .count = json.optional<int>("count", 1),
-                .region = json.required<std::string>("region")};
+                .count = json.optional<int>("count", 1)};
     json.expect(!group.name.empty() && group.name.size() <= 100, "name", "1 to 100 characters");
-    json.expect(!group.region.empty() && group.region.size() <= 100, "region", "1 to 100 characters");
     if (json.has("count")) json.expect(group.count >= 1 && group.count <= kMaxMachines, "count", "1 to 20000 machines");
+    effective["count"] = group.count;
+    if (group.role == Role::kParameterServer && json.has("colocated_with")) {
+      (void)json.required<std::string>("colocated_with");  // find_host() looks it up when all groups are known
+      json.reject_unknown_keys();
+      return group;
+    }
+    group.region = json.required<std::string>("region");
+    json.expect(!group.region.empty() && group.region.size() <= 100, "region", "1 to 100 characters");
     group.market = json.has("market")
                        ? read_word<Market>(json, "market", {{"on-demand", Market::kOnDemand}, {"spot", Market::kSpot}})
                        : Market::kOnDemand;
-    effective["count"] = group.count;
     effective["market"] = group.market == Market::kSpot ? "spot" : "on-demand";
 
     std::string name;
@@ -154,11 +161,24 @@ class ScenarioReader {
     if (group.role == Role::kWorker && !group.accelerator)
       json.fail("instance",
                 "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
-    if (group.role == Role::kWorker && group.instance.accelerators > 1)
-      json.fail("instance",
-                "expected one accelerator per worker machine; found " + std::to_string(group.instance.accelerators));
+    if (group.accelerator) group.interconnect.pcie = group.accelerator->host_link;
     json.reject_unknown_keys();
     return group;
+  }
+
+  /// The group on whose machines a colocated one runs.
+  void find_host(const JsonReader& json, Group& group) {
+    if (group.role != Role::kParameterServer || !json.has("colocated_with")) return;
+    const auto name = json.required<std::string>("colocated_with");
+    std::vector<std::string> known;
+    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+      if (scenario_.groups[g].role != Role::kWorker) continue;
+      known.push_back(scenario_.groups[g].name);
+      if (known.back() == name) group.colocated_with = static_cast<int>(g);
+    }
+    if (group.colocated_with < 0) json.fail("colocated_with", unknown_name_message("group of workers", name, known));
+    const Group& host = scenario_.groups[static_cast<std::size_t>(group.colocated_with)];
+    group.region = host.region;
   }
 
   /// Inline objects may carry a "name", which the entries of a catalog do not.
@@ -172,6 +192,7 @@ class ScenarioReader {
     if (json.has("network")) {
       const JsonReader network = json.child("network");
       if (network.has("topology")) (void)read_word<int>(network, "topology", {{"star", 0}});
+      if (network.has("hop_latency")) scenario_.hop_latency = network.required<Seconds>("hop_latency");
       if (network.has("links"))
         for (const JsonReader& entry : network.children("links")) {
           const RegionLink link = read_region_link(entry);
@@ -195,6 +216,7 @@ class ScenarioReader {
       }
     }
     effective_["cluster"]["network"] = Json{{"topology", "star"}, {"links", std::move(effective_links)}};
+    if (scenario_.hop_latency) effective_["cluster"]["network"]["hop_latency"] = to_text(*scenario_.hop_latency);
   }
 
   [[noreturn]] void fail_link(const JsonReader& json, const std::string& from, const std::string& to) const {
@@ -209,18 +231,7 @@ class ScenarioReader {
   void read_training(const JsonReader& json) {
     Json& effective = effective_["training"];
     Training& training = scenario_.training;
-    const JsonReader strategy = json.child("strategy");
-    (void)read_word<int>(strategy, "kind", {{"parameter_server", 0}});
-    training.strategy.synchronization =
-        read_word<Synchronization>(strategy, "synchronization", {{"asynchronous", Synchronization::kAsynchronous}});
-    if (strategy.has("placement"))
-      training.strategy.placement = read_word<Placement>(
-          strategy, "placement",
-          {{"round_robin", Placement::kRoundRobin}, {"greedy_by_bytes", Placement::kGreedyByBytes}});
-    else
-      effective["strategy"]["placement"] = "round_robin";
-    strategy.reject_unknown_keys();
-
+    read_strategy(json.child("strategy"), effective["strategy"]);
     read_steps(json, effective);
     training.warmup_steps = json.optional<int>("warmup_steps", 5);
     if (json.has("warmup_steps"))
@@ -246,13 +257,171 @@ class ScenarioReader {
     json.reject_unknown_keys();
   }
 
-  /// "steps" of all workers together, or "steps_per_worker".
+  void read_strategy(const JsonReader& json, Json& effective) {
+    Strategy& strategy = scenario_.training.strategy;
+    enum class Kind { kParameterServer, kAllReduce, kPairwiseAveraging };
+    const Kind kind = read_word<Kind>(json, "kind",
+                                      {{"parameter_server", Kind::kParameterServer},
+                                       {"all_reduce", Kind::kAllReduce},
+                                       {"pairwise_averaging", Kind::kPairwiseAveraging}});
+    const bool has_servers = scenario_.count(Role::kParameterServer) > 0;
+    if (kind == Kind::kParameterServer && !has_servers)
+      root_.child("cluster").fail("groups", "expected at least one group with role \"parameter_server\"; found none");
+    if (kind != Kind::kParameterServer && has_servers)
+      root_.child("cluster").fail("groups",
+                                  "expected no group with role \"parameter_server\" for a strategy without "
+                                  "servers; found one");
+    switch (kind) {
+      case Kind::kParameterServer:
+        strategy.kind = read_parameter_server(json, effective);
+        break;
+      case Kind::kAllReduce:
+        strategy.kind = read_all_reduce(json, effective);
+        break;
+      case Kind::kPairwiseAveraging:
+        strategy.kind = PairwiseAveragingStrategy{};
+        break;
+    }
+    read_exchange(json, effective);
+    json.reject_unknown_keys();
+  }
+
+  ParameterServerStrategy read_parameter_server(const JsonReader& json, Json& effective) {
+    ParameterServerStrategy strategy;
+    strategy.synchronization = read_word<Synchronization>(json, "synchronization",
+                                                          {{"asynchronous", Synchronization::kAsynchronous},
+                                                           {"synchronous", Synchronization::kSynchronous},
+                                                           {"stale_synchronous", Synchronization::kStaleSynchronous}});
+    if (json.has("placement"))
+      strategy.placement = read_word<Placement>(json, "placement",
+                                                {{"round_robin", Placement::kRoundRobin},
+                                                 {"greedy_by_bytes", Placement::kGreedyByBytes},
+                                                 {"sharded", Placement::kSharded}});
+    else
+      effective["placement"] = "round_robin";
+    const int workers = scenario_.count(Role::kWorker);
+    switch (strategy.synchronization) {
+      case Synchronization::kAsynchronous:
+        break;
+      case Synchronization::kSynchronous:
+        strategy.staleness_bound = 0;
+        strategy.backup_workers = json.optional<int>("backup_workers", 0);
+        if (json.has("backup_workers"))
+          json.expect(strategy.backup_workers >= 0 && strategy.backup_workers < workers, "backup_workers",
+                      "0 or more, and fewer than the " + std::to_string(workers) + " workers");
+        effective["backup_workers"] = strategy.backup_workers;
+        strategy.pushes_back_each_variable = json.optional<bool>("pushes_back_each_variable", false);
+        effective["pushes_back_each_variable"] = strategy.pushes_back_each_variable;
+        if (strategy.pushes_back_each_variable && strategy.backup_workers > 0)
+          json.fail("backup_workers",
+                    "expected 0 when each variable is pushed back; found " + std::to_string(strategy.backup_workers));
+        break;
+      case Synchronization::kStaleSynchronous:
+        strategy.staleness_bound = json.required<std::int64_t>("staleness_bound");
+        json.expect(*strategy.staleness_bound >= 0, "staleness_bound", "0 steps or more");
+        break;
+    }
+    return strategy;
+  }
+
+  AllReduceStrategy read_all_reduce(const JsonReader& json, Json& effective) {
+    AllReduceStrategy strategy;
+    if (json.has("algorithm"))
+      strategy.algorithm =
+          read_word<CollectiveAlgorithm>(json, "algorithm",
+                                         {{"ring", CollectiveAlgorithm::kRing},
+                                          {"tree", CollectiveAlgorithm::kTree},
+                                          {"double_binary_tree", CollectiveAlgorithm::kDoubleBinaryTree},
+                                          {"hierarchical", CollectiveAlgorithm::kHierarchical},
+                                          {"star", CollectiveAlgorithm::kStar},
+                                          {"clique", CollectiveAlgorithm::kClique},
+                                          {"binary_tree_star", CollectiveAlgorithm::kBinaryTreeStar}});
+    else
+      effective["algorithm"] = "ring";
+    if (strategy.algorithm == CollectiveAlgorithm::kHierarchical) {
+      int gpus = 0;
+      for (const Group& group : scenario_.groups) {
+        if (gpus != 0 && group.instance.accelerators != gpus)
+          json.fail("algorithm",
+                    "expected the same number of GPUs on every machine for a hierarchical all-reduce; "
+                    "found " +
+                        std::to_string(gpus) + " and " + std::to_string(group.instance.accelerators));
+        gpus = group.instance.accelerators;
+      }
+    }
+    constexpr int kMaxClique = 1024;
+    if (strategy.algorithm == CollectiveAlgorithm::kClique && scenario_.count(Role::kWorker) > kMaxClique)
+      json.fail("algorithm",
+                "expected at most 1024 workers for a clique, which sends between every two of them; found " +
+                    std::to_string(scenario_.count(Role::kWorker)));
+    return strategy;
+  }
+
+  void read_exchange(const JsonReader& json, Json& effective) {
+    Strategy& strategy = scenario_.training.strategy;
+    GradientExchange& exchange = strategy.exchange;
+    const bool is_pairwise = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
+    const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(strategy.kind);
+    exchange.accumulation_steps = json.optional<int>("accumulation_steps", 1);
+    if (json.has("accumulation_steps"))
+      json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= 10'000, "accumulation_steps",
+                  "1 to 10000 batches");
+    effective["accumulation_steps"] = exchange.accumulation_steps;
+    if (is_pairwise) return;  // whole models are exchanged
+    const auto size = [&](const char* key) -> std::optional<Bytes> {
+      if (!json.has(key)) return {};
+      const auto value = json.required<Bytes>(key);
+      json.expect(value >= Bytes{1024}, key, "at least 1KiB");
+      return value;
+    };
+    exchange.bucket_size = size("bucket_size");
+    if (exchange.bucket_size) exchange.first_bucket_size = size("first_bucket_size");
+    exchange.partition_size = size("partition_size");
+    if (is_all_reduce && json.has("cycle_time")) {
+      exchange.cycle_time = json.required<Seconds>("cycle_time");
+      json.expect(*exchange.cycle_time >= Seconds{1e-6}, "cycle_time", "at least 1us");
+    }
+    if (json.has("order"))
+      exchange.order = read_word<Order>(json, "order", {{"fifo", Order::kFifo}, {"priority", Order::kPriority}});
+    else
+      effective["order"] = "fifo";
+    if (json.has("overlap")) {
+      std::vector<std::pair<std::string, Overlap>> words{{"none", Overlap::kNone}, {"backward", Overlap::kBackward}};
+      if (is_all_reduce) words.emplace_back("forward", Overlap::kForward);
+      exchange.overlap = read_word<Overlap>(json, "overlap", words);
+    } else {
+      effective["overlap"] = "backward";
+    }
+    exchange.is_half_precision =
+        json.has("gradient_precision") &&
+        read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}}) ==
+            Precision::kFp16;
+    check_units(json);
+  }
+
+  /// Bounds the number of messages of a step.
+  void check_units(const JsonReader& json) {
+    constexpr double kMostUnits = 200'000;
+    const GradientExchange& exchange = scenario_.training.strategy.exchange;
+    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+    double units = static_cast<double>(scenario_.workload.variables.size());
+    if (exchange.partition_size)
+      units += as_double(scenario_.workload.variable_bytes()) / as_double(*exchange.partition_size);
+    if (servers != nullptr && servers->placement == Placement::kSharded)
+      units *= scenario_.count(Role::kParameterServer);
+    if (units > kMostUnits)
+      json.fail("a step of at most 200000 messages of each worker; found about " +
+                std::to_string(static_cast<long long>(units)) +
+                ": choose a larger partition_size or another placement");
+  }
+
+  /// "steps" as Training says, or "steps_per_worker".
   void read_steps(const JsonReader& json, Json& effective) {
     std::int64_t& steps = scenario_.training.steps;
     if (json.has("steps_per_worker")) {
       if (json.has("steps")) json.fail("steps_per_worker", "expected \"steps\" or \"steps_per_worker\"; found both");
       const auto per_worker = json.required<std::int64_t>("steps_per_worker");
-      const std::int64_t workers = scenario_.count(Role::kWorker);
+      const std::int64_t workers = scenario_.training.strategy.is_synchronous() ? 1 : scenario_.count(Role::kWorker);
       json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker",
                   "at least 1 step, and at most 10000000 of all workers together");
       steps = per_worker * workers;
@@ -319,11 +488,12 @@ class ScenarioReader {
   }
 
   void warn_about_steady_state() {
-    const std::int64_t workers = scenario_.count(Role::kWorker);
     const Training& training = scenario_.training;
+    const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario_.count(Role::kWorker);
     if (training.steps >= workers * (training.warmup_steps + 2)) return;
     scenario_.warnings.push_back(std::to_string(training.steps) + " steps are too few for a steady state of " +
-                                 std::to_string(workers) + " workers with " + std::to_string(training.warmup_steps) +
+                                 std::to_string(scenario_.count(Role::kWorker)) + " workers with " +
+                                 std::to_string(training.warmup_steps) +
                                  " warm-up steps each: speeds are means over the whole run");
   }
 
@@ -379,11 +549,56 @@ int optimizer_slots(Optimizer optimizer) {
   return 0;
 }
 
+bool Strategy::is_synchronous() const {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
+  return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous
+                            : std::holds_alternative<AllReduceStrategy>(kind);
+}
+
+std::string describe_strategy(const Strategy& strategy) {
+  struct Describe {
+    std::string operator()(const ParameterServerStrategy& servers) const {
+      switch (servers.synchronization) {
+        case Synchronization::kAsynchronous:
+          return "asynchronous parameter servers";
+        case Synchronization::kSynchronous:
+          return "synchronous parameter servers" +
+                 (servers.backup_workers > 0 ? " with " + std::to_string(servers.backup_workers) + " backup workers"
+                                             : std::string{});
+        case Synchronization::kStaleSynchronous:
+          return "parameter servers with staleness up to " + std::to_string(*servers.staleness_bound);
+      }
+      return {};
+    }
+    std::string operator()(const AllReduceStrategy& all_reduce) const {
+      switch (all_reduce.algorithm) {
+        case CollectiveAlgorithm::kRing:
+          return "ring all-reduce";
+        case CollectiveAlgorithm::kTree:
+          return "tree all-reduce";
+        case CollectiveAlgorithm::kDoubleBinaryTree:
+          return "double binary tree all-reduce";
+        case CollectiveAlgorithm::kHierarchical:
+          return "hierarchical all-reduce";
+        case CollectiveAlgorithm::kStar:
+          return "star all-reduce";
+        case CollectiveAlgorithm::kClique:
+          return "clique all-reduce";
+        case CollectiveAlgorithm::kBinaryTreeStar:
+          return "binary-tree-star all-reduce";
+      }
+      return {};
+    }
+    std::string operator()(const PairwiseAveragingStrategy&) const { return "pairwise averaging"; }
+  };
+  return std::visit(Describe{}, strategy.kind);
+}
+
 int Scenario::count(Role role) const {
-  int machines = 0;
+  int sum = 0;
   for (const Group& group : groups)
-    if (group.role == role) machines += group.count;
-  return machines;
+    if (group.role == role) sum += role == Role::kWorker ? group.workers() : group.count;
+  return sum;
 }
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {

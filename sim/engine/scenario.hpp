@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "platforms/accelerator.hpp"
@@ -12,6 +13,7 @@
 #include "platforms/instance.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
+#include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
 #include "workloads/model_zoo.hpp"
@@ -22,25 +24,77 @@ namespace rehearse {
 enum class Role { kWorker, kParameterServer };
 enum class Market { kOnDemand, kSpot };
 
-/// `count` identical machines.
+/// `count` identical machines; a worker group has a worker on every GPU. A colocated group of parameter servers has no
+/// machines of its own: server i runs on machine i, modulo their number, of the group that it shares.
 struct Group {
   std::string name;
   Role role = Role::kWorker;
   Instance instance;
   std::optional<Accelerator> accelerator;  // always there for workers
+  Interconnect interconnect;
   int count = 1;
   std::string region;
   Market market = Market::kOnDemand;
+  int colocated_with = -1;  // index of the other group
+
+  int workers() const { return role == Role::kWorker ? count * instance.accelerators : 0; }
 };
 
-enum class Synchronization { kAsynchronous };
-enum class Placement { kRoundRobin, kGreedyByBytes };
+/// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
+/// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
+enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
+enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };
+
+struct ParameterServerStrategy {
+  Synchronization synchronization = Synchronization::kAsynchronous;
+  std::optional<std::int64_t> staleness_bound;  // none: unbounded; 0: synchronous
+  int backup_workers = 0;                       // synchronous: gradients of this many slowest workers are dropped
+  /// Synchronous: a worker receives each variable as soon as the gradients of all workers for it are applied, instead
+  /// of asking for all of them after the whole step.
+  bool pushes_back_each_variable = false;
+  Placement placement = Placement::kRoundRobin;
+};
+
+enum class CollectiveAlgorithm { kRing, kTree, kDoubleBinaryTree, kHierarchical, kStar, kClique, kBinaryTreeStar };
+
+struct AllReduceStrategy {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+};
+
+/// Each worker averages its model with that of a random other worker in every step and waits for nobody.
+/// Source: Lian et al., Asynchronous Decentralized Parallel SGD, ICML 2018.
+struct PairwiseAveragingStrategy {};
+
+enum class Order { kFifo, kPriority };
+enum class Overlap {
+  kNone,      // communication starts when the backward pass has ended
+  kBackward,  // as soon as gradients are ready; the next step starts when all are done
+  kForward,   // besides, the next forward pass starts with the layers whose variables have arrived
+};
+
+/// How gradients become messages, whatever the strategy.
+struct GradientExchange {
+  std::optional<Bytes> bucket_size;        // gradients fused in the order in which they become ready, until this size
+  std::optional<Bytes> first_bucket_size;  // of the first bucket
+  std::optional<Seconds> cycle_time;       // gradients ready by the end of a cycle are fused, up to bucket_size
+  std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
+  Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
+  Overlap overlap = Overlap::kBackward;
+  bool is_half_precision = false;  // gradients are sent with 2 bytes per scalar
+  int accumulation_steps = 1;      // batches whose gradients are added up before they are exchanged
+};
 
 /// How the training is distributed.
 struct Strategy {
-  Synchronization synchronization = Synchronization::kAsynchronous;
-  Placement placement = Placement::kRoundRobin;
+  std::variant<ParameterServerStrategy, AllReduceStrategy, PairwiseAveragingStrategy> kind;
+  GradientExchange exchange;
+
+  /// Whether one step of training is a step of all workers together.
+  bool is_synchronous() const;
 };
+
+/// "ring all-reduce", "synchronous parameter servers".
+std::string describe_strategy(const Strategy& strategy);
 
 /// The chief stops training while it writes: pause = fixed_time + checkpoint bytes / rate.
 struct Checkpointing {
@@ -56,7 +110,7 @@ int optimizer_slots(Optimizer optimizer);
 
 struct Training {
   Strategy strategy;
-  std::int64_t steps = 0;          // updates of all workers together
+  std::int64_t steps = 0;          // synchronous: of all workers together; otherwise the sum of the workers' steps
   int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
@@ -77,6 +131,8 @@ struct Scenario {
   Precision precision = Precision::kFp32;
   Workload workload;  // built from the four above
   std::vector<Group> groups;
+  Fabric fabric;
+  std::optional<Seconds> hop_latency;
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;
@@ -87,7 +143,7 @@ struct Scenario {
       warnings;           // one line each: what lies outside of what the profile was fitted on, memory nearly full
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
-  int count(Role role) const;
+  int count(Role role) const;  // workers: GPUs
 };
 
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, activations kept for the backward pass,

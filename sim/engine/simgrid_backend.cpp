@@ -1,6 +1,9 @@
 #include "sim/engine/simgrid_backend.hpp"
 
 #include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/resource/Model.hpp>
+#include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
@@ -10,6 +13,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/engine/max_min_flows.hpp"
+
 namespace rehearse {
 
 namespace sg = simgrid::s4u;
@@ -17,22 +22,71 @@ using simgrid::kernel::timer::Timer;
 
 namespace {
 
-class SimgridNetwork;
+/// Runs its argument with the calendar moved to SimGrid's date, and arms the next event.
+using Enter = std::function<void(const std::function<void()>&)>;
 
-/// What a SimGrid communication carries back to us.
-struct Flow {
-  SimgridNetwork* network;
-  FlowId id;
-  std::function<void()> on_sent;
+/// A zone whose routes are the topology's paths: a SimGrid host for every endpoint.
+class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
+ public:
+  explicit TopologyZone(const Topology& topology) : NetZoneImpl{"network"}, topology_{topology} {}
+
+  /// Creates links and hosts; returns the hosts, [machines][1 + gpus], host memory first.
+  std::vector<std::vector<sg::Host*>> build() {
+    for (const TopologyLink& link : topology_.links())
+      links_.push_back(add_link(link.rate.value(), sg::Link::SharingPolicy::SHARED));
+    std::vector<std::vector<sg::Host*>> hosts;
+    for (std::size_t m = 0; m < topology_.machines().size(); ++m) {
+      hosts.emplace_back();
+      for (int gpu = Endpoint::kHost; gpu < topology_.machines()[m].gpus; ++gpu) {
+        hosts.back().push_back(create_host("endpoint " + std::to_string(endpoints_.size()), {1.0})->seal());
+        endpoints_.push_back({static_cast<int>(m), gpu});
+      }
+    }
+    for (const RegionLink& link : topology_.region_links())
+      if (link.per_flow_rate && !limits_.contains(link.per_flow_rate->value()))
+        limits_[link.per_flow_rate->value()] = add_link(link.per_flow_rate->value(), sg::Link::SharingPolicy::FATPIPE);
+    seal();
+    return hosts;
+  }
+  sg::Link* link(int index) const { return links_[static_cast<std::size_t>(index)]; }
+
+ private:
+  void get_local_route(const simgrid::kernel::routing::NetPoint* from, const simgrid::kernel::routing::NetPoint* to,
+                       simgrid::kernel::routing::Route* into, double*) override {
+    const Path path = topology_.path(endpoints_[from->id()], endpoints_[to->id()]);
+    for (const int link : path.links)
+      into->link_list_.push_back(implementation(links_[static_cast<std::size_t>(link)]));
+    if (path.per_flow_rate) into->link_list_.push_back(implementation(limits_.at(path.per_flow_rate->value())));
+  }
+  void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
+                 std::map<std::string, xbt_edge_t, std::less<>>*) override {}
+
+  sg::Link* add_link(double rate, sg::Link::SharingPolicy policy) {
+    return create_link("link " + std::to_string(count_++), {rate})
+        ->set_latency(0.0)
+        ->set_sharing_policy(policy)
+        ->seal();
+  }
+  simgrid::kernel::resource::StandardLinkImpl* implementation(const sg::Link* link) {
+    auto& known = implementations_[link];
+    if (known == nullptr) known = get_link_by_name_or_null(link->get_name());
+    return known;
+  }
+
+  const Topology& topology_;
+  std::vector<sg::Link*> links_;
+  std::map<double, sg::Link*> limits_;  // by rate: a fat pipe limits each flow on its own
+  std::vector<Endpoint> endpoints_;     // by SimGrid's number of the host
+  std::unordered_map<const sg::Link*, simgrid::kernel::resource::StandardLinkImpl*> implementations_;
+  int count_ = 0;
 };
 
+/// Flows as SimGrid's communications.
 class SimgridNetwork final : public Network {
  public:
-  /// `at_current_date` runs its argument with the calendar moved to SimGrid's date, and re-arms the calendar's timer.
-  SimgridNetwork(const NetworkDescription& description,
-                 std::function<void(const std::function<void()>&)> at_current_date)
-      : at_current_date_{std::move(at_current_date)} {
-    build_platform(description);
+  SimgridNetwork(const Topology& topology, Enter enter) : Network{topology}, enter_{std::move(enter)} {
+    zone_ = new TopologyZone{topology};  // SimGrid's engine owns its root zone
+    hosts_ = zone_->build();
     sg::Activity::on_completion_cb([](const sg::Activity& activity) {
       auto& finished = const_cast<sg::Activity&>(activity);           // the signal hands out const, set_data needs more
       if (auto* flow = finished.get_data<Flow>(); flow != nullptr) {  // null: cancel() reports twice
@@ -45,18 +99,6 @@ class SimgridNetwork final : public Network {
   }
   ~SimgridNetwork() override { release_finished(); }
 
-  FlowId start_flow(MachineIndex from, MachineIndex to, Bytes size, std::function<void()> on_sent) override {
-    const FlowId id = next_flow_++;
-    const sg::CommPtr comm = sg::Comm::sendto_init();
-    comm->add_ref();
-    const auto [entry, is_new] = flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
-    comm->set_payload_size(static_cast<std::uint64_t>(std::max<std::int64_t>(size.value(), 1)));
-    comm->set_data(&entry->second.flow);
-    comm->set_source(hosts_[static_cast<std::size_t>(from)]);
-    comm->set_destination(hosts_[static_cast<std::size_t>(to)]);  // starts by itself here
-    return id;
-  }
-
   void cancel(FlowId id) override {
     const auto found = flows_.find(id);
     if (found == flows_.end()) return;
@@ -68,72 +110,44 @@ class SimgridNetwork final : public Network {
   }
 
   void set_capacity(MachineIndex machine, BytesPerSecond rate) override {
-    for (sg::Link* direction : nics_[static_cast<std::size_t>(machine)]) direction->set_bandwidth(rate.value());
+    for (const int link : topology().nic_links(machine)) zone_->link(link)->set_bandwidth(rate.value());
   }
 
   Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
 
-  Seconds latency(MachineIndex from, MachineIndex to) const override {
-    return latencies_.at({regions_[static_cast<std::size_t>(from)], regions_[static_cast<std::size_t>(to)]});
-  }
-
  private:
+  /// What a communication carries back to us.
+  struct Flow {
+    SimgridNetwork* network;
+    FlowId id;
+    std::function<void()> on_sent;
+  };
   struct Running {
     sg::Activity* comm;
     Flow flow;
   };
 
-  void build_platform(const NetworkDescription& description) {
-    sg::NetZone* root = sg::create_full_zone("network");
-    struct Region {
-      sg::NetZone* zone = nullptr;
-      simgrid::kernel::routing::NetPoint* gateway = nullptr;
-    };
-    std::map<std::string, Region> zones;
-    for (const NetworkMachine& machine : description.machines) {
-      // SimGrid wants unique names: numbers are, whatever the user calls things.
-      Region& region = zones[machine.region];
-      if (region.zone == nullptr) {
-        const std::string number = std::to_string(zones.size());
-        region.zone = sg::create_star_zone("region " + number);
-        region.zone->set_parent(root);
-        region.gateway = region.zone->create_router("router " + number);
-      }
-      const std::string number = std::to_string(hosts_.size());
-      sg::Host* host = region.zone->create_host("machine " + number, 1.0)->seal();
-      auto* nic = region.zone->create_split_duplex_link("nic " + number, machine.nic.value());
-      nic->set_latency(0.0)->seal();
-      region.zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{nic, sg::LinkInRoute::Direction::UP}},
-                             true);
-      hosts_.push_back(host);
-      nics_.push_back({nic->get_link_up(), nic->get_link_down()});
-      regions_.push_back(machine.region);
-    }
-    int pipes = 0;
-    for (const NetworkPath& path : description.paths) {
-      latencies_[{path.from, path.to}] = path.latency;
-      latencies_[{path.to, path.from}] = path.latency;
-      if (path.from == path.to || !zones.contains(path.from) || !zones.contains(path.to)) continue;
-      // A fat pipe limits each flow on its own: sharing happens at the NICs.
-      const double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e15;
-      const Region& from = zones[path.from];
-      const Region& to = zones[path.to];
-      sg::Link* pipe = root->create_link("pipe " + std::to_string(pipes++), rate)
-                           ->set_latency(0.0)
-                           ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
-                           ->seal();
-      root->add_route(from.zone->get_netpoint(), to.zone->get_netpoint(), from.gateway, to.gateway,
-                      {sg::LinkInRoute{pipe}}, true);
-    }
-    for (auto& [name, region] : zones) region.zone->seal();
-    root->seal();
+  FlowId start(PathIndex path, Bytes size, std::function<void()> on_sent) override {
+    const FlowId id = next_flow_++;
+    const sg::CommPtr comm = sg::Comm::sendto_init();
+    comm->add_ref();
+    const auto [entry, is_new] = flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
+    comm->set_payload_size(static_cast<std::uint64_t>(size.value()));
+    comm->set_data(&entry->second.flow);
+    comm->set_source(host(source(path)));
+    comm->set_destination(host(destination(path)));  // starts by itself here
+    return id;
+  }
+
+  sg::Host* host(Endpoint endpoint) const {
+    return hosts_[static_cast<std::size_t>(endpoint.machine)][static_cast<std::size_t>(endpoint.gpu + 1)];
   }
 
   void finish(Flow& flow, sg::Activity& comm) {
     const std::function<void()> on_sent = std::move(flow.on_sent);
     finished_.push_back(&comm);
     flows_.erase(flow.id);
-    at_current_date_(on_sent);
+    enter_(on_sent);
   }
 
   void release_finished() {
@@ -141,20 +155,86 @@ class SimgridNetwork final : public Network {
     finished_.clear();
   }
 
-  std::function<void(const std::function<void()>&)> at_current_date_;
-  std::vector<sg::Host*> hosts_;
-  std::vector<std::vector<sg::Link*>> nics_;
-  std::vector<std::string> regions_;
-  std::map<std::pair<std::string, std::string>, Seconds> latencies_;
+  Enter enter_;
+  TopologyZone* zone_ = nullptr;
+  std::vector<std::vector<sg::Host*>> hosts_;
   std::unordered_map<FlowId, Running> flows_;  // looked up by id only, never iterated
   std::vector<sg::Activity*> finished_;
   FlowId next_flow_ = 1;
 };
 
+/// Flows as a model of our own that SimGrid asks for its next event.
+class MaxMinNetwork final : public Network, public simgrid::kernel::resource::Model {
+ public:
+  MaxMinNetwork(const Topology& topology, Enter enter)
+      : Network{topology}, Model{"max-min flows"}, enter_{std::move(enter)}, flows_{capacities(topology)} {}
+
+  void cancel(FlowId id) override {
+    const auto flow = static_cast<MaxMinFlows::FlowIndex>(id);
+    if (id == 0 || flow >= running_.size() || running_[flow].id != id) return;
+    running_[flow] = {};
+    flows_.cancel(flow);
+  }
+
+  void set_capacity(MachineIndex machine, BytesPerSecond rate) override {
+    for (const int link : topology().nic_links(machine)) flows_.set_capacity(link, rate.value());
+  }
+
+  Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
+
+  double next_occurring_event(double now) override {
+    const double date = flows_.next_completion(now);
+    return date == MaxMinFlows::kNever ? -1 : date - now;
+  }
+
+  void update_actions_state(double now, double) override {
+    completed_.clear();
+    flows_.pop_completed(now, completed_);
+    if (completed_.empty()) return;
+    std::vector<std::function<void()>> due;  // before any of them runs: flows that they start may reuse the numbers
+    for (const auto flow : completed_) {
+      due.push_back(std::move(running_[flow].on_sent));
+      running_[flow] = {};
+    }
+    enter_([&due] {
+      for (const auto& on_sent : due) on_sent();
+    });
+  }
+
+ private:
+  struct Running {
+    FlowId id = 0;
+    std::function<void()> on_sent;
+  };
+
+  static std::vector<double> capacities(const Topology& topology) {
+    std::vector<double> rates;
+    for (const TopologyLink& link : topology.links()) rates.push_back(link.rate.value());
+    return rates;
+  }
+
+  FlowId start(PathIndex index, Bytes size, std::function<void()> on_sent) override {
+    const Path& way = path(index);
+    const auto flow =
+        flows_.start(way.links, as_double(size), way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever,
+                     sg::Engine::get_clock());
+    if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
+    const FlowId id = ++started_ << 32U | flow;
+    running_[flow] = {id, std::move(on_sent)};
+    return id;
+  }
+
+  Enter enter_;
+  MaxMinFlows flows_;
+  std::vector<Running> running_;  // [flows]
+  std::vector<MaxMinFlows::FlowIndex> completed_;
+  FlowId started_ = 0;
+};
+
 }  // namespace
 
 struct SimgridBackend::Implementation {
-  explicit Implementation(const NetworkDescription& description) {
+  Implementation(const Topology& topology, FlowSolver solver) {
     static char program[] = "rehearse";
     static char quiet[] = "--log=root.t:critical";
     static char* arguments[] = {program, quiet, nullptr};
@@ -170,12 +250,20 @@ struct SimgridBackend::Implementation {
     // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
     sg::Engine::set_config("network/model:CM02");
     sg::Engine::set_config("network/crosstraffic:0");
-    network = std::make_unique<SimgridNetwork>(description, [this](const std::function<void()>& action) {
+    Enter at_current_date = [this](const std::function<void()>& action) {
       enter([&] {
         clock.advance_to(Seconds{sg::Engine::get_clock()});
         action();
       });
-    });
+    };
+    if (solver == FlowSolver::kSimgrid) {
+      network = std::make_shared<SimgridNetwork>(topology, std::move(at_current_date));
+      return;
+    }
+    sg::create_empty_zone("network")->seal();  // SimGrid runs on no platform at all only with a warning
+    auto model = std::make_shared<MaxMinNetwork>(topology, std::move(at_current_date));
+    engine->add_model(model);
+    network = std::move(model);
   }
 
   /// Every call from SimGrid into our code goes through here. An exception must not unwind SimGrid's frames: it waits
@@ -209,11 +297,11 @@ struct SimgridBackend::Implementation {
   double armed_date = 0;
   std::exception_ptr failure;
   std::unique_ptr<sg::Engine> engine;
-  std::unique_ptr<SimgridNetwork> network;
+  std::shared_ptr<Network> network;
 };
 
-SimgridBackend::SimgridBackend(const NetworkDescription& description)
-    : implementation_{std::make_unique<Implementation>(description)} {}
+SimgridBackend::SimgridBackend(const Topology& topology, FlowSolver solver)
+    : implementation_{std::make_unique<Implementation>(topology, solver)} {}
 SimgridBackend::~SimgridBackend() = default;
 
 Clock& SimgridBackend::clock() { return implementation_->clock; }

@@ -11,6 +11,9 @@ namespace rehearse {
 
 struct SimulateOptions {
   bool keeps_activity = false;  // record kernels, messages and server work
+  /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
+  /// reductions against. Without, all_reduce.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
+  bool is_exact = false;
   /// Called after each update with the number of updates so far. May throw to end the run.
   std::function<void(std::int64_t updates)> on_update;
 };

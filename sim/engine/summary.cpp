@@ -23,21 +23,34 @@ std::string milliseconds(Seconds time) {
   return text.data();
 }
 
-/// [machines] (updates - 1) / (time from first to last update) of each worker in the window.
-std::vector<double> worker_rates(const RunRecord& record) {
-  std::vector<Seconds> first(record.machines.size(), Seconds{-1}), last(record.machines.size());
-  std::vector<std::int64_t> updates(record.machines.size());
+/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
+std::vector<double> machine_rates(const RunRecord& record) {
+  struct Ends {
+    Seconds first{-1}, last{};
+    std::int64_t steps = 0;
+  };
+  std::vector<std::vector<Ends>> ends(record.machines.size());  // [machines][GPUs]
+  for (std::size_t m = 0; m < ends.size(); ++m) ends[m].resize(static_cast<std::size_t>(record.machines[m].workers));
   for (const StepSpan& step : record.recorder.steps) {
     if (step.span.end < record.window.start || step.span.end > record.window.end) continue;
-    const auto m = static_cast<std::size_t>(step.machine);
-    if (updates[m]++ == 0) first[m] = step.span.end;
-    last[m] = step.span.end;
+    Ends& of = ends[static_cast<std::size_t>(step.machine)][static_cast<std::size_t>(step.gpu)];
+    if (of.steps++ == 0) of.first = step.span.end;
+    of.last = step.span.end;
   }
   const Seconds length = record.window.end - record.window.start;
+  const auto rate = [&](const Ends& of) {
+    if (of.steps == 0) return 0.0;
+    const std::int64_t steps = of.steps + record.skipped_steps;
+    return steps >= 2 ? static_cast<double>(steps - 1) / (of.last - of.first).value()
+                      : static_cast<double>(steps) / length.value();
+  };
   std::vector<double> rates(record.machines.size());
-  for (std::size_t m = 0; m < rates.size(); ++m)
-    rates[m] = updates[m] >= 2 ? static_cast<double>(updates[m] - 1) / (last[m] - first[m]).value()
-                               : static_cast<double>(updates[m]) / length.value();
+  for (std::size_t m = 0; m < rates.size(); ++m) {
+    if (record.recorded_by[m] >= 0)
+      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0]) * record.machines[m].workers;
+    else
+      for (const Ends& of : ends[m]) rates[m] += rate(of);
+  }
   return rates;
 }
 
@@ -53,11 +66,11 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
     if (share > busiest.share) busiest = {resource, share, text};
   };
   for (const MachineSummary& machine : summary.machines) {
-    if (machine.role == Role::kParameterServer)
+    if (machine.servers > 0)
       consider("server_cpu", machine.cpu_utilization,
                "the CPU of parameter server " + machine.name + ", busy " + percent(machine.cpu_utilization) +
                    " of the time: more cores, a second server or fewer variables would help");
-    const bool is_server = machine.role == Role::kParameterServer;
+    const bool is_server = machine.servers > 0;
     const double nic = std::max(machine.nic_send_utilization, machine.nic_receive_utilization);
     const std::string direction =
         machine.nic_send_utilization >= machine.nic_receive_utilization ? "sending" : "receiving";
@@ -73,7 +86,7 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
     return {"communication", exposed,
             "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" +
                 percent(exposed) + ") of each step of " + milliseconds(summary.iteration_time)};
-  const std::string rest = "; waiting for network and servers takes " + percent(exposed) + " of a step";
+  const std::string rest = "; waiting for network, servers and other workers takes " + percent(exposed) + " of a step";
   if (summary.gpu_utilization >= 0.5 * (1 - exposed))
     return {"worker_gpu", summary.gpu_utilization,
             "the workers' GPUs, busy " + percent(summary.gpu_utilization) + " of the time" + rest};
@@ -90,23 +103,28 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   summary.steps = record.updates;
   summary.window = record.window;
   const Seconds window = record.window.end - record.window.start;
-  const std::vector<double> rates = worker_rates(record);
+  const std::vector<double> rates = machine_rates(record);
   int workers = 0;
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const MachineUse& use = record.in_window[m];
     MachineSummary entry{.name = machine.name, .role = machine.role};
-    entry.nic_send_utilization = as_double(use.sent) / (machine.nic.value() * window.value());
-    entry.nic_receive_utilization = as_double(use.received) / (machine.nic.value() * window.value());
-    if (machine.role == Role::kWorker) {
-      ++workers;
+    const double nics = machine.nics * machine.nic.value() * window.value();
+    entry.nic_send_utilization = as_double(use.sent) / nics;
+    entry.nic_receive_utilization = as_double(use.received) / nics;
+    if (machine.workers > 0) {
+      workers += machine.workers;
       entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
+      entry.workers = machine.workers;
       entry.steps_per_s = rates[m];
-      entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rates[m]);
-      entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rates[m]);
+      const double rate = rates[m] / machine.workers;
+      entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
+      entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m];
-      summary.gpu_utilization += entry.gpu_utilization;
-    } else {
+      summary.gpu_utilization += entry.gpu_utilization * machine.workers;
+    }
+    if (machine.servers > 0) {
+      entry.servers = machine.servers;
       entry.cpu_utilization = std::min(1.0, use.cpu_busy.value() / (machine.cores * window.value()));
       entry.variables = record.placed_variables[m];
       entry.parameter_bytes = record.placed_bytes[m];
@@ -114,7 +132,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
     summary.machines.push_back(std::move(entry));
   }
   summary.gpu_utilization /= workers;
-  summary.samples_per_s = summary.steps_per_s * scenario.batch;
+  summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
+  if (record.is_synchronous) summary.steps_per_s /= workers;
   if (const double spread = scenario.profile.error_p90; spread > 0) {
     summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
     summary.steps_per_s_high = summary.steps_per_s * (1 + spread);
@@ -141,6 +160,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   double cost = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
     const auto& price =
         group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     is_priced = is_priced && price.has_value();
@@ -163,14 +183,16 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
   Json machines = Json::array();
   for (const MachineSummary& machine : summary.machines) {
     Json entry{{"name", machine.name}};
-    if (machine.role == Role::kWorker) {
-      entry["role"] = "worker";
+    entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
+    if (machine.workers > 0) {
+      entry["workers"] = machine.workers;
       entry["accelerator"] = machine.accelerator;
       entry["steps_per_s"] = machine.steps_per_s;
       entry["gpu_utilization"] = machine.gpu_utilization;
       entry["gpu_memory_utilization"] = machine.memory_utilization;
-    } else {
-      entry["role"] = "parameter_server";
+    }
+    if (machine.servers > 0) {
+      entry["servers"] = machine.servers;
       entry["cpu_utilization"] = machine.cpu_utilization;
       entry["variables"] = machine.variables;
       entry["parameter_B"] = machine.parameter_bytes.value();

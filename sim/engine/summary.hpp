@@ -15,8 +15,10 @@ namespace rehearse {
 struct MachineSummary {
   std::string name;
   Role role = Role::kWorker;
+  int workers = 0;
+  int servers = 0;                // processes
   std::string accelerator;        // workers
-  double steps_per_s = 0;         // workers
+  double steps_per_s = 0;         // sum over the machine's workers
   double gpu_utilization = 0;     // workers: at least one kernel runs
   double memory_utilization = 0;  // workers: device memory is read or written
   double cpu_utilization = 0;     // servers: of all cores
@@ -29,7 +31,8 @@ struct MachineSummary {
 struct Summary {
   Seconds time{};  // until the last update
   std::int64_t steps = 0;
-  /// Steady state: sum over workers of (updates - 1) / (time from first to last update) within the window.
+  /// Steady state: sum over workers of (steps - 1) / (time from first to last end of a step) within the window;
+  /// synchronous: divided by the number of workers.
   double steps_per_s = 0;
   std::optional<double> steps_per_s_low, steps_per_s_high;  // from the spread of the profile's cross-validated errors
   double samples_per_s = 0;

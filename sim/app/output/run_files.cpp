@@ -20,10 +20,11 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                        const ResourceProfile& profile) {
   Document document{
       .title = scenario.name,
-      .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) +
-                  " per worker, asynchronous parameter servers, seed " + std::to_string(scenario.seed) + ", profile " +
-                  scenario.profile.name + ", run " + summary.fingerprint,
-      .headlines = {{"speed, all workers", display(summary.steps_per_s) + " steps/s"},
+      .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, " +
+                  describe_strategy(scenario.training.strategy) + ", seed " + std::to_string(scenario.seed) +
+                  ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
+      .headlines = {{scenario.training.strategy.is_synchronous() ? "speed" : "speed, all workers",
+                     display(summary.steps_per_s) + " steps/s"},
                     {"samples", display(summary.samples_per_s) + " /s"},
                     {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
                     {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
@@ -42,14 +43,16 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                             "parameters"},
                  .rows = {}};
   for (const MachineSummary& machine : summary.machines) {
-    const bool is_worker = machine.role == Role::kWorker;
+    const bool is_worker = machine.workers > 0, is_server = machine.servers > 0;
     machines.rows.push_back(
-        {machine.name + (is_worker ? " (" + machine.accelerator + ")" : ""),
+        {machine.name + (is_worker ? " (" + (machine.workers > 1 ? std::to_string(machine.workers) + " " : "") +
+                                         machine.accelerator + ")"
+                                   : ""),
          is_worker ? display(machine.steps_per_s) : "", is_worker ? percent(machine.gpu_utilization) : "",
-         is_worker ? percent(machine.memory_utilization) : "", is_worker ? "" : percent(machine.cpu_utilization),
+         is_worker ? percent(machine.memory_utilization) : "", is_server ? percent(machine.cpu_utilization) : "",
          percent(machine.nic_send_utilization), percent(machine.nic_receive_utilization),
-         is_worker ? "" : std::to_string(machine.variables),
-         is_worker ? "" : display(as_double(machine.parameter_bytes) / 1e6) + " MB"});
+         is_server ? std::to_string(machine.variables) : "",
+         is_server ? display(as_double(machine.parameter_bytes) / 1e6) + " MB" : ""});
   }
   document.sections.push_back(
       {.title = "Machines",
@@ -67,7 +70,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
     Plot result{.title = title, .x_label = "time, s", .y_label = unit};
     for (const ResourceSeries& series : profile.series) {
       const Machine& machine = record.machines[static_cast<std::size_t>(series.machine)];
-      if ((workers_only && machine.role != Role::kWorker) || result.series.size() == kMostMachines) continue;
+      if ((workers_only && machine.workers == 0) || result.series.size() == kMostMachines) continue;
       Series line{.name = machine.name, .x = {}, .y = {}};
       for (std::size_t i = 0; i < std::min(samples, (series.*values).size()); ++i) {
         line.x.push_back(profile.period.value() * static_cast<double>(i));

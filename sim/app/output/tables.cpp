@@ -17,9 +17,10 @@ const std::string& machine_name(const RunRecord& record, MachineIndex machine) {
 }  // namespace
 
 std::string iterations_csv(const RunRecord& record) {
-  CsvWriter csv{{"machine", "step", "global_step", "start_s", "end_s", "pull_end_s", "compute_end_s", "staleness"}};
+  CsvWriter csv{
+      {"machine", "gpu", "step", "global_step", "start_s", "end_s", "pull_end_s", "compute_end_s", "staleness"}};
   for (const StepSpan& step : record.recorder.steps)
-    csv.row({machine_name(record, step.machine), step.step, step.global_step, step.span.start.value(),
+    csv.row({machine_name(record, step.machine), step.gpu, step.step, step.global_step, step.span.start.value(),
              step.span.end.value(), step.last_pull.value(), step.compute_end.value(), step.staleness});
   return csv.text();
 }
@@ -57,15 +58,16 @@ std::string links_csv(const RunRecord& record) {
   using Pair = std::pair<MachineIndex, MachineIndex>;
   std::map<Pair, Bytes> sent, received;  // by machine and peer
   for (const MessageSpan& message : record.recorder.messages) {
-    sent[{message.from, message.to}] += message.size;
-    received[{message.to, message.from}] += message.size;
+    if (message.from.machine == message.to.machine) continue;  // no NIC
+    sent[{message.from.machine, message.to.machine}] += message.size;
+    received[{message.to.machine, message.from.machine}] += message.size;
   }
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const auto row = [&](const char* direction, const std::string& peer, Bytes size) {
       const double rate = record.end > Seconds{} ? as_double(size) / record.end.value() : 0;
       csv.row({machine.name, direction, peer, size.value(), rate,
-               machine.nic.value() > 0 ? rate / machine.nic.value() : 0});
+               machine.nic.value() > 0 ? rate / (machine.nic.value() * machine.nics) : 0});
     };
     const auto rows = [&](const char* direction, Bytes total, const std::map<Pair, Bytes>& by_pair) {
       row(direction, "", total);
@@ -91,6 +93,7 @@ std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
   CsvWriter csv{{"group", "market", "machines", "hours", "usd_per_hour", "usd"}};
   const double hours = record.end.value() / 3600;
   for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
     const bool is_spot = group.market == Market::kSpot;
     const std::optional<double> price =
         is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;

@@ -86,24 +86,42 @@ class TimelineWriter {
   std::string machine_name(MachineIndex machine) const {
     return record_.machines[static_cast<std::size_t>(machine)].name;
   }
-  std::string variable_name(int variable) const {
-    return scenario_.workload.variables[static_cast<std::size_t>(variable)].name;
+  std::string unit_name(int unit) const {
+    return unit < 0 ? "samples" : record_.unit_names[static_cast<std::size_t>(unit)];
+  }
+  /// Tracks of machines with one GPU need no number.
+  std::string track(const char* name, MachineIndex machine, int gpu) const {
+    return record_.machines[static_cast<std::size_t>(machine)].workers > 1 ? name + (" " + std::to_string(gpu)) : name;
+  }
+  std::string endpoint_name(Endpoint endpoint, MachineIndex seen_from) const {
+    const std::string part = endpoint.gpu == Endpoint::kHost ? "host" : track("GPU", endpoint.machine, endpoint.gpu);
+    if (endpoint.machine == seen_from) return part;
+    return machine_name(endpoint.machine) + (part == "host" || part == "GPU" ? "" : " " + part);
+  }
+  std::string send_track(const MessageSpan& message) const {
+    return (message.from.gpu > 0 ? "GPU " + std::to_string(message.from.gpu) + ": " : "") + "send to " +
+           endpoint_name(message.to, message.from.machine);
+  }
+  std::string receive_track(const MessageSpan& message) const {
+    return (message.to.gpu > 0 ? "GPU " + std::to_string(message.to.gpu) + ": " : "") + "receive from " +
+           endpoint_name(message.from, message.to.machine);
   }
 
   void collect() {
     for (const StepSpan& step : record_.recorder.steps)
-      add({step.machine, 0, "steps"}, step.span, "step " + std::to_string(step.step + 1));
+      add({step.machine, 0, track("steps", step.machine, step.gpu)}, step.span,
+          "step " + std::to_string(step.step + 1));
     for (const KernelSpan& kernel : record_.recorder.kernels)
-      add({kernel.machine, 1, "GPU"}, kernel.span,
+      add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span,
           scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)].name);
     for (const ServerSpan& work : record_.recorder.server_work)
       add({work.machine, 1, "core " + std::to_string(work.core)}, work.span,
-          (work.is_update ? "update " : "read ") + variable_name(work.variable));
+          (work.is_update ? "update " : "read ") + unit_name(work.unit));
     for (const MessageSpan& message : record_.recorder.messages) {
-      add({message.from, 2, "send to " + machine_name(message.to)}, message.on_wire, variable_name(message.variable));
+      add({message.from.machine, 2, send_track(message)}, message.on_wire, unit_name(message.unit));
       const Seconds latency = message.arrival - message.on_wire.end;
-      add({message.to, 3, "receive from " + machine_name(message.from)},
-          {message.on_wire.start + latency, message.arrival}, variable_name(message.variable));
+      add({message.to.machine, 3, receive_track(message)}, {message.on_wire.start + latency, message.arrival},
+          unit_name(message.unit));
     }
     for (const EventSpan& event : record_.recorder.events)
       if (event.span.end > event.span.start) add({event.machine, 4, "events"}, event.span, event.kind);
@@ -116,16 +134,16 @@ class TimelineWriter {
       const std::int64_t start = nanoseconds(message.on_wire.start), end = nanoseconds(message.on_wire.start + latency);
       if (start < from_ || nanoseconds(message.arrival) > to_) continue;
       ++id;
-      begin_event("s", "message", message.from, thread_of_[{message.from, "send to " + machine_name(message.to)}]);
+      begin_event("s", "message", message.from.machine, thread_of_[{message.from.machine, send_track(message)}]);
       text_ += ",\"cat\":\"message\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(start) + "}";
-      begin_event("f", "message", message.to, thread_of_[{message.to, "receive from " + machine_name(message.from)}]);
+      begin_event("f", "message", message.to.machine, thread_of_[{message.to.machine, receive_track(message)}]);
       text_ += ",\"cat\":\"message\",\"bp\":\"e\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(end) + "}";
     }
   }
 
   void counters() {
     for (const ResourceSeries& series : profile_.series) {
-      const bool is_worker = record_.machines[static_cast<std::size_t>(series.machine)].role == Role::kWorker;
+      const bool is_worker = record_.machines[static_cast<std::size_t>(series.machine)].workers > 0;
       for (std::size_t i = 0; i < series.gpu.size(); ++i) {
         const std::int64_t at = nanoseconds(profile_.period * static_cast<double>(i));
         if (at < from_ || at >= to_) continue;

@@ -51,7 +51,7 @@ ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
 TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t if the host is") {
   Recorder recorder;
   const ComputePlan gpu_bound = make_plan(100, 1.0_ms, 3.0_ms), host_bound = make_plan(100, 3.0_ms, 1.0_ms);
-  ComputeStream slow_gpu{gpu_bound, 0, recorder, 0, {}}, slow_host{host_bound, 0, recorder, 0, {}};
+  ComputeStream slow_gpu{gpu_bound, 0, 1, recorder, {0, 0}, {}}, slow_host{host_bound, 0, 1, recorder, {0, 0}, {}};
   slow_gpu.begin_step(0.0_s, 1);
   slow_host.begin_step(0.0_s, 1);
   CHECK(slow_gpu.end().value() == doctest::Approx(0.301).epsilon(1e-9));
@@ -67,7 +67,7 @@ TEST_CASE("a kernel starts when its variables have arrived, and gradients are re
   Recorder recorder;
   recorder.keeps_activity = true;
   Seconds ready{};
-  ComputeStream stream{plan, 2, recorder, 7, [&](int variable, Seconds when) {
+  ComputeStream stream{plan, 2, 1, recorder, {7, 3}, [&](int variable, Seconds when) {
                          CHECK(variable == 1);
                          ready = when;
                        }};
@@ -83,6 +83,45 @@ TEST_CASE("a kernel starts when its variables have arrived, and gradients are re
   REQUIRE(recorder.kernels.size() == 3);
   CHECK(recorder.kernels[1].span.start.value() == doctest::Approx(0.011).epsilon(1e-12));
   CHECK(recorder.kernels[1].machine == 7);
+  CHECK(recorder.kernels[1].gpu == 3);
+}
+
+TEST_CASE("a fused step gives the dates that running kernel by kernel gives, for any number of passes") {
+  for (const int passes : {1, 3}) {
+    for (const auto& [dispatch, duration] : {std::pair{1.0_ms, 3.0_ms}, std::pair{3.0_ms, 1.0_ms}}) {
+      ComputePlan plan = make_plan(20, dispatch, duration);
+      plan.kernels[4].completes = {1};
+      plan.kernels[19].completes = {0};
+      const FusedPlan fused = fuse(plan, passes);
+      Recorder recorder;
+      std::vector<std::vector<double>> dates(2);
+      for (std::size_t way = 0; way < 2; ++way) {
+        ComputeStream stream{plan, 2, passes, recorder, {0, 0}, [&](int variable, Seconds when) {
+                               dates[way].push_back(variable);
+                               dates[way].push_back(when.value());
+                             }};
+        for (const Seconds start : {1.0_s, 5.0_s}) {
+          stream.begin_step_with_all_variables(start, 1, way == 0 ? &fused : nullptr);
+          dates[way].push_back(stream.end().value());
+        }
+      }
+      REQUIRE(dates[0].size() == 10);  // two gradients and an end, twice
+      for (std::size_t i = 0; i < dates[0].size(); ++i)
+        CHECK(dates[0][i] == doctest::Approx(dates[1][i]).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("a step that something slows down is not fused") {
+  ComputePlan plan = make_plan(10, 1.0_us, 1.0_ms);
+  const FusedPlan fused = fuse(plan, 1);
+  Recorder recorder;
+  ComputeStream stream{plan, 0, 1, recorder, {0, 0}, {}};
+  stream.begin_step_with_all_variables(0.0_s, 2, &fused);
+  CHECK(stream.end().value() == doctest::Approx(20.001e-3).epsilon(1e-12));
+  recorder.keeps_activity = true;
+  stream.begin_step_with_all_variables(1.0_s, 1, &fused);
+  CHECK(recorder.kernels.size() == 10);
 }
 
 TEST_CASE("matrix efficiency is fill times waves times K / (K + K_half)") {
@@ -111,11 +150,10 @@ TEST_CASE("a kernel takes its overhead and the longer of arithmetic and memory t
 }
 
 TEST_CASE("round robin follows creation order; greedy keeps the largest load smallest so far") {
-  std::vector<Variable> variables;
-  for (const std::int64_t size : {100, 1, 1, 100, 50}) variables.push_back({"v", {size}, true, Bytes{size}});
-  CHECK(place_variables(variables, 2, Placement::kRoundRobin) == std::vector{0, 1, 0, 1, 0});
-  CHECK(place_variables(variables, 2, Placement::kGreedyByBytes) == std::vector{0, 1, 1, 1, 0});
-  CHECK(place_variables(variables, 1, Placement::kGreedyByBytes) == std::vector{0, 0, 0, 0, 0});
-}
+  const std::vector<Bytes> sizes{Bytes{100}, Bytes{1}, Bytes{1}, Bytes{100}, Bytes{50}};
+  CHECK(place_on_servers(sizes, 2, Placement::kRoundRobin) == std::vector{0, 1, 0, 1, 0});
+  CHECK(place_on_servers(sizes, 2, Placement::kGreedyByBytes) == std::vector{0, 1, 1, 1, 0});
+  CHECK(place_on_servers(sizes, 1, Placement::kGreedyByBytes) == std::vector{0, 0, 0, 0, 0});
+}  // namespace rehearse
 
 }  // namespace rehearse

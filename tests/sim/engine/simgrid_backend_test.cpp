@@ -1,4 +1,4 @@
-// Flows on SimGrid against closed forms, to 1e-9.
+// Flows against closed forms, to 1e-9, by both solvers.
 
 #include "sim/engine/simgrid_backend.hpp"
 
@@ -18,28 +18,44 @@ struct FlowRequest {
   Seconds start;
 };
 
-/// When each flow has left its sender, on machines with the given NIC rates (MB/s) in regions "a" or "b".
+Topology machines_in_regions(const std::vector<std::pair<double, std::string>>& machines) {
+  std::vector<TopologyMachine> nodes;
+  for (const auto& [rate, region] : machines)
+    nodes.push_back({.region = region, .nic = BytesPerSecond{rate * 1e6}, .interconnect = {}});
+  return Topology{
+      nodes,
+      Star{},
+      {{"a", "a", 1.0_ms, {}, ""}, {"b", "b", 1.0_ms, {}, ""}, {"a", "b", 20.0_ms, BytesPerSecond{10e6}, ""}}};
+}
+
+/// When each flow has left its sender, on machines with the given NIC rates (MB/s) in regions "a" or "b". Both solvers
+/// must agree.
 std::vector<double> send_dates(const std::vector<std::pair<double, std::string>>& machines,
                                const std::vector<FlowRequest>& flows,
                                const std::function<void(SimgridBackend&)>& also = {}) {
-  const Json dates = test::in_child([&] {
-    NetworkDescription description;
-    for (const auto& [rate, region] : machines)
-      description.machines.push_back({"m", region, BytesPerSecond{rate * 1e6}});
-    description.paths = {{"a", "a", 1.0_ms, {}}, {"b", "b", 1.0_ms, {}}, {"a", "b", 20.0_ms, BytesPerSecond{10e6}}};
-    SimgridBackend backend{description};
-    Json result = Json::array();
-    for (std::size_t i = 0; i < flows.size(); ++i) result.push_back(-1.0);
-    for (std::size_t i = 0; i < flows.size(); ++i)
-      backend.clock().schedule(flows[i].start, [&, i] {
-        backend.network().start_flow(flows[i].from, flows[i].to, flows[i].size,
-                                     [&, i] { result[i] = backend.clock().now().value(); });
-      });
-    if (also) also(backend);
-    backend.run();
-    return result;
-  });
-  return dates.get<std::vector<double>>();
+  std::vector<std::vector<double>> results;
+  for (const FlowSolver solver : {FlowSolver::kMaxMinFlows, FlowSolver::kSimgrid}) {
+    const Json dates = test::in_child([&] {
+      const Topology topology = machines_in_regions(machines);
+      SimgridBackend backend{topology, solver};
+      Json result = Json::array();
+      for (std::size_t i = 0; i < flows.size(); ++i) result.push_back(-1.0);
+      for (std::size_t i = 0; i < flows.size(); ++i)
+        backend.clock().schedule(flows[i].start, [&, i] {
+          Network& network = backend.network();
+          network.start_flow(network.path({flows[i].from}, {flows[i].to}), flows[i].size,
+                             [&, i] { result[i] = backend.clock().now().value(); });
+        });
+      if (also) also(backend);
+      backend.run();
+      return result;
+    });
+    results.push_back(dates.get<std::vector<double>>());
+  }
+  REQUIRE(results[0].size() == results[1].size());
+  for (std::size_t i = 0; i < results[0].size(); ++i)
+    CHECK(results[0][i] == doctest::Approx(results[1][i]).epsilon(1e-9));
+  return results[0];
 }
 
 doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
@@ -52,13 +68,15 @@ TEST_CASE("a single flow takes n / beta; latency is reported for the sender to p
   CHECK(send_dates(kThree, {{0, 1, 50_MB, 0.0_s}})[0] == exactly(0.5));
   CHECK(send_dates(kThree, {{0, 1, 1_B, 0.25_s}})[0] == exactly(0.25 + 1e-8));
   const Json latencies = test::in_child([] {
-    NetworkDescription description{.machines = {{"x", "a", 1_GBps}, {"y", "b", 1_GBps}},
-                                   .paths = {{"a", "b", 20.0_ms, {}}}};
-    SimgridBackend backend{description};
-    return Json{backend.network().latency(0, 1).value(), backend.network().latency(1, 0).value()};
+    const Topology topology = machines_in_regions({{1000, "a"}, {1000, "b"}});
+    SimgridBackend backend{topology};
+    Network& network = backend.network();
+    return Json{network.latency(network.path({0}, {1})).value(), network.latency(network.path({1}, {0})).value(),
+                network.latency(network.path({1}, {1})).value()};
   });
   CHECK(latencies[0].get<double>() == 0.02);
   CHECK(latencies[1].get<double>() == 0.02);
+  CHECK(latencies[2].get<double>() == 0);
 }
 
 TEST_CASE("incast: n flows into one NIC share it, and all finish at n times the time of one") {
@@ -105,7 +123,8 @@ TEST_CASE("a cancelled flow never reports, and its share goes to the others") {
   FlowId victim = 0;
   const auto dates = send_dates(kThree, {{1, 2, 50_MB, 0.0_s}}, [&victim](SimgridBackend& backend) {
     backend.clock().schedule(0.0_s, [&] {
-      victim = backend.network().start_flow(0, 2, 50_MB, [] { throw std::logic_error{"cancelled"}; });
+      victim = backend.network().start_flow(backend.network().path({0}, {2}), 50_MB,
+                                            [] { throw std::logic_error{"cancelled"}; });
     });
     backend.clock().schedule(0.2_s, [&] { backend.network().cancel(victim); });
   });

@@ -7,18 +7,17 @@ namespace rehearse {
 TEST_CASE("every table of a hand-made run, to the byte") {
   RunRecord record;
   record.machines = {
-      {.name = "w,1", .role = Role::kWorker, .nic = BytesPerSecond{1000}},
-      {.name = "ps", .group = 1, .role = Role::kParameterServer, .cores = 2, .nic = BytesPerSecond{500}}};
-  record.total = {{.sent = Bytes{300}, .received = Bytes{100}, .steps = 1},
-                  {.sent = Bytes{100}, .received = Bytes{300}}};
+      {.name = "w,1", .role = Role::kWorker, .workers = 1, .nic = BytesPerSecond{1000}},
+      {.name = "ps", .group = 1, .role = Role::kParameterServer, .servers = 1, .cores = 2, .nic = BytesPerSecond{500}}};
+  record.total = {{.sent = Bytes{300}, .received = Bytes{100}}, {.sent = Bytes{100}, .received = Bytes{300}}};
   record.end = Seconds{2};
   record.window = {Seconds{0}, Seconds{2}};
-  record.recorder.steps = {{0, 0, 1, {Seconds{0}, Seconds{2}}, Seconds{0.5}, Seconds{1.5}, 3}};
+  record.recorder.steps = {{0, 0, 0, 1, {Seconds{0}, Seconds{2}}, Seconds{0.5}, Seconds{1.5}, 3}};
   record.recorder.events = {{0, "start", {Seconds{0}, Seconds{0}}, ""}};
-  record.recorder.messages = {{1, 0, 0, 0, {Seconds{0}, Seconds{0.5}}, Seconds{0.5}, Bytes{100}},
-                              {0, 1, 0, 0, {Seconds{0.5}, Seconds{2}}, Seconds{2}, Bytes{300}}};
+  record.recorder.messages = {{{1}, {0, 0}, 0, 0, {Seconds{0}, Seconds{0.5}}, Seconds{0.5}, Bytes{100}},
+                              {{0, 0}, {1}, 0, 0, {Seconds{0.5}, Seconds{2}}, Seconds{2}, Bytes{300}}};
   CHECK(iterations_csv(record) ==
-        "machine,step,global_step,start_s,end_s,pull_end_s,compute_end_s,staleness\n\"w,1\",0,1,0,2,0.5,1.5,3\n");
+        "machine,gpu,step,global_step,start_s,end_s,pull_end_s,compute_end_s,staleness\n\"w,1\",0,0,1,0,2,0.5,1.5,3\n");
   // 300 B in 2 s are 150 B/s: 15 % of 1000 B/s, 30 % of 500 B/s
   CHECK(links_csv(record) ==
         "machine,direction,peer,size_B,mean_rate_Bps,nic_utilization\n"

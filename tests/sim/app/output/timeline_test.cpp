@@ -15,19 +15,25 @@ namespace {
 RunRecord hand_made_record(int messages) {
   RunRecord record;
   record.machines = {
-      {.name = "worker <1>", .group = 0, .role = Role::kWorker, .nic = BytesPerSecond{1e9}},
-      {.name = "ps \"0\"", .group = 1, .role = Role::kParameterServer, .cores = 1, .nic = BytesPerSecond{1e9}}};
+      {.name = "worker <1>", .group = 0, .role = Role::kWorker, .workers = 1, .nic = BytesPerSecond{1e9}},
+      {.name = "ps \"0\"",
+       .group = 1,
+       .role = Role::kParameterServer,
+       .servers = 1,
+       .cores = 1,
+       .nic = BytesPerSecond{1e9}}};
   record.total.resize(2);
   Seconds time{0.01};
   const Seconds latency{123.4567e-6};
   for (int i = 0; i < messages; ++i) {
     const Span wire{time, time + Seconds{1.00000037e-4 + 1e-9 * i / 7}};
-    record.recorder.messages.push_back({1, 0, 0, 0, wire, wire.end + latency, Bytes{1000}});
+    record.recorder.messages.push_back({{1}, {0, 0}, 0, 0, wire, wire.end + latency, Bytes{1000}});
     record.recorder.server_work.push_back({1, 0, 0, false, wire});
-    record.recorder.kernels.push_back({0, 0, wire, Seconds{1e-5}});
+    record.recorder.kernels.push_back({0, 0, 0, wire, Seconds{1e-5}});
     time = wire.end;
   }
-  record.recorder.steps = {{0, 0, 1, {Seconds{0}, time}, time * 0.3, time * 0.6, 0}};
+  record.recorder.steps = {{0, 0, 0, 1, {Seconds{0}, time}, time * 0.3, time * 0.6, 0}};
+  record.unit_names = {"kernel \"0\"\\"};
   record.end = time + Seconds{1};
   record.window = {Seconds{}, record.end};
   return record;

@@ -1,0 +1,500 @@
+// Synchronous data-parallel training by collectives. A worker's step:
+//
+//   host      step_overhead, the samples go to the GPU
+//   compute   forward and backward; a unit of gradients (gradient_units.hpp) is ready at a worker when the last of its
+//             gradients is, and ready for exchange when it is at all workers
+//   exchange  one all-reduce at a time, in the order in which units become ready, or by priority; with a cycle time,
+//             what is ready at the end of a cycle is fused
+//   update    the optimizer, when every unit is reduced; then the next step begins
+//
+// With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
+// variables that it reads.
+//
+// Reductions, all exact within the domain that is checked where they are switched on, and off in an exact run:
+//   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
+//   workers folded       one worker of each group runs, for all of them: they do the same at the same time
+//   kernels fused        compute_stream.hpp
+//   steady state         once two steps are alike the rest is not run: the next begins as many steps later
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "sim/base/errors.hpp"
+#include "sim/engine/collective.hpp"
+#include "sim/engine/compute_stream.hpp"
+#include "sim/engine/copy_engine.hpp"
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/run_monitor.hpp"
+#include "sim/engine/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Carries out one all-reduce at a time.
+class Communicator {
+ public:
+  /// `is_alone`: no other flow crosses the links of the plan while a collective is under way.
+  Communicator(Cluster& cluster, Traffic& traffic, const CollectivePlan& plan, bool is_alone)
+      : cluster_{cluster}, traffic_{traffic}, plan_{plan} {
+    if (!is_alone || cluster.is_exact) return;
+    timer_.emplace(plan, cluster.network);
+    for (const CollectivePhase& phase : plan) {
+      crossings_.emplace_back(cluster.machines.size());
+      for (const PathIndex edge : phase.edges) {
+        const auto from = static_cast<std::size_t>(cluster.network.source(edge).machine);
+        const auto to = static_cast<std::size_t>(cluster.network.destination(edge).machine);
+        if (from == to) continue;
+        ++crossings_.back()[from].sent;
+        ++crossings_.back()[to].received;
+      }
+    }
+  }
+
+  void all_reduce(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done) {
+    unit_ = unit;
+    step_ = step;
+    payload_ = payload;
+    on_done_ = std::move(on_done);
+    if (timer_) {
+      const Seconds start = cluster_.clock.now();
+      if (cluster_.recorder.keeps_activity) record_edges(start);
+      cluster_.clock.schedule(start + timer_->duration(payload), [this] {
+        count_traffic();
+        std::exchange(on_done_, {})();
+      });
+      return;
+    }
+    phase_ = 0;
+    round_ = 0;
+    next_round();
+  }
+
+ private:
+  struct Crossings {
+    std::int64_t sent = 0, received = 0;  // messages over a machine's NICs in one round
+  };
+
+  void count_traffic() {
+    for (std::size_t p = 0; p < plan_.size(); ++p) {
+      const Bytes each = message_size(plan_[p], payload_) * plan_[p].repeat;
+      for (std::size_t m = 0; m < crossings_[p].size(); ++m)
+        traffic_.add(m, each * crossings_[p][m].sent, each * crossings_[p][m].received);
+    }
+  }
+
+  /// As if the messages of an edge were one.
+  void record_edges(Seconds start) {
+    for (std::size_t p = 0; p < plan_.size(); ++p) {
+      const CollectivePhase& phase = plan_[p];
+      const Bytes each = message_size(phase, payload_);
+      const auto repeat = static_cast<double>(phase.repeat);
+      Seconds phase_end = start;
+      for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+        const Seconds on_wire{timer_->seconds_per_byte(p)[e] * as_double(each) * repeat};
+        const Seconds latency = cluster_.network.latency(phase.edges[e]) * phase.hops * repeat;
+        cluster_.recorder.messages.push_back({cluster_.network.source(phase.edges[e]),
+                                              cluster_.network.destination(phase.edges[e]),
+                                              unit_,
+                                              step_,
+                                              {start, start + on_wire},
+                                              start + on_wire + latency,
+                                              each * phase.repeat});
+        phase_end = std::max(phase_end, start + on_wire + latency);
+      }
+      start = phase_end;
+    }
+  }
+
+  /// Round by round, message by message.
+  void next_round() {
+    while (phase_ < plan_.size() && round_ == plan_[phase_].repeat) {
+      ++phase_;
+      round_ = 0;
+    }
+    if (phase_ == plan_.size()) {
+      std::exchange(on_done_, {})();
+      return;
+    }
+    ++round_;
+    const CollectivePhase& phase = plan_[phase_];
+    const Bytes size = message_size(phase, payload_);
+    messages_left_ = phase.edges.size();
+    for (const PathIndex edge : phase.edges) {
+      const Seconds start = cluster_.clock.now();
+      const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+      const Seconds latency = cluster_.network.latency(edge) * phase.hops;
+      cluster_.network.start_flow(edge, size, [this, start, from, to, size, latency] {
+        const Seconds now = cluster_.clock.now();
+        traffic_.sent(from, to, size);
+        if (cluster_.recorder.keeps_activity)
+          cluster_.recorder.messages.push_back({from, to, unit_, step_, {start, now}, now + latency, size});
+        cluster_.clock.schedule_in(latency, [this, from, to, size] {
+          traffic_.received(from, to, size);
+          if (--messages_left_ == 0) next_round();
+        });
+      });
+    }
+  }
+
+  Cluster& cluster_;
+  Traffic& traffic_;
+  const CollectivePlan& plan_;
+  std::optional<CollectiveTimer> timer_;
+  std::vector<std::vector<Crossings>> crossings_;  // [phases][machines]
+  int unit_ = 0;
+  std::int64_t step_ = 0;
+  Bytes payload_{};
+  std::function<void()> on_done_;
+  std::size_t phase_ = 0;
+  std::int64_t round_ = 0;
+  std::size_t messages_left_ = 0;
+};
+
+class AllReduceTraining {
+ public:
+  explicit AllReduceTraining(Cluster& cluster)
+      : cluster_{cluster},
+        scenario_{cluster.scenario},
+        exchange_{cluster.scenario.training.strategy.exchange},
+        clock_{cluster.clock},
+        monitor_{cluster},
+        units_{plan_gradient_units(cluster.scenario, 0)},
+        plan_{plan_all_reduce(std::get<AllReduceStrategy>(cluster.scenario.training.strategy.kind).algorithm, gpus(),
+                              cluster.network)},
+        communicator_{cluster, monitor_.traffic(), plan_, collectives_are_alone()},
+        steps_{cluster.scenario.training.steps} {
+    create_ranks();
+    ready_workers_.resize(units_.units.size());
+    begin_exchange();
+  }
+
+  RunRecord run() {
+    for (const auto& rank : ranks_) {
+      const Seconds start = scenario_.training.start_interval * static_cast<double>(rank->worker.index);
+      clock_.schedule(start, [this, &rank = *rank] {
+        monitor_.record_start(rank.worker);
+        begin_step(rank);
+      });
+    }
+    cluster_.run();
+    if (updates_ != steps_) report_deadlock();
+    RunRecord record = monitor_.collect(end_, updates_);
+    for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
+    return record;
+  }
+
+ private:
+  /// A worker that runs, for itself and for those that do the same at the same time.
+  struct Rank {
+    explicit Rank(Worker& worker_) : worker{worker_} {}
+    Worker& worker;
+    std::int64_t workers = 1;
+    std::optional<CopyEngine> to_gpu;
+    std::optional<ComputeStream> compute;
+    FusedPlan fused;
+    std::vector<int> gradients_left;  // [units]
+    std::vector<int> held_back;       // units, until the backward pass has ended
+    std::vector<int> came_early;      // variables of the next step
+    std::int64_t skipped_steps = 0;   // after the current one
+    Seconds skipped_time{};
+  };
+
+  std::vector<Endpoint> gpus() {
+    std::vector<Endpoint> list;
+    for (const Worker& worker : monitor_.workers()) list.push_back(worker.gpu);
+    return list;
+  }
+
+  bool copies_are_flows() const {
+    for (const Worker& worker : monitor_.workers())
+      if (cluster_.network.path(cluster_.network.path(worker.host, worker.gpu)).links.size() > 1) return true;
+    return false;
+  }
+
+  /// Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
+  /// gradients are ready everywhere.
+  bool collectives_are_alone() const { return exchange_.overlap != Overlap::kForward || !copies_are_flows(); }
+
+  /// Workers of a group do the same at the same time if nothing tells them apart.
+  bool may_fold() const {
+    const Training& training = scenario_.training;
+    return !cluster_.is_exact && !cluster_.recorder.keeps_activity && training.step_time_variation == 0 &&
+           training.start_interval == Seconds{} && !training.checkpoint && !copies_are_flows();
+  }
+
+  /// Steps repeat exactly if besides nothing depends on the absolute date.
+  bool may_skip() const { return may_fold() && exchange_.overlap != Overlap::kForward && !exchange_.cycle_time; }
+
+  void create_ranks() {
+    const bool folds = may_fold();
+    skips_ = may_skip();
+    std::vector<Rank*> of_group(scenario_.groups.size());
+    std::vector<MachineIndex> recorded_by(cluster_.machines.size(), -1);
+    for (Worker& worker : monitor_.workers()) {
+      const auto m = static_cast<std::size_t>(worker.gpu.machine);
+      Rank*& first = of_group[static_cast<std::size_t>(cluster_.machines[m].group)];
+      if (folds && first != nullptr) {
+        ++first->workers;
+        recorded_by[m] = first->worker.gpu.machine;
+        continue;
+      }
+      ranks_.push_back(std::make_unique<Rank>(worker));
+      first = ranks_.back().get();
+      if (folds) recorded_by[m] = worker.gpu.machine;
+      create_rank(*first);
+    }
+    if (folds) monitor_.fold(ranks_.size(), std::move(recorded_by));
+  }
+
+  void create_rank(Rank& rank) {
+    rank.gradients_left.resize(units_.units.size());
+    if (!cluster_.is_exact) rank.fused = fuse(*rank.worker.plan, exchange_.accumulation_steps);
+    rank.compute.emplace(*rank.worker.plan, scenario_.workload.variables.size(), exchange_.accumulation_steps,
+                         cluster_.recorder, rank.worker.gpu,
+                         [this, &rank](int variable, Seconds ready) { gradient(rank, variable, ready); });
+    rank.to_gpu.emplace(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                        cluster_.network.path(rank.worker.host, rank.worker.gpu),
+                        [this, &rank](int, Seconds when) { begin_compute(rank, when); });
+  }
+
+  void begin_exchange() {
+    units_left_ = units_.units.size();
+    pieces_left_.clear();
+    for (const auto& units : units_.of_variable) pieces_left_.push_back(static_cast<int>(units.size()));
+  }
+
+  void begin_step(Rank& rank) {
+    if (rank.worker.steps == steps_) {
+      monitor_.close_window();
+      return;
+    }
+    rank.worker.step = {.span = {clock_.now(), {}}};
+    for (std::size_t u = 0; u < units_.units.size(); ++u)
+      rank.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
+    rank.to_gpu->copy(clock_.now() + scenario_.profile.host.step_overhead, 0, scenario_.workload.input_bytes, 0);
+  }
+
+  void begin_compute(Rank& rank, Seconds when) {
+    const double slowdown = monitor_.slowdown(rank.worker);
+    rank.worker.step.last_pull = when;
+    if (exchange_.overlap != Overlap::kForward || rank.worker.steps == 0) {
+      rank.compute->begin_step_with_all_variables(when, slowdown, cluster_.is_exact ? nullptr : &rank.fused);
+    } else {
+      rank.compute->begin_step(when, slowdown);
+      for (const int variable : std::exchange(rank.came_early, {})) rank.compute->variable_arrived(variable, when);
+    }
+    check_computed(rank);
+  }
+
+  void gradient(Rank& rank, int variable, Seconds ready) {
+    for (const int unit : units_.of_variable[static_cast<std::size_t>(variable)]) {
+      if (--rank.gradients_left[static_cast<std::size_t>(unit)] > 0) continue;
+      if (exchange_.overlap == Overlap::kNone)
+        rank.held_back.push_back(unit);
+      else
+        schedule_ready(rank, unit, ready);
+    }
+  }
+
+  void schedule_ready(Rank& rank, int unit, Seconds when) {
+    clock_.schedule(when, [this, unit, workers = rank.workers] {
+      std::int64_t& ready = ready_workers_[static_cast<std::size_t>(unit)];
+      ready += workers;
+      if (ready < static_cast<std::int64_t>(monitor_.workers().size())) return;
+      ready = 0;
+      waiting_.push_back(unit);
+      launch();
+    });
+  }
+
+  /// Once every kernel of the step is dispatched, the date of its end is known.
+  void check_computed(Rank& rank) {
+    if (!rank.compute->is_done()) return;
+    const Seconds end = rank.compute->end();
+    for (const int unit : std::exchange(rank.held_back, {})) schedule_ready(rank, unit, end);
+    if (exchange_.overlap == Overlap::kForward) clock_.schedule(end, [this, &rank] { end_step(rank); });
+  }
+
+  void launch() {
+    if (is_busy_ || waiting_.empty()) return;
+    if (!exchange_.cycle_time) {
+      start_collective({take_next()});
+      return;
+    }
+    if (cycle_is_scheduled_) return;
+    cycle_is_scheduled_ = true;
+    const double cycles = std::ceil(clock_.now() / *exchange_.cycle_time * (1 - 1e-12));
+    clock_.schedule(std::max(clock_.now(), *exchange_.cycle_time * cycles), [this] {
+      cycle_is_scheduled_ = false;
+      start_collective(take_fused());
+    });
+  }
+
+  int take_next() {
+    auto next = waiting_.begin();
+    if (exchange_.order == Order::kPriority)
+      next = std::min_element(waiting_.begin(), waiting_.end(), [this](int a, int b) {
+        return units_.units[static_cast<std::size_t>(a)].first_use <
+               units_.units[static_cast<std::size_t>(b)].first_use;
+      });
+    const int unit = *next;
+    waiting_.erase(next);
+    return unit;
+  }
+
+  /// At least one, and as many as fit into a bucket.
+  std::vector<int> take_fused() {
+    std::vector<int> fused;
+    Bytes size{};
+    while (!waiting_.empty()) {
+      const int unit = take_next();
+      const Bytes bytes = units_.units[static_cast<std::size_t>(unit)].gradient_bytes;
+      if (!fused.empty() && exchange_.bucket_size && size + bytes > *exchange_.bucket_size) {
+        waiting_.push_front(unit);
+        break;
+      }
+      fused.push_back(unit);
+      size += bytes;
+    }
+    return fused;
+  }
+
+  void start_collective(std::vector<int> units) {
+    is_busy_ = true;
+    Bytes payload{};
+    for (const int unit : units) payload += units_.units[static_cast<std::size_t>(unit)].gradient_bytes;
+    const int first = units.front();
+    communicator_.all_reduce(first, updates_, payload, [this, done = std::move(units)] {
+      is_busy_ = false;
+      for (const int unit : done) unit_reduced(unit);
+      launch();
+    });
+  }
+
+  void unit_reduced(int unit) {
+    for (const int variable : units_.units[static_cast<std::size_t>(unit)].variables)
+      if (--pieces_left_[static_cast<std::size_t>(variable)] == 0) variable_reduced(variable);
+    if (--units_left_ == 0) step_reduced();
+  }
+
+  void variable_reduced(int variable) {
+    if (exchange_.overlap != Overlap::kForward) return;
+    for (const auto& rank : ranks_) {
+      if (rank->compute->is_done()) {  // of the step before: its kernels are all dispatched
+        rank->came_early.push_back(variable);
+      } else {
+        rank->compute->variable_arrived(variable, clock_.now());
+        check_computed(*rank);
+      }
+    }
+  }
+
+  /// All gradients of a step are reduced.
+  void step_reduced() {
+    ++updates_;
+    end_ = clock_.now();
+    begin_exchange();
+    if (exchange_.overlap == Overlap::kForward) {
+      if (cluster_.on_update) cluster_.on_update(updates_);
+      return;
+    }
+    std::vector<double> ends;
+    for (const auto& rank : ranks_) {
+      const Seconds end = std::max(clock_.now(), rank->compute->end()) + scenario_.workload.optimizer_time;
+      ends.push_back((end - clock_.now()).value());
+      end_ = std::max(end_, end);
+      clock_.schedule(end, [this, &rank = *rank] { end_step(rank); });
+    }
+    if (skips_) look_for_steady_state(std::move(ends));
+    if (cluster_.on_update) cluster_.on_update(updates_);
+  }
+
+  void end_step(Rank& rank) {
+    rank.worker.step.compute_end = rank.compute->end();
+    const std::int64_t completed = rank.worker.steps + 1;
+    monitor_.end_step(rank.worker, completed);
+    const Seconds pause = monitor_.checkpoint_pause(rank.worker, completed);
+    if (pause > Seconds{}) {
+      clock_.schedule_in(pause, [this, &rank] { begin_step(rank); });
+      return;
+    }
+    rank.worker.steps += rank.skipped_steps;
+    const Seconds delay = rank.skipped_time;
+    rank.skipped_steps = 0;
+    rank.skipped_time = {};
+    if (delay == Seconds{})
+      begin_step(rank);
+    else
+      clock_.schedule_in(delay, [this, &rank] { begin_step(rank); });
+  }
+
+  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [ranks] from now. What follows
+  /// depends on nothing else, so if the step took as long as the one before and the workers end it alike, all others
+  /// will too. Leaves the last step to be run.
+  void look_for_steady_state(std::vector<double> ends) {
+    const double length = (clock_.now() - last_reduced_).value();
+    last_reduced_ = clock_.now();
+    const auto is_same = [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); };
+    const bool is_steady = is_same(length, last_length_) &&
+                           std::equal(ends.begin(), ends.end(), last_ends_.begin(), last_ends_.end(), is_same);
+    last_length_ = length;
+    last_ends_ = std::move(ends);
+    const std::vector<MachineUse> before = std::exchange(use_before_, monitor_.use_so_far());
+    const std::int64_t left = steps_ - updates_ - 1;
+    if (!is_steady || left < 1 || ranks_.front()->worker.steps <= scenario_.training.warmup_steps) return;
+    skips_ = false;
+    monitor_.skip(left, before);
+    updates_ += left;
+    for (const auto& rank : ranks_) {
+      rank->skipped_steps = left;
+      rank->skipped_time = Seconds{length} * static_cast<double>(left);
+    }
+  }
+
+  [[noreturn]] void report_deadlock() const {
+    std::string waiting;
+    for (std::size_t u = 0; u < ready_workers_.size() && waiting.empty(); ++u)
+      if (ready_workers_[u] > 0)
+        waiting = units_.units[u].name + " is ready at " + std::to_string(ready_workers_[u]) + " of " +
+                  std::to_string(scenario_.count(Role::kWorker)) + " workers";
+    throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
+                        " steps: " + (waiting.empty() ? "no worker has a gradient ready" : waiting)};
+  }
+
+  /// Lengths of steps that differ by less are equal but for rounding.
+  static constexpr double kSameLength = 1e-11;
+
+  Cluster& cluster_;
+  const Scenario& scenario_;
+  const GradientExchange& exchange_;
+  Clock& clock_;
+  RunMonitor monitor_;
+  GradientUnits units_;
+  CollectivePlan plan_;
+  Communicator communicator_;
+  std::int64_t steps_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::int64_t> ready_workers_;  // [units] of the current step
+  std::deque<int> waiting_;                  // units that are ready at all workers
+  bool is_busy_ = false;
+  bool cycle_is_scheduled_ = false;
+  std::size_t units_left_ = 0;    // to be reduced in this step
+  std::vector<int> pieces_left_;  // [variables]
+  std::int64_t updates_ = 0;
+  Seconds end_{};
+  bool skips_ = false;
+  Seconds last_reduced_{};
+  double last_length_ = -1;
+  std::vector<double> last_ends_;
+  std::vector<MachineUse> use_before_;
+};
+
+}  // namespace
+
+RunRecord run_all_reduce(Cluster cluster) { return AllReduceTraining{cluster}.run(); }
+
+}  // namespace rehearse

@@ -1,0 +1,247 @@
+#include "sim/engine/collective.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace rehearse {
+
+namespace {
+
+using Ranks = std::vector<Endpoint>;
+
+/// A binary tree over ranks 0 .. count-1: the parent of each, -1 for the root, and the most hops to the root.
+struct Tree {
+  std::vector<int> parent;
+  int depth = 0;
+};
+
+int depth_of(const std::vector<int>& parent) {
+  int deepest = 0;
+  for (std::size_t i = 0; i < parent.size(); ++i) {
+    int depth = 0;
+    for (int node = static_cast<int>(i); parent[static_cast<std::size_t>(node)] >= 0;
+         node = parent[static_cast<std::size_t>(node)])
+      ++depth;
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+/// Balanced: the children of i are 2 i + 1 and 2 i + 2.
+Tree heap_tree(int count) {
+  Tree tree;
+  for (int i = 0; i < count; ++i) tree.parent.push_back(i == 0 ? -1 : (i - 1) / 2);
+  tree.depth = depth_of(tree.parent);
+  return tree;
+}
+
+/// In-order tree: counted from 1, odd ranks are leaves, and a rank's height is its number of trailing zero bits. Where
+/// a parent would lie beyond the last rank, the next ancestor that exists takes its place.
+Tree in_order_tree(int count) {
+  Tree tree;
+  tree.parent.assign(static_cast<std::size_t>(count), -1);
+  for (int node = 1; node <= count; ++node) {
+    for (int low = node & -node; low <= count; low <<= 1) {
+      const int parent = (node & ~((low << 1) - 1)) | (low << 1);
+      if (parent > count) continue;
+      tree.parent[static_cast<std::size_t>(node - 1)] = parent - 1;
+      break;
+    }
+  }
+  tree.depth = depth_of(tree.parent);
+  return tree;
+}
+
+/// The second of two trees: that of the ranks in reverse order if their number is even, shifted by one if it is odd, so
+/// that leaves and inner nodes change roles.
+Tree complement(const Tree& tree) {
+  const int count = static_cast<int>(tree.parent.size());
+  const auto map = [count](int rank) { return count % 2 == 0 ? count - 1 - rank : (rank + 1) % count; };
+  Tree other;
+  other.parent.assign(tree.parent.size(), -1);
+  for (int i = 0; i < count; ++i) {
+    const int parent = tree.parent[static_cast<std::size_t>(i)];
+    other.parent[static_cast<std::size_t>(map(i))] = parent < 0 ? -1 : map(parent);
+  }
+  other.depth = tree.depth;
+  return other;
+}
+
+class Planner {
+ public:
+  Planner(const Ranks& gpus, Network& network) : gpus_{gpus}, network_{network} {}
+
+  CollectivePlan ring(const Ranks& ranks) const {
+    const auto count = static_cast<std::int64_t>(ranks.size());
+    CollectivePhase phase{.edges = {}, .parts = count, .repeat = 2 * (count - 1)};
+    add_ring(phase, ranks);
+    return {phase};
+  }
+
+  CollectivePlan trees(const Ranks& ranks, const std::vector<Tree>& trees) const {
+    CollectivePhase up{.edges = {}, .parts = static_cast<std::int64_t>(trees.size())}, down = up;
+    for (const Tree& tree : trees) {
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (tree.parent[i] < 0) continue;
+        const Endpoint parent = ranks[static_cast<std::size_t>(tree.parent[i])];
+        up.edges.push_back(network_.path(ranks[i], parent));
+        down.edges.push_back(network_.path(parent, ranks[i]));
+      }
+      up.hops = down.hops = std::max(up.hops, tree.depth);
+    }
+    return {up, down};
+  }
+
+  CollectivePlan star(const Ranks& ranks) const {
+    CollectivePhase in, out;
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      in.edges.push_back(network_.path(ranks[i], ranks[0]));
+      out.edges.push_back(network_.path(ranks[0], ranks[i]));
+    }
+    return {in, out};
+  }
+
+  CollectivePlan clique(const Ranks& ranks) const {
+    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = 2};
+    for (const Endpoint from : ranks)
+      for (const Endpoint to : ranks)
+        if (!(from == to)) phase.edges.push_back(network_.path(from, to));
+    return {phase};
+  }
+
+  CollectivePlan hierarchical() const {
+    const std::vector<Ranks> machines = by_machine();
+    const std::size_t gpus = machines.front().size();
+    for (const Ranks& machine : machines)
+      if (machine.size() != gpus)
+        throw std::invalid_argument{"a hierarchical all-reduce needs the same number of GPUs on every machine"};
+    const auto g = static_cast<std::int64_t>(gpus), m = static_cast<std::int64_t>(machines.size());
+    CollectivePhase inside{.edges = {}, .parts = g, .repeat = g - 1},
+        between{.edges = {}, .parts = g * m, .repeat = 2 * (m - 1)};
+    for (const Ranks& machine : machines) add_ring(inside, machine);
+    for (std::size_t i = 0; i < gpus; ++i) {
+      Ranks ring;
+      for (const Ranks& machine : machines) ring.push_back(machine[i]);
+      add_ring(between, ring);
+    }
+    return {inside, between, inside};
+  }
+
+  CollectivePlan binary_tree_star() const {
+    CollectivePhase in, out;
+    Ranks masters;
+    for (const Ranks& machine : by_machine()) {
+      masters.push_back(machine.front());
+      const CollectivePlan local = star(machine);
+      in.edges.insert(in.edges.end(), local[0].edges.begin(), local[0].edges.end());
+      out.edges.insert(out.edges.end(), local[1].edges.begin(), local[1].edges.end());
+    }
+    CollectivePlan plan = trees(masters, {heap_tree(static_cast<int>(masters.size()))});
+    plan.insert(plan.begin(), in);
+    plan.push_back(out);
+    return plan;
+  }
+
+ private:
+  void add_ring(CollectivePhase& phase, const Ranks& ranks) const {
+    for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
+      phase.edges.push_back(network_.path(ranks[i], ranks[(i + 1) % ranks.size()]));
+  }
+
+  std::vector<Ranks> by_machine() const {
+    std::map<int, Ranks> machines;
+    for (const Endpoint gpu : gpus_) machines[gpu.machine].push_back(gpu);
+    std::vector<Ranks> list;
+    for (auto& [machine, ranks] : machines) list.push_back(std::move(ranks));
+    return list;
+  }
+
+  const Ranks& gpus_;
+  Network& network_;
+};
+
+CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Network& network) {
+  const Planner planner{gpus, network};
+  const int count = static_cast<int>(gpus.size());
+  switch (algorithm) {
+    case CollectiveAlgorithm::kRing:
+      return planner.ring(gpus);
+    case CollectiveAlgorithm::kTree:
+      return planner.trees(gpus, {heap_tree(count)});
+    case CollectiveAlgorithm::kDoubleBinaryTree: {
+      const Tree tree = in_order_tree(count);
+      return planner.trees(gpus, {tree, complement(tree)});
+    }
+    case CollectiveAlgorithm::kHierarchical:
+      return planner.hierarchical();
+    case CollectiveAlgorithm::kStar:
+      return planner.star(gpus);
+    case CollectiveAlgorithm::kClique:
+      return planner.clique(gpus);
+    case CollectiveAlgorithm::kBinaryTreeStar:
+      return planner.binary_tree_star();
+  }
+  throw std::logic_error{"unknown collective algorithm"};
+}
+
+}  // namespace
+
+CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network) {
+  CollectivePlan plan = plan_all(algorithm, gpus, network);
+  std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });
+  return plan;
+}
+
+Bytes message_size(const CollectivePhase& phase, Bytes payload) {
+  return std::max(Bytes{1}, Bytes{(payload.value() + phase.parts - 1) / phase.parts});
+}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network) : plan_{plan} {
+  std::vector<double> capacities;
+  for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
+  for (const CollectivePhase& phase : plan) {
+    // A unit of data that takes about a second, so that no date is far from 1.
+    double unit = capacities.empty() ? 1 : *std::max_element(capacities.begin(), capacities.end());
+    MaxMinFlows flows{capacities};
+    std::vector<std::size_t> edge_of;  // [flows]
+    std::vector<double> per_byte(phase.edges.size());
+    for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+      const Path& path = network.path(phase.edges[e]);
+      const auto flow =
+          flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever, 0);
+      if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
+      edge_of[flow] = e;
+    }
+    std::vector<MaxMinFlows::FlowIndex> ended;
+    for (double now = 0; flows.live() > 0;) {
+      now = flows.next_completion(now);
+      ended.clear();
+      flows.pop_completed(now, ended);
+      for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit;
+    }
+    std::vector<std::pair<double, double>> slowest;
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops, per_byte[e]);
+    std::sort(slowest.begin(), slowest.end(), std::greater<>{});
+    std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
+    for (const auto& edge : slowest)
+      if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
+    slowest_.push_back(std::move(frontier));
+    per_byte_.push_back(std::move(per_byte));
+  }
+}
+
+Seconds CollectiveTimer::duration(Bytes payload) const {
+  double total = 0;
+  for (std::size_t p = 0; p < plan_.size(); ++p) {
+    const double size = as_double(message_size(plan_[p], payload));
+    double longest = 0;
+    for (const auto& [latency, per_byte] : slowest_[p]) longest = std::max(longest, latency + size * per_byte);
+    total += longest * static_cast<double>(plan_[p].repeat);
+  }
+  return Seconds{total};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,268 @@
+#include "sim/engine/max_min_flows.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace rehearse {
+
+namespace {
+
+/// Rates are sums and differences of at most a few thousand terms: what differs by less is equal.
+constexpr double kRounding = 1e-9;
+/// Completions closer than this share of the date are one: SimGrid's clock adds up delays.
+constexpr double kDateRounding = 4e-15;
+
+}  // namespace
+
+bool MaxMinFlows::is_later(const Due& a, const Due& b) { return a.date != b.date ? a.date > b.date : a.link > b.link; }
+
+MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.size()) {
+  for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
+}
+
+MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double now) {
+  assert(links.size() <= kMaxLinks && bytes > 0);
+  FlowIndex index;
+  if (free_.empty()) {
+    index = static_cast<FlowIndex>(flows_.size());
+    flows_.emplace_back();
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  Flow& flow = flows_[index];
+  flow.rate = 0;
+  flow.remaining = bytes;
+  flow.settled = now;
+  flow.finish = kNever;
+  flow.cap = cap;
+  flow.sequence = next_sequence_++;
+  flow.owner = kNone;
+  flow.is_live = true;
+  flow.count = static_cast<std::uint8_t>(links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const auto link = static_cast<std::uint32_t>(links[i]);
+    flow.links[i] = link;
+    flow.position[i] = static_cast<std::uint32_t>(links_[link].members.size());
+    links_[link].members.push_back({index, static_cast<std::uint32_t>(i)});
+    mark_dirty(link);
+  }
+  ++live_;
+  return index;
+}
+
+void MaxMinFlows::mark_dirty(std::uint32_t link) {
+  if (links_[link].is_dirty) return;
+  links_[link].is_dirty = true;
+  dirty_.push_back(link);
+}
+
+void MaxMinFlows::remove(FlowIndex index) {
+  Flow& flow = flows_[index];
+  for (std::size_t i = 0; i < flow.count; ++i) {
+    Link& link = links_[flow.links[i]];
+    const Member last = link.members.back();
+    link.members[flow.position[i]] = last;
+    flows_[last.flow].position[last.slot] = flow.position[i];
+    link.members.pop_back();
+    mark_dirty(flow.links[i]);
+  }
+  flow.is_live = false;
+  free_.push_back(index);
+  --live_;
+}
+
+void MaxMinFlows::set_capacity(int link, double capacity) {
+  links_[static_cast<std::size_t>(link)].capacity = capacity;
+  mark_dirty(static_cast<std::uint32_t>(link));
+}
+
+double MaxMinFlows::next_completion(double now) {
+  if (!dirty_.empty()) solve(now);
+  const double date = first_date();
+  return date == kNever ? kNever : std::max(now, date);
+}
+
+double MaxMinFlows::first_date() {
+  while (!calendar_.empty() && calendar_.front().generation != links_[calendar_.front().link].generation) {
+    std::pop_heap(calendar_.begin(), calendar_.end(), is_later);
+    calendar_.pop_back();
+  }
+  return calendar_.empty() ? kNever : calendar_.front().date;
+}
+
+void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
+  const double until = now * (1 + kDateRounding);
+  const std::size_t first = completed.size();
+  while (first_date() <= until) {
+    const std::uint32_t index = calendar_.front().link;
+    const std::size_t before = completed.size();
+    for (const Member& member : links_[index].members)
+      if (flows_[member.flow].owner == index && flows_[member.flow].finish <= until) completed.push_back(member.flow);
+    for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
+    list_completions(index);  // those that are left keep their rates until the next solve
+  }
+  std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first), completed.end(),
+            [this](FlowIndex a, FlowIndex b) { return flows_[a].sequence < flows_[b].sequence; });
+}
+
+void MaxMinFlows::list_completions(std::uint32_t index) {
+  Link& link = links_[index];
+  double next = kNever;
+  for (const Member& member : link.members)
+    if (const Flow& flow = flows_[member.flow]; flow.owner == index) next = std::min(next, flow.finish);
+  ++link.generation;
+  if (next == kNever) return;
+  calendar_.push_back({next, index, link.generation});
+  std::push_heap(calendar_.begin(), calendar_.end(), is_later);
+}
+
+void MaxMinFlows::solve(double now) {
+  ++mark_;
+  region_.clear();
+  touched_.clear();
+  region_flows_.clear();
+  for (const std::uint32_t link : dirty_) {
+    links_[link].is_dirty = false;
+    take_into_region(link);
+  }
+  dirty_.clear();
+  do fill();
+  while (grow_region());
+  commit(now);
+}
+
+/// Adds a link and the flows that cross it to what is being solved.
+void MaxMinFlows::take_into_region(std::uint32_t index) {
+  const auto touch = [this](std::uint32_t l) -> Link& {
+    Link& link = links_[l];
+    if (link.mark != mark_) {
+      link.mark = mark_;
+      link.is_in_region = false;
+      link.used_before = 0;
+      link.rescan = false;
+      link.crossing = 0;
+      touched_.push_back(l);
+    }
+    return link;
+  };
+  Link& link = touch(index);
+  if (link.is_in_region) return;
+  link.is_in_region = true;
+  region_.push_back(index);
+  for (const Member& member : link.members) {
+    Flow& flow = flows_[member.flow];
+    if (flow.mark == mark_) continue;
+    flow.mark = mark_;
+    region_flows_.push_back(member.flow);
+    for (std::size_t i = 0; i < flow.count; ++i) {
+      Link& crossed = touch(flow.links[i]);
+      crossed.used_before += flow.rate;
+      ++crossed.crossing;
+    }
+  }
+}
+
+/// Progressive filling of the region's flows; the flows outside keep what they have.
+void MaxMinFlows::fill() {
+  const auto is_higher = [](const Level& a, const Level& b) {
+    return a.share != b.share ? a.share > b.share : a.link != b.link ? a.link > b.link : a.flow > b.flow;
+  };
+  levels_.clear();
+  for (const FlowIndex index : region_flows_) {
+    Flow& flow = flows_[index];
+    flow.new_rate = -1;
+    if (flow.cap != kNever) levels_.push_back({flow.cap, kNone, index});
+  }
+  for (const std::uint32_t l : touched_) {
+    Link& link = links_[l];
+    link.limits = false;
+    link.used_after = 0;
+    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (link.used - link.used_before));
+    link.unfrozen = link.crossing;
+    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l, 0});
+  }
+  std::make_heap(levels_.begin(), levels_.end(), is_higher);
+  const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
+    Flow& flow = flows_[index];
+    flow.new_rate = rate;
+    flow.new_owner = bottleneck;
+    for (std::size_t i = 0; i < flow.count; ++i) {
+      Link& crossed = links_[flow.links[i]];
+      crossed.left -= rate;
+      crossed.used_after += rate;
+      --crossed.unfrozen;
+    }
+  };
+  std::size_t frozen = 0;
+  while (frozen < region_flows_.size()) {
+    std::pop_heap(levels_.begin(), levels_.end(), is_higher);
+    const Level level = levels_.back();
+    levels_.pop_back();
+    if (level.link == kNone) {
+      if (flows_[level.flow].new_rate >= 0) continue;
+      freeze(level.flow, level.share, kNone);
+      ++frozen;
+      continue;
+    }
+    Link& link = links_[level.link];
+    if (link.unfrozen == 0) continue;
+    const double share = std::max(link.left, 0.0) / link.unfrozen;
+    if (share > level.share) {  // flows frozen since then left more for the others
+      levels_.push_back({share, level.link, 0});
+      std::push_heap(levels_.begin(), levels_.end(), is_higher);
+      continue;
+    }
+    link.limits = true;
+    for (const Member& member : link.members) {
+      const Flow& flow = flows_[member.flow];
+      if (flow.mark != mark_ || flow.new_rate >= 0) continue;
+      freeze(member.flow, share, level.link);
+      ++frozen;
+    }
+  }
+}
+
+/// Takes in links outside the region on which a flow outside may have won or lost its bottleneck.
+bool MaxMinFlows::grow_region() {
+  bool has_grown = false;
+  const std::size_t count = touched_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t l = touched_[i];
+    const Link& link = links_[l];
+    if (link.is_in_region) continue;
+    if (link.crossing == link.members.size()) continue;
+    const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
+    if (link.limits || (link.is_bottleneck && changes)) {
+      take_into_region(l);
+      has_grown = true;
+    }
+  }
+  return has_grown;
+}
+
+void MaxMinFlows::commit(double now) {
+  for (const std::uint32_t l : region_) links_[l].rescan = true;
+  for (const FlowIndex index : region_flows_) {
+    Flow& flow = flows_[index];
+    const std::uint32_t owner = flow.new_owner != kNone ? flow.new_owner : flow.links[0];
+    if (flow.new_rate == flow.rate && owner == flow.owner) continue;
+    if (flow.owner != kNone && links_[flow.owner].mark == mark_) links_[flow.owner].rescan = true;
+    links_[owner].rescan = true;
+    flow.owner = owner;
+    if (flow.new_rate == flow.rate) continue;
+    flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now - flow.settled));
+    flow.settled = now;
+    flow.rate = flow.new_rate;
+    flow.finish = flow.rate > 0 ? now + flow.remaining / flow.rate : kNever;
+  }
+  for (const std::uint32_t l : touched_) {
+    Link& link = links_[l];
+    const bool has_others = link.crossing != link.members.size();
+    link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
+    if (!has_others) link.is_bottleneck = link.limits;
+    if (link.rescan) list_completions(l);
+  }
+}
+
+}  // namespace rehearse

@@ -1,0 +1,121 @@
+#pragma once
+// Flows that share links max-min fairly: the arithmetic of the network, without a clock of its own.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace rehearse {
+
+/// A set of flows over links is max-min fair if no flow can gain rate without taking it from one that has no more:
+/// every flow has a bottleneck, a saturated link (or its own cap) on which no flow is faster.
+/// Source: Bertsekas and Gallager, Data Networks, section 6.5.2 (progressive filling).
+///
+/// Starting or ending a flow changes rates only where bottlenecks change, so only that region is solved again: the
+/// links of the flow, and as many others as it takes until every flow has a bottleneck once more. As the max-min fair
+/// allocation is unique, the result is that of solving everything.
+///
+/// Rates are in bytes per second, dates in seconds; raw doubles, as everything here is arithmetic.
+class MaxMinFlows {
+ public:
+  using FlowIndex = std::uint32_t;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr std::size_t kMaxLinks = 12;
+
+  /// [links] capacities, above 0.
+  explicit MaxMinFlows(std::vector<double> capacities);
+
+  /// `links` without repetition, at most kMaxLinks; `bytes` > 0; `cap` limits this flow alone. The index may be that of
+  /// an earlier flow that has ended. At least one link or a finite cap.
+  FlowIndex start(std::span<const int> links, double bytes, double cap, double now);
+  void cancel(FlowIndex flow) { remove(flow); }
+  void set_capacity(int link, double capacity);
+
+  /// The date of the next completion, kNever if there is none.
+  double next_completion(double now);
+  /// Ends the flows that are due by `now` and appends them, in the order in which they were started.
+  void pop_completed(double now, std::vector<FlowIndex>& completed);
+
+  double rate(FlowIndex flow) const { return flows_[flow].rate; }
+  double capacity(int link) const { return links_[static_cast<std::size_t>(link)].capacity; }
+  std::size_t live() const { return live_; }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  struct Flow {
+    double rate = 0;
+    double remaining = 0;  // at `settled`
+    double settled = 0;    // date
+    double finish = kNever;
+    double cap = kNever;
+    std::uint64_t sequence = 0;
+    std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
+    std::uint32_t mark = 0;       // of the solve that last looked at it
+    double new_rate = 0;          // during a solve; negative: not frozen yet
+    std::uint32_t new_owner = kNone;
+    std::uint8_t count = 0;
+    bool is_live = false;
+    std::array<std::uint32_t, kMaxLinks> links{};
+    std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list
+  };
+  struct Member {
+    FlowIndex flow;
+    std::uint32_t slot;  // which of the flow's links this is
+  };
+  struct Link {
+    double capacity = 0;
+    double used = 0;               // sum of the rates of its flows
+    std::uint32_t generation = 0;  // of its entry in the calendar
+    bool is_dirty = false;
+    bool is_bottleneck = false;  // of at least one flow
+    // During a solve:
+    std::uint32_t mark = 0;
+    bool is_in_region = false;
+    std::uint32_t crossing = 0;  // flows of the region
+    std::uint32_t unfrozen = 0;
+    double left = 0;
+    double used_before = 0, used_after = 0;  // by the flows of the region
+    bool limits = false;                     // bottleneck of a flow of the region
+    bool rescan = false;
+    std::vector<Member> members;
+  };
+  struct Due {
+    double date;
+    std::uint32_t link;
+    std::uint32_t generation;
+  };
+  struct Level {
+    double share;
+    std::uint32_t link;  // or kNone for the cap of `flow`
+    FlowIndex flow;
+  };
+
+  static bool is_later(const Due& a, const Due& b);
+  double first_date();
+  void mark_dirty(std::uint32_t link);
+  void remove(FlowIndex flow);
+  void solve(double now);
+  void take_into_region(std::uint32_t link);
+  void fill();
+  bool grow_region();
+  void commit(double now);
+  void list_completions(std::uint32_t link);
+
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::vector<FlowIndex> free_;
+  std::vector<std::uint32_t> dirty_;
+  std::vector<Due> calendar_;  // heap, entries of old generations are skipped
+  std::size_t live_ = 0;
+  std::uint64_t next_sequence_ = 0;
+  std::uint32_t mark_ = 0;
+  std::vector<std::uint32_t> region_;    // links solved
+  std::vector<std::uint32_t> touched_;   // region_ and the other links of its flows
+  std::vector<FlowIndex> region_flows_;  // flows that cross region_
+  std::vector<Level> levels_;            // heap
+};
+
+}  // namespace rehearse

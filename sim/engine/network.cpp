@@ -1,0 +1,32 @@
+#include "sim/engine/network.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rehearse {
+
+namespace {
+
+/// 20 bits of machine and 12 of GPU: scenarios have at most 20000 machines of at most 1000 GPUs.
+std::uint64_t number(Endpoint endpoint) {
+  return static_cast<std::uint64_t>(endpoint.machine) << 12U | static_cast<std::uint64_t>(endpoint.gpu + 1);
+}
+
+}  // namespace
+
+PathIndex Network::path(Endpoint from, Endpoint to) {
+  const auto [entry, is_new] =
+      indices_.emplace(number(from) << 32U | number(to), static_cast<PathIndex>(known_.size()));
+  if (is_new) known_.push_back({from, to, from == to ? Path{} : topology_.path(from, to)});
+  return entry->second;
+}
+
+FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent) {
+  if (path(index).links.empty()) {
+    on_sent();
+    return 0;
+  }
+  return start(index, std::max(size, Bytes{1}), std::move(on_sent));
+}
+
+}  // namespace rehearse

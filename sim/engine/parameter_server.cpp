@@ -1,0 +1,428 @@
+// Stochastic gradient descent with parameter servers. A worker's step, L being the one-way latency to a server:
+//
+//   host      step_overhead
+//   pull      request (L); per unit: a core of the server reads it, the connection carries it (+ L), PCIe copies it to
+//             the GPU
+//   compute   kernels run as their variables arrive (compute_stream.hpp)
+//   push      per unit, as its gradients are ready: PCIe, connection (+ L), a core of the server applies it
+//   done      every server acknowledges its last update (L); the worker's next step begins when the synchronization
+//             allows it
+//
+// So a step contains two round trips. Connections are per worker and server; one message is on the wire at a time, in
+// each direction. Batch-normalisation moving averages are not pulled in training, but their updates are pushed.
+//
+// Synchronization is one rule: a worker may begin its step k (counted from 0) when all but `backup_workers` of the
+// workers have completed k - staleness_bound steps. With bound 0 that is a barrier, without a bound nobody waits.
+// A worker that completes a step which all but the backup workers have already left behind is late: its gradients were
+// dropped, and it goes on with the step that the others are at.
+//
+// Pushing back each variable (MXNet's dist_sync, BytePS) has no pull and no acknowledgement: when the gradients of all
+// workers for a unit are in, a core applies them and the unit goes to all workers; a worker's next step begins with its
+// own last kernel, and waits for variables only where its kernels need them.
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "sim/base/errors.hpp"
+#include "sim/engine/compute_stream.hpp"
+#include "sim/engine/connection.hpp"
+#include "sim/engine/copy_engine.hpp"
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/run_monitor.hpp"
+#include "sim/engine/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class ParameterServers {
+ public:
+  explicit ParameterServers(Cluster& cluster)
+      : cluster_{cluster},
+        scenario_{cluster.scenario},
+        strategy_{std::get<ParameterServerStrategy>(cluster.scenario.training.strategy.kind)},
+        exchange_{cluster.scenario.training.strategy.exchange},
+        clock_{cluster.clock},
+        monitor_{cluster},
+        steps_{cluster.scenario.training.steps},
+        is_synchronous_{cluster.scenario.training.strategy.is_synchronous()} {
+    create_servers();
+    create_trainers();
+  }
+
+  RunRecord run() {
+    for (std::size_t i = 0; i < trainers_.size(); ++i) {
+      const Seconds start = scenario_.training.start_interval * static_cast<double>(i);
+      clock_.schedule(start, [this, i] {
+        monitor_.record_start(trainers_[i]->worker);
+        begin_step(*trainers_[i]);
+      });
+    }
+    cluster_.run();
+    return collect();
+  }
+
+ private:
+  struct Server {
+    MachineIndex machine = 0;
+    std::vector<int> pulled;  // units with trainable variables, in creation order
+    int pushed = 0;           // units that workers push
+  };
+
+  /// A worker and one server.
+  struct Link {
+    std::unique_ptr<Connection> down;  // server to worker
+    std::unique_ptr<Connection> up;
+    int updates_left = 0;   // of the current step
+    Seconds last_update{};  // when the latest of them is applied
+  };
+
+  /// A worker and what it needs to train with servers.
+  struct Trainer {
+    explicit Trainer(Worker& worker_) : worker{worker_} {}
+    Worker& worker;
+    std::optional<CopyEngine> to_gpu, from_gpu;
+    std::optional<ComputeStream> compute;
+    std::vector<Link> links;                          // [servers]
+    std::vector<int> gradients_left;                  // [units] variables without gradient in this step
+    std::vector<int> pieces_left;                     // [variables] units that have not arrived in this step
+    std::vector<Seconds> arrived;                     // [variables] latest arrival of a unit
+    std::vector<int> held_back;                       // units, until the backward pass has ended
+    std::vector<std::pair<int, Seconds>> came_early;  // variables of the next step
+    std::int64_t updates_at_pull = 0;
+    int variables_left = 0;
+    int servers_left = 0;
+    bool is_training = false;
+    bool is_computed = false;  // every kernel of the step is dispatched
+  };
+
+  void create_servers() {
+    for (std::size_t m = 0; m < cluster_.machines.size(); ++m)
+      for (int i = 0; i < cluster_.machines[m].servers; ++i) servers_.push_back({static_cast<MachineIndex>(m), {}, 0});
+    units_ = plan_gradient_units(scenario_, static_cast<int>(servers_.size()));
+    for (std::size_t u = 0; u < units_.units.size(); ++u) {
+      Server& server = servers_[static_cast<std::size_t>(units_.units[u].server)];
+      if (units_.units[u].value_bytes > Bytes{}) server.pulled.push_back(static_cast<int>(u));
+      ++server.pushed;
+    }
+    for (const Variable& variable : scenario_.workload.variables) trainable_ += variable.is_trainable ? 1 : 0;
+    arrived_gradients_.resize(units_.units.size());
+    if (strategy_.backup_workers > 0) left_out_.resize(monitor_.workers().size());
+  }
+
+  void create_trainers() {
+    const std::size_t variables = scenario_.workload.variables.size();
+    for (Worker& worker : monitor_.workers()) {
+      trainers_.push_back(std::make_unique<Trainer>(worker));
+      Trainer& trainer = *trainers_.back();
+      trainer.gradients_left.resize(units_.units.size());
+      trainer.pieces_left.resize(variables);
+      trainer.arrived.resize(variables);
+      trainer.compute.emplace(*worker.plan, variables, exchange_.accumulation_steps, cluster_.recorder, worker.gpu,
+                              [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
+      Network& network = cluster_.network;
+      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
+                             network.path(worker.host, worker.gpu),
+                             [this, &trainer](int unit, Seconds when) { unit_on_gpu(trainer, unit, when); });
+      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
+                               network.path(worker.gpu, worker.host),
+                               [this, &trainer](int unit, Seconds when) { push(trainer, unit, when); });
+      trainer.links.resize(servers_.size());
+      for (std::size_t s = 0; s < servers_.size(); ++s) {
+        Link& link = trainer.links[s];
+        const Endpoint server{servers_[s].machine, Endpoint::kHost};
+        link.down = std::make_unique<Connection>(
+            clock_, network, monitor_.traffic(), cluster_.recorder, network.path(server, worker.host),
+            [this, &trainer](const Connection::Message& message) { value_arrived(trainer, message); });
+        link.up = std::make_unique<Connection>(
+            clock_, network, monitor_.traffic(), cluster_.recorder, network.path(worker.host, server),
+            [this, &trainer, s](const Connection::Message& message) { update_arrived(trainer, s, message); });
+      }
+    }
+  }
+
+  const GradientUnit& unit(int index) const { return units_.units[static_cast<std::size_t>(index)]; }
+  int priority(int index) const { return exchange_.order == Order::kPriority ? unit(index).first_use : 0; }
+  int needed_workers() const { return static_cast<int>(trainers_.size()) - strategy_.backup_workers; }
+
+  /// Workers that have completed at least `steps` steps; late ones count for the steps that they left out.
+  std::int64_t& reached(std::int64_t steps) {
+    const auto index = static_cast<std::size_t>(steps);
+    if (reached_.size() <= index) reached_.resize(index + 1);
+    return reached_[index];
+  }
+
+  bool may_begin(const Trainer& trainer) {
+    if (!strategy_.staleness_bound) return true;
+    const std::int64_t behind = next_step(trainer) - *strategy_.staleness_bound;
+    return behind <= 0 || reached(behind) >= needed_workers();
+  }
+
+  /// Synchronous: the number, from 0, of the step that the worker would begin; counts steps that it left out.
+  std::int64_t next_step(const Trainer& trainer) const { return trainer.worker.steps + left_out(trainer); }
+  std::int64_t left_out(const Trainer& trainer) const {
+    return left_out_.empty() ? 0 : left_out_[static_cast<std::size_t>(trainer.worker.index)];
+  }
+
+  void begin_step(Trainer& trainer) {
+    const bool is_over = is_synchronous_ ? next_step(trainer) >= steps_ : started_steps_ == steps_;
+    if (is_over) {
+      monitor_.close_window();
+      return;
+    }
+    if (!may_begin(trainer)) {
+      held_.push_back(&trainer);
+      return;
+    }
+    ++started_steps_;
+    trainer.is_training = true;
+    trainer.updates_at_pull = updates_;
+    trainer.worker.step = {.span = {clock_.now(), {}}};
+    for (std::size_t u = 0; u < units_.units.size(); ++u)
+      trainer.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
+    for (std::size_t v = 0; v < trainer.pieces_left.size(); ++v) {
+      trainer.pieces_left[v] = static_cast<int>(units_.of_variable[v].size());
+      trainer.arrived[v] = {};
+    }
+    trainer.variables_left = trainable_;
+    trainer.is_computed = false;
+    const Seconds requested = clock_.now() + scenario_.profile.host.step_overhead;
+    trainer.to_gpu->copy(requested, kInput, scenario_.workload.input_bytes, -1);
+    if (!strategy_.pushes_back_each_variable) request_variables(trainer, requested);
+  }
+
+  void request_variables(Trainer& trainer, Seconds requested) {
+    trainer.servers_left = 0;
+    for (std::size_t s = 0; s < servers_.size(); ++s) {
+      Link& link = trainer.links[s];
+      link.updates_left = servers_[s].pushed;
+      link.last_update = {};
+      if (servers_[s].pushed == 0) continue;  // more servers than units
+      ++trainer.servers_left;
+      clock_.schedule(requested + link.up->latency(), [this, &trainer, s] { serve_pull(trainer, s); });
+    }
+  }
+
+  /// The input is on the GPU: kernels may start.
+  void begin_compute(Trainer& trainer, Seconds when) {
+    const double slowdown = monitor_.slowdown(trainer.worker);
+    if (strategy_.pushes_back_each_variable && trainer.worker.steps == 0) {
+      trainer.worker.step.last_pull = when;
+      trainer.compute->begin_step_with_all_variables(when, slowdown, nullptr);  // as initialised
+    } else {
+      trainer.compute->begin_step(when, slowdown);
+      for (const auto& [early_unit, date] : std::exchange(trainer.came_early, {}))
+        unit_on_gpu(trainer, early_unit, date);
+    }
+    check_computed(trainer);
+  }
+
+  Seconds server_time(Bytes size) const {
+    const ServerParameters& server = scenario_.profile.servers;
+    return server.time_per_variable + server.time_per_byte * as_double(size);
+  }
+
+  void serve_pull(Trainer& trainer, std::size_t s) {
+    for (const int pulled : servers_[s].pulled) {
+      const Bytes size = unit(pulled).value_bytes;
+      const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), server_time(size));
+      record(servers_[s], slot, pulled, false);
+      clock_.schedule(slot.end, [this, &trainer, s, pulled] { send_value(trainer, s, pulled); });
+    }
+  }
+
+  void send_value(Trainer& trainer, std::size_t s, int index) {
+    trainer.links[s].down->send({index, trainer.worker.steps, unit(index).value_bytes, priority(index)});
+  }
+
+  void value_arrived(Trainer& trainer, const Connection::Message& message) {
+    trainer.to_gpu->copy(clock_.now(), message.unit, message.size, priority(message.unit));
+  }
+
+  void unit_on_gpu(Trainer& trainer, int index, Seconds when) {
+    if (index == kInput) {
+      begin_compute(trainer, when);
+      return;
+    }
+    // Only when variables are pushed back do they come while the step before is under way. Its kernels are all
+    // dispatched then: one that waits would keep back gradients without which no server sends anything.
+    if (trainer.compute->is_done()) {
+      trainer.came_early.emplace_back(index, when);
+      if (updates_ == steps_) end_ = std::max(end_, when);
+      return;
+    }
+    for (const int variable : unit(index).variables) {
+      const auto v = static_cast<std::size_t>(variable);
+      if (!scenario_.workload.variables[v].is_trainable) continue;
+      trainer.arrived[v] = std::max(trainer.arrived[v], when);
+      if (--trainer.pieces_left[v] > 0) continue;
+      trainer.worker.step.last_pull = std::max(trainer.worker.step.last_pull, trainer.arrived[v]);
+      --trainer.variables_left;
+      if (exchange_.overlap != Overlap::kNone) trainer.compute->variable_arrived(variable, trainer.arrived[v]);
+    }
+    if (exchange_.overlap == Overlap::kNone && trainer.variables_left == 0)
+      for (std::size_t v = 0; v < trainer.arrived.size(); ++v)
+        if (scenario_.workload.variables[v].is_trainable)
+          trainer.compute->variable_arrived(static_cast<int>(v), trainer.worker.step.last_pull);
+    check_computed(trainer);
+  }
+
+  void gradient(Trainer& trainer, int variable, Seconds ready) {
+    for (const int index : units_.of_variable[static_cast<std::size_t>(variable)]) {
+      if (--trainer.gradients_left[static_cast<std::size_t>(index)] > 0) continue;
+      if (exchange_.overlap == Overlap::kNone)
+        trainer.held_back.push_back(index);
+      else
+        copy_to_host(trainer, index, ready);
+    }
+  }
+
+  void copy_to_host(Trainer& trainer, int index, Seconds ready) {
+    trainer.from_gpu->copy(ready, index, unit(index).gradient_bytes, priority(index));
+  }
+
+  /// Once every kernel of the step is dispatched, the date of its end is known.
+  void check_computed(Trainer& trainer) {
+    if (!trainer.compute->is_done() || trainer.is_computed) return;
+    trainer.is_computed = true;
+    for (const int index : std::exchange(trainer.held_back, {})) copy_to_host(trainer, index, trainer.compute->end());
+    if (strategy_.pushes_back_each_variable)
+      clock_.schedule(std::max(clock_.now(), trainer.compute->end()), [this, &trainer] { end_step(trainer); });
+  }
+
+  void push(Trainer& trainer, int index, Seconds on_host) {
+    clock_.schedule(on_host, [this, &trainer, index] {
+      trainer.links[static_cast<std::size_t>(unit(index).server)].up->send(
+          {index, trainer.worker.steps, unit(index).gradient_bytes, priority(index)});
+    });
+  }
+
+  void update_arrived(Trainer& trainer, std::size_t s, const Connection::Message& message) {
+    Seconds duration = server_time(message.size);
+    if (message.size > scenario_.profile.servers.split_update_threshold)
+      duration += scenario_.profile.servers.time_per_split_update;
+    int& arrived = arrived_gradients_[static_cast<std::size_t>(message.unit)];
+    const bool completes_unit =
+        is_synchronous_ && strategy_.backup_workers == 0 && ++arrived == static_cast<int>(trainers_.size());
+    if (completes_unit) {
+      arrived = 0;
+      duration += scenario_.profile.servers.time_per_update;
+    }
+    const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), duration);
+    record(servers_[s], slot, message.unit, true);
+    if (strategy_.pushes_back_each_variable) {
+      if (completes_unit) clock_.schedule(slot.end, [this, s, index = message.unit] { push_back(s, index); });
+      return;
+    }
+    Link& link = trainer.links[s];
+    link.last_update = std::max(link.last_update, slot.end);
+    if (--link.updates_left > 0) return;
+    clock_.schedule(link.last_update + link.down->latency(), [this, &trainer] {
+      if (--trainer.servers_left == 0) end_step(trainer);
+    });
+  }
+
+  /// The gradients of all workers for a unit are applied.
+  void push_back(std::size_t s, int index) {
+    if (unit(index).value_bytes > Bytes{})
+      for (const auto& trainer : trainers_) send_value(*trainer, s, index);
+    if (++applied_units_ < static_cast<std::int64_t>(units_.units.size())) return;
+    applied_units_ = 0;
+    count_update();
+  }
+
+  void count_update() {
+    ++updates_;
+    end_ = clock_.now();
+    if (cluster_.on_update) cluster_.on_update(updates_);
+  }
+
+  void end_step(Trainer& trainer) {
+    trainer.is_training = false;
+    trainer.worker.step.compute_end = trainer.compute->end();
+    const std::int64_t completed = next_step(trainer) + 1;
+    bool releases = false;
+    if (strategy_.pushes_back_each_variable) {
+      monitor_.end_step(trainer.worker, completed);
+    } else {
+      releases = ++reached(completed) == needed_workers();
+      const bool is_late = is_synchronous_ && completed <= updates_;
+      if (!is_synchronous_ || releases) count_update();
+      trainer.worker.step.staleness =
+          is_synchronous_ ? 0 : std::max<std::int64_t>(0, updates_ - 1 - trainer.updates_at_pull);
+      monitor_.end_step(trainer.worker, is_synchronous_ ? completed : updates_);
+      if (is_late) left_out_[static_cast<std::size_t>(trainer.worker.index)] += updates_ - completed;
+    }
+    const Seconds pause = monitor_.checkpoint_pause(trainer.worker, updates_);
+    if (pause == Seconds{})
+      begin_step(trainer);
+    else
+      clock_.schedule_in(pause, [this, &trainer] { begin_step(trainer); });
+    if (releases)
+      for (Trainer* held : std::exchange(held_, {})) begin_step(*held);  // those that still must not are held again
+  }
+
+  void record(const Server& server, const CorePool::Slot& slot, int index, bool is_update) {
+    if (cluster_.recorder.keeps_activity)
+      cluster_.recorder.server_work.push_back({server.machine, slot.core, index, is_update, {slot.start, slot.end}});
+  }
+
+  [[noreturn]] void report_deadlock() const {
+    std::string waiting;
+    for (const auto& trainer : trainers_) {
+      if (!trainer->is_training) continue;
+      if (!waiting.empty()) waiting += "; ";
+      waiting += cluster_.machines[static_cast<std::size_t>(trainer->worker.gpu.machine)].name + " in its step " +
+                 std::to_string(trainer->worker.steps + 1);
+      const int variable = trainer->compute->waits_for();
+      waiting += variable >= 0
+                     ? " waits for variable " + scenario_.workload.variables[static_cast<std::size_t>(variable)].name
+                     : " waits for its updates to be applied";
+    }
+    throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
+                        " steps: " + waiting};
+  }
+
+  RunRecord collect() {
+    if (updates_ != steps_) report_deadlock();
+    RunRecord record = monitor_.collect(end_, updates_);
+    for (const GradientUnit& known : units_.units) {
+      record.unit_names.push_back(known.name);
+      const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(known.server)].machine);
+      record.placed_variables[m] += static_cast<int>(known.variables.size());
+      record.placed_bytes[m] += known.value_bytes;
+    }
+    return record;
+  }
+
+  static constexpr int kInput = -1;  // in place of a unit: the step's samples
+
+  Cluster& cluster_;
+  const Scenario& scenario_;
+  const ParameterServerStrategy& strategy_;
+  const GradientExchange& exchange_;
+  Clock& clock_;
+  RunMonitor monitor_;
+  std::int64_t steps_;
+  bool is_synchronous_;
+  std::vector<Server> servers_;
+  GradientUnits units_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;
+  int trainable_ = 0;
+  std::int64_t started_steps_ = 0;
+  std::int64_t updates_ = 0;
+  Seconds end_{};
+  std::vector<std::int64_t> reached_;   // [steps] workers that have completed so many
+  std::vector<std::int64_t> left_out_;  // [workers] steps in which the worker was late, with backup workers
+  std::vector<Trainer*> held_;          // by the synchronization, in the order in which they came
+  std::vector<int> arrived_gradients_;  // [units] of the current step
+  std::int64_t applied_units_ = 0;      // of the current step
+};
+
+}  // namespace
+
+RunRecord run_parameter_server(Cluster cluster) { return ParameterServers{cluster}.run(); }
+
+}  // namespace rehearse

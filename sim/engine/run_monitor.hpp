@@ -1,0 +1,84 @@
+#pragma once
+// What all strategies measure alike: steps, traffic, the steady-state window.
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "sim/base/random.hpp"
+#include "sim/engine/core_pool.hpp"
+#include "sim/engine/kernel_time.hpp"
+#include "sim/engine/strategy.hpp"
+#include "sim/engine/traffic.hpp"
+
+namespace rehearse {
+
+/// A GPU that trains, as every strategy sees it.
+struct Worker {
+  Worker(int index_, Endpoint gpu_, const ComputePlan& plan_, std::uint64_t seed)
+      : index{index_},
+        gpu{gpu_},
+        host{gpu_.machine, Endpoint::kHost},
+        plan{&plan_},
+        noise{seed, "step time of worker " + std::to_string(index_)} {}
+  int index;
+  Endpoint gpu;
+  Endpoint host;
+  const ComputePlan* plan;
+  Rng noise;
+  std::int64_t steps = 0;  // completed
+  StepSpan step;           // the current one
+};
+
+class RunMonitor {
+ public:
+  explicit RunMonitor(Cluster& cluster);
+
+  std::vector<Worker>& workers() { return workers_; }
+  const std::vector<Worker>& workers() const { return workers_; }
+  Traffic& traffic() { return traffic_; }
+  /// The cores of a machine's parameter servers; machines of workers have some if servers are colocated.
+  CorePool& cores(MachineIndex machine) { return cores_[static_cast<std::size_t>(machine)]; }
+
+  /// Lognormal with mean 1 and the coefficient of variation c of the scenario: exp(sigma z - sigma^2 / 2), sigma^2 =
+  /// ln(1 + c^2).
+  double slowdown(Worker& worker) const;
+
+  void record_start(const Worker& worker);
+  /// Only these workers, one of each class of identical ones, will report their steps, for all of their class.
+  /// `recorded_by` [machines] is the machine of the worker that stands for a machine's.
+  void fold(std::size_t classes, std::vector<MachineIndex> recorded_by);
+  /// The step of a worker ends now.
+  void end_step(Worker& worker, std::int64_t global_step);
+  /// The first worker has run out of work.
+  void close_window();
+  /// How long the chief, worker 0, pauses now for a checkpoint: it writes one after its first step past every
+  /// `every_steps` updates. Recorded as an event.
+  Seconds checkpoint_pause(const Worker& worker, std::int64_t updates);
+
+  /// Skips `count` steps of every worker, each of which moved what was moved since `before`, when
+  /// use_so_far() was taken.
+  void skip(std::int64_t count, const std::vector<MachineUse>& before);
+  std::vector<MachineUse> use_so_far() const;
+
+  /// Fills all but what only the strategy knows.
+  RunRecord collect(Seconds end, std::int64_t updates);
+
+ private:
+  Cluster& cluster_;
+  std::deque<ComputePlan> plans_;  // [groups]; addresses stay
+  std::vector<Worker> workers_;
+  std::vector<CorePool> cores_;  // [machines]
+  Traffic traffic_;
+  std::vector<MachineUse> skipped_use_;  // [machines]
+  std::int64_t skipped_steps_ = 0;
+  std::vector<MachineIndex> recorded_by_;
+  std::size_t reporting_workers_ = 0;
+  std::int64_t checkpoints_ = 0;
+  std::size_t warm_workers_ = 0;
+  Span window_;
+  bool window_is_closed_ = false;
+  std::vector<MachineUse> use_at_start_, use_at_end_;
+};
+
+}  // namespace rehearse

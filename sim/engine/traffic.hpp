@@ -1,0 +1,44 @@
+#pragma once
+// Bytes that have left and reached each machine over its NICs.
+
+#include <vector>
+
+#include "platforms/topology.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+/// Messages inside a machine are counted in `local_sent` and `local_received` alone.
+class Traffic {
+ public:
+  struct Counters {
+    Bytes sent{}, received{};
+  };
+
+  explicit Traffic(std::size_t machines) : of_machine_(machines) {}
+
+  void sent(Endpoint from, Endpoint to, Bytes size) {
+    (from.machine == to.machine ? local_ : of_machine_[static_cast<std::size_t>(from.machine)]).sent += size;
+  }
+  void received(Endpoint from, Endpoint to, Bytes size) {
+    (from.machine == to.machine ? local_ : of_machine_[static_cast<std::size_t>(to.machine)]).received += size;
+  }
+  /// Whole transfers at once.
+  void add(std::size_t machine, Bytes sent, Bytes received) {
+    of_machine_[machine].sent += sent;
+    of_machine_[machine].received += received;
+  }
+  const Counters& of(std::size_t machine) const { return of_machine_[machine]; }
+  const Counters& local() const { return local_; }
+  Counters total() const {
+    Counters sum;
+    for (const Counters& machine : of_machine_) sum.sent += machine.sent, sum.received += machine.received;
+    return sum;
+  }
+
+ private:
+  std::vector<Counters> of_machine_;
+  Counters local_;
+};
+
+}  // namespace rehearse
