@@ -213,25 +213,34 @@ Tensor build(GraphBuilder& graph, const LayerList& net, const Tensor& images, in
   return build_layers(graph, net.layers, images, "layer");
 }
 
+Tensor build(GraphBuilder&, const TimedLayers&, const Tensor& images, int) { return images; }  // not built by layers
+
 }  // namespace
 
 ModelDescription read_model(std::string name, JsonReader json) {
   json.expect(json.required<int>("format") == 1, "format", "1");
   ModelDescription model{.name = std::move(name),
                          .source = json.required<std::string>("source"),
-                         .input = read_sizes(json, "input"),
+                         .input = {},
                          .classes = 0,
                          .layout = Layout::kNchw,
                          .structure = {}};
   (void)json.optional<std::string>("name", "");  // inline models are named this way
+  const JsonReader structure = json.child("structure");
+  const auto family = structure.required<std::string>("family");
+  if (family == "timed_layers") {
+    model.structure = read_timed_layers(structure);
+    structure.reject_unknown_keys();
+    json.reject_unknown_keys();
+    return model;
+  }
+  model.input = read_sizes(json, "input");
   json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
               "[height, width, channels], each at most 65536");
   const auto layout = json.optional<std::string>("layout", "NCHW");
   json.expect(layout == "NCHW" || layout == "NHWC", "layout", "\"NCHW\" or \"NHWC\"");
   model.layout = layout == "NCHW" ? Layout::kNchw : Layout::kNhwc;
 
-  const JsonReader structure = json.child("structure");
-  const auto family = structure.required<std::string>("family");
   if (family == "resnet_v2_basic") {
     model.structure = read_family<ResnetV2Basic>(structure, 7);
   } else if (family == "shake_shake_2branch") {
@@ -246,7 +255,7 @@ ModelDescription read_model(std::string name, JsonReader json) {
   } else {
     structure.fail("family",
                    unknown_name_message("family", family,
-                                        std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch"}));
+                                        std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch", "timed_layers"}));
   }
   if (family != "layers") model.classes = read_size(structure, "classes", 10);
   structure.reject_unknown_keys();
@@ -255,6 +264,8 @@ ModelDescription read_model(std::string name, JsonReader json) {
 }
 
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
+  if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
+    return build_workload(*timed, model.name, batch, precision, place);
   GraphBuilder graph{place, model.name, model.layout, batch, precision};
   const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);
   const Tensor logits = std::visit(
@@ -269,14 +280,14 @@ std::string_view model_schema() {
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "Rehearse model",
   "type": "object",
-  "required": ["format", "source", "input", "structure"],
+  "required": ["format", "source", "structure"],
   "additionalProperties": false,
   "properties": {
     "format": { "const": 1 },
     "name": { "type": "string", "description": "for a model inside a scenario; a model file is named by its path" },
     "source": { "type": "string", "description": "where the structure comes from" },
     "input": { "type": "array", "items": { "type": "integer", "minimum": 1, "maximum": 65536 }, "minItems": 3, "maxItems": 3,
-               "description": "[height, width, channels] of one sample" },
+               "description": "[height, width, channels] of one sample; needed by all but timed_layers" },
     "layout": { "enum": ["NCHW", "NHWC"], "default": "NCHW" },
     "structure": {
       "type": "object",
@@ -294,7 +305,21 @@ std::string_view model_schema() {
           "additionalProperties": false,
           "properties": {
             "family": { "const": "layers" },
-            "layers": { "$ref": "#/$defs/layers" } } }
+            "layers": { "$ref": "#/$defs/layers" } } },
+        { "required": ["family", "batch", "layers"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "timed_layers" },
+            "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples with which the times were measured" },
+            "optimizer_time": { "type": "string", "default": "0s", "description": "of one update of all variables" },
+            "layers": { "type": "array", "items": {
+              "type": "object",
+              "required": ["name", "gradient", "forward", "backward"],
+              "additionalProperties": false,
+              "properties": {
+                "name": { "type": "string" },
+                "gradient": { "type": "string", "description": "bytes at 4 per scalar, 0B without parameters" },
+                "forward": { "type": "string" }, "backward": { "type": "string" } } } } } }
       ]
     }
   },

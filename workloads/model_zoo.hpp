@@ -11,6 +11,7 @@
 #include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
 #include "workloads/operator_graph.hpp"
+#include "workloads/timed_layers.hpp"
 
 namespace rehearse {
 
@@ -62,10 +63,10 @@ struct LayerList {
 struct ModelDescription {
   std::string name;
   std::string source;
-  std::vector<int> input;  // [height, width, channels]
+  std::vector<int> input;  // [height, width, channels]; timed layers need none
   int classes = 0;         // features of the dense layer that ends a family's network
   Layout layout = Layout::kNchw;
-  std::variant<ResnetV2Basic, ShakeShake, LayerList> structure;
+  std::variant<ResnetV2Basic, ShakeShake, LayerList, TimedLayers> structure;
 };
 
 /// Reads a model file's object. Throws InputError.

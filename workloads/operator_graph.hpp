@@ -4,6 +4,7 @@
 
 #include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Operator {
   Bytes bytes_written{};
   MatrixShape matrix{};
   bool is_3x3_stride_1 = false;            // eligible for Winograd convolution
+  std::optional<Seconds> measured_time;    // overrides the kernel-time model; includes the host's dispatch
   std::vector<std::int64_t> output_shape;  // [batch, height, width, channels] or [batch, features]
   std::vector<int>
       reads_variables;  // indices into Workload::variables that must have arrived before the kernel is dispatched

@@ -50,7 +50,7 @@ std::string explain(const Scenario& scenario) {
            "takes %.2f ms\n",
            gpu.name.c_str(), to_text(peak).c_str(), to_text(gpu.memory_bandwidth).c_str(),
            scenario.profile.gpu.efficiency_for(gpu.name), plan.gpu_time.value() * 1e3, plan.kernels.size(),
-           plan.dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+           scenario.profile.host.dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
     text += "  source: " + gpu.source + "\n";
   }
   for (const RegionLink& link : scenario.links) {

@@ -72,7 +72,7 @@ void ComputeStream::advance() {
           ready = std::max(ready, arrival_[index]);
         }
       }
-      host_ = ready + plan_->dispatch;
+      host_ = ready + kernel.dispatch;
       const Seconds start = std::max(gpu_, host_);
       gpu_ = start + kernel.time.total * slowdown_;
       if (recorder_.keeps_activity)

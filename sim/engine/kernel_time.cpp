@@ -45,19 +45,18 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
 
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                          const Profile& profile) {
-  ComputePlan plan{.kernels = {}, .dispatch = profile.host.dispatch};
-  Seconds host{}, gpu{};
+  ComputePlan plan;
   for (std::size_t vertex = 0; vertex < num_vertices(workload.graph); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;
-    const KernelTime time = kernel_time(kernel, accelerator, precision_peak, profile.gpu);
+    const KernelTime time = kernel.measured_time
+                                ? KernelTime{.total = *kernel.measured_time, .memory = {}}
+                                : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
-    host += plan.dispatch;
-    gpu = std::max(gpu, host) + time.total;
-    plan.kernels.push_back({static_cast<int>(vertex), time, kernel.reads_variables, kernel.produces_gradients});
+    plan.kernels.push_back({static_cast<int>(vertex), time, kernel.measured_time ? Seconds{} : profile.host.dispatch,
+                            kernel.reads_variables, kernel.produces_gradients});
   }
-  plan.unblocked = std::max(host, gpu);
   return plan;
 }
 
@@ -65,7 +64,7 @@ FusedPlan fuse(const ComputePlan& plan, int passes) {
   FusedPlan fused;
   for (int pass = 0; pass < passes; ++pass) {
     for (const PlannedKernel& kernel : plan.kernels) {
-      fused.host_end += plan.dispatch;
+      fused.host_end += kernel.dispatch;
       fused.end = std::max(fused.end, fused.host_end) + kernel.time.total;
       if (pass == passes - 1)
         for (const int variable : kernel.completes) fused.gradients.push_back({variable, fused.end});

@@ -32,6 +32,7 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
 struct PlannedKernel {
   int vertex = 0;  // in the workload's graph
   KernelTime time;
+  Seconds dispatch{};          // host time before the GPU may start it
   std::vector<int> waits_for;  // variables that must have arrived
   std::vector<int> completes;  // variables whose gradient or moving average is ready afterwards
 };
@@ -39,10 +40,8 @@ struct PlannedKernel {
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
-  Seconds dispatch{};  // host time per kernel
   Seconds gpu_time{};  // sum over kernels
   Seconds memory_time{};
-  Seconds unblocked{};  // duration of the step's compute if every variable were there from the start
 };
 
 /// When each gradient is ready and the step's compute ends, relative to the start of a step of `passes` passes whose
@@ -59,6 +58,7 @@ struct FusedPlan {
 
 FusedPlan fuse(const ComputePlan& plan, int passes);
 
+/// An operator with a measured time takes that on the GPU, and no time to dispatch.
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                          const Profile& profile);
 

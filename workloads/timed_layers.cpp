@@ -1,0 +1,66 @@
+#include "workloads/timed_layers.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+TimedLayers read_timed_layers(const JsonReader& json) {
+  constexpr std::size_t kMostLayers = 100'000;
+  constexpr Bytes kLargest{std::int64_t{1} << 40};
+  TimedLayers timed{.batch = json.required<int>("batch"),
+                    .layers = {},
+                    .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0})};
+  json.expect(timed.batch >= 1 && timed.batch <= 65536, "batch", "1 to 65536 samples");
+  const std::vector<JsonReader> layers = json.children("layers");
+  json.expect(!layers.empty() && layers.size() <= kMostLayers, "layers", "1 to 100000 layers");
+  for (const JsonReader& layer : layers) {
+    timed.layers.push_back({.name = layer.required<std::string>("name"),
+                            .gradient = layer.required<Bytes>("gradient"),
+                            .forward = layer.required<Seconds>("forward"),
+                            .backward = layer.required<Seconds>("backward")});
+    layer.expect(timed.layers.back().gradient <= kLargest, "gradient", "at most 1TiB");
+    layer.reject_unknown_keys();
+  }
+  return timed;
+}
+
+Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,
+                        const std::string& place) {
+  if (batch != timed.batch)
+    throw InputError{place + ": its times were measured with a batch of " + std::to_string(timed.batch) +
+                     "; found batch_per_worker " + std::to_string(batch)};
+  Workload workload{.name = name, .batch = batch, .variables = {}, .graph = {}, .optimizer_time = timed.optimizer_time};
+  const std::int64_t scalar = bytes_per_scalar(precision);
+  std::vector<int> variable_of;  // [layers], -1 without parameters
+  for (const TimedLayer& layer : timed.layers) {
+    if (layer.gradient == Bytes{}) {
+      variable_of.push_back(-1);
+      continue;
+    }
+    variable_of.push_back(static_cast<int>(workload.variables.size()));
+    const std::int64_t scalars = (layer.gradient.value() + 3) / 4;
+    workload.variables.push_back({.name = layer.name, .shape = {scalars}, .bytes = Bytes{layer.gradient.value() * scalar / 4}});
+  }
+  if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
+  const auto append = [&](const std::string& op, Phase phase, Seconds time) -> Operator& {
+    Operator kernel;
+    kernel.name = op;
+    kernel.phase = phase;
+    kernel.measured_time = time;
+    const auto vertex = boost::add_vertex(kernel, workload.graph);
+    if (vertex > 0) boost::add_edge(vertex - 1, vertex, workload.graph);
+    return workload.graph[vertex];
+  };
+  for (std::size_t i = 0; i < timed.layers.size(); ++i) {
+    Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward);
+    if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
+  }
+  for (std::size_t i = timed.layers.size(); i-- > 0;) {
+    Operator& kernel = append(timed.layers[i].name + "/backward", Phase::kBackward, timed.layers[i].backward);
+    if (variable_of[i] >= 0) kernel.produces_gradients = {variable_of[i]};
+  }
+  return workload;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,35 @@
+#pragma once
+// A workload of measured layers: how long each ran, instead of what it computes.
+
+#include <string>
+#include <vector>
+
+#include "workloads/graph_builder.hpp"
+#include "workloads/operator_graph.hpp"
+
+namespace rehearse {
+
+class JsonReader;
+
+struct TimedLayer {
+  std::string name;
+  Bytes gradient{};  // at 4 bytes per scalar; 0 for a layer without parameters
+  Seconds forward{};
+  Seconds backward{};
+};
+
+/// Layers run forward in order, then backward in reverse; a layer's gradient is ready when its backward pass ends.
+struct TimedLayers {
+  int batch = 0;  // with which they were measured
+  std::vector<TimedLayer> layers;
+  Seconds optimizer_time{};  // of one update of all variables
+};
+
+TimedLayers read_timed_layers(const JsonReader& json);
+
+/// One kernel per layer and direction, whose durations override the kernel-time model. Throws InputError, starting with
+/// `place`, if `batch` is not the measured one.
+Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,
+                        const std::string& place);
+
+}  // namespace rehearse
