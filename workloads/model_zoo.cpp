@@ -253,9 +253,9 @@ ModelDescription read_model(std::string name, JsonReader json) {
     structure.expect(!list.layers.empty(), "layers", "at least one layer");
     model.structure = std::move(list);
   } else {
-    structure.fail("family",
-                   unknown_name_message("family", family,
-                                        std::vector<std::string>{"layers", "resnet_v2_basic", "shake_shake_2branch", "timed_layers"}));
+    structure.fail("family", unknown_name_message("family", family,
+                                                  std::vector<std::string>{"layers", "resnet_v2_basic",
+                                                                           "shake_shake_2branch", "timed_layers"}));
   }
   if (family != "layers") model.classes = read_size(structure, "classes", 10);
   structure.reject_unknown_keys();

@@ -40,7 +40,8 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     }
     variable_of.push_back(static_cast<int>(workload.variables.size()));
     const std::int64_t scalars = (layer.gradient.value() + 3) / 4;
-    workload.variables.push_back({.name = layer.name, .shape = {scalars}, .bytes = Bytes{layer.gradient.value() * scalar / 4}});
+    workload.variables.push_back(
+        {.name = layer.name, .shape = {scalars}, .bytes = Bytes{layer.gradient.value() * scalar / 4}});
   }
   if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
   const auto append = [&](const std::string& op, Phase phase, Seconds time) -> Operator& {

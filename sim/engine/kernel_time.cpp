@@ -49,9 +49,8 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   for (std::size_t vertex = 0; vertex < num_vertices(workload.graph); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;
-    const KernelTime time = kernel.measured_time
-                                ? KernelTime{.total = *kernel.measured_time, .memory = {}}
-                                : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
+    const KernelTime time = kernel.measured_time ? KernelTime{.total = *kernel.measured_time, .memory = {}}
+                                                 : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.kernels.push_back({static_cast<int>(vertex), time, kernel.measured_time ? Seconds{} : profile.host.dispatch,

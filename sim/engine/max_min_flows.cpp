@@ -45,8 +45,8 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
     flow.links[i] = link;
     flow.position[i] = static_cast<std::uint32_t>(links_[link].members.size());
     links_[link].members.push_back({index, static_cast<std::uint32_t>(i)});
-    mark_dirty(link);
   }
+  started_.push_back(index);
   ++live_;
   return index;
 }
@@ -65,11 +65,18 @@ void MaxMinFlows::remove(FlowIndex index) {
     link.members[flow.position[i]] = last;
     flows_[last.flow].position[last.slot] = flow.position[i];
     link.members.pop_back();
-    mark_dirty(flow.links[i]);
+    link.used -= flow.rate;
+    if (link.is_bottleneck) mark_dirty(flow.links[i]);  // elsewhere nobody waits for what it leaves
   }
   flow.is_live = false;
   free_.push_back(index);
   --live_;
+}
+
+void MaxMinFlows::cancel(FlowIndex flow) {
+  const std::uint32_t owner = flows_[flow].owner;
+  remove(flow);
+  if (owner != kNone) list_completions(owner);
 }
 
 void MaxMinFlows::set_capacity(int link, double capacity) {
@@ -78,7 +85,7 @@ void MaxMinFlows::set_capacity(int link, double capacity) {
 }
 
 double MaxMinFlows::next_completion(double now) {
-  if (!dirty_.empty()) solve(now);
+  if (!dirty_.empty() || !started_.empty()) solve(now);
   const double date = first_date();
   return date == kNever ? kNever : std::max(now, date);
 }
@@ -96,8 +103,15 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
   const std::size_t first = completed.size();
   while (first_date() <= until) {
     const std::uint32_t index = calendar_.front().link;
+    Link& link = links_[index];
+    if (link.is_bottleneck && link.second > until) {  // the next solve will list the others
+      ++link.generation;
+      completed.push_back(link.first);
+      remove(link.first);
+      continue;
+    }
     const std::size_t before = completed.size();
-    for (const Member& member : links_[index].members)
+    for (const Member& member : link.members)
       if (flows_[member.flow].owner == index && flows_[member.flow].finish <= until) completed.push_back(member.flow);
     for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
     list_completions(index);  // those that are left keep their rates until the next solve
@@ -108,12 +122,28 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
 
 void MaxMinFlows::list_completions(std::uint32_t index) {
   Link& link = links_[index];
-  double next = kNever;
+  link.next = link.second = kNever;
   for (const Member& member : link.members)
-    if (const Flow& flow = flows_[member.flow]; flow.owner == index) next = std::min(next, flow.finish);
+    if (flows_[member.flow].owner == index) note_completion(link, member.flow);
+  enter_into_calendar(index);
+}
+
+void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
+  const double finish = flows_[index].finish;
+  if (finish < link.next) {
+    link.second = link.next;
+    link.next = finish;
+    link.first = index;
+  } else {
+    link.second = std::min(link.second, finish);
+  }
+}
+
+void MaxMinFlows::enter_into_calendar(std::uint32_t index) {
+  Link& link = links_[index];
   ++link.generation;
-  if (next == kNever) return;
-  calendar_.push_back({next, index, link.generation});
+  if (link.next == kNever) return;
+  calendar_.push_back({link.next, index, link.generation});
   std::push_heap(calendar_.begin(), calendar_.end(), is_later);
 }
 
@@ -122,45 +152,62 @@ void MaxMinFlows::solve(double now) {
   region_.clear();
   touched_.clear();
   region_flows_.clear();
+  capped_.clear();
   for (const std::uint32_t link : dirty_) {
     links_[link].is_dirty = false;
     take_into_region(link);
   }
   dirty_.clear();
-  do fill();
-  while (grow_region());
+  for (const FlowIndex index : started_) {
+    const Flow& flow = flows_[index];
+    if (!flow.is_live) continue;
+    if (flow.mark != mark_) take_flow(index);
+    for (std::size_t i = 0; i < flow.count; ++i)
+      if (links_[flow.links[i]].is_bottleneck) take_into_region(flow.links[i]);  // it will have to share
+  }
+  started_.clear();
+  fill();
+  while (grow_region()) {
+    for (const FlowIndex flow : region_flows_) flows_[flow].new_rate = -1;
+    fill();
+  }
   commit(now);
+}
+
+MaxMinFlows::Link& MaxMinFlows::touch(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.mark != mark_) {
+    link.mark = mark_;
+    link.is_in_region = false;
+    link.used_before = 0;
+    link.rescan = false;
+    link.crossing = 0;
+    touched_.push_back(index);
+  }
+  return link;
+}
+
+void MaxMinFlows::take_flow(FlowIndex index) {
+  Flow& flow = flows_[index];
+  flow.mark = mark_;
+  flow.new_rate = -1;
+  region_flows_.push_back(index);
+  if (flow.cap != kNever) capped_.push_back(index);
+  for (std::size_t i = 0; i < flow.count; ++i) {
+    Link& crossed = touch(flow.links[i]);
+    crossed.used_before += flow.rate;
+    ++crossed.crossing;
+  }
 }
 
 /// Adds a link and the flows that cross it to what is being solved.
 void MaxMinFlows::take_into_region(std::uint32_t index) {
-  const auto touch = [this](std::uint32_t l) -> Link& {
-    Link& link = links_[l];
-    if (link.mark != mark_) {
-      link.mark = mark_;
-      link.is_in_region = false;
-      link.used_before = 0;
-      link.rescan = false;
-      link.crossing = 0;
-      touched_.push_back(l);
-    }
-    return link;
-  };
   Link& link = touch(index);
   if (link.is_in_region) return;
   link.is_in_region = true;
   region_.push_back(index);
-  for (const Member& member : link.members) {
-    Flow& flow = flows_[member.flow];
-    if (flow.mark == mark_) continue;
-    flow.mark = mark_;
-    region_flows_.push_back(member.flow);
-    for (std::size_t i = 0; i < flow.count; ++i) {
-      Link& crossed = touch(flow.links[i]);
-      crossed.used_before += flow.rate;
-      ++crossed.crossing;
-    }
-  }
+  for (const Member& member : link.members)
+    if (flows_[member.flow].mark != mark_) take_flow(member.flow);
 }
 
 /// Progressive filling of the region's flows; the flows outside keep what they have.
@@ -169,11 +216,7 @@ void MaxMinFlows::fill() {
     return a.share != b.share ? a.share > b.share : a.link != b.link ? a.link > b.link : a.flow > b.flow;
   };
   levels_.clear();
-  for (const FlowIndex index : region_flows_) {
-    Flow& flow = flows_[index];
-    flow.new_rate = -1;
-    if (flow.cap != kNever) levels_.push_back({flow.cap, kNone, index});
-  }
+  for (const FlowIndex index : capped_) levels_.push_back({flows_[index].cap, kNone, index});
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
     link.limits = false;
@@ -182,7 +225,6 @@ void MaxMinFlows::fill() {
     link.unfrozen = link.crossing;
     if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l, 0});
   }
-  std::make_heap(levels_.begin(), levels_.end(), is_higher);
   const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
     Flow& flow = flows_[index];
     flow.new_rate = rate;
@@ -195,8 +237,15 @@ void MaxMinFlows::fill() {
     }
   };
   std::size_t frozen = 0;
-  while (frozen < region_flows_.size()) {
-    std::pop_heap(levels_.begin(), levels_.end(), is_higher);
+  for (int taken = 0; frozen < region_flows_.size(); ++taken) {
+    // Most often the lowest level is that of all flows, so a heap is made only when a second one is needed.
+    if (taken == 0)
+      std::iter_swap(std::min_element(levels_.begin(), levels_.end(),
+                                      [&](const Level& a, const Level& b) { return is_higher(b, a); }),
+                     levels_.end() - 1);
+    else if (taken == 1)
+      std::make_heap(levels_.begin(), levels_.end(), is_higher);
+    if (taken > 0) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
     const Level level = levels_.back();
     levels_.pop_back();
     if (level.link == kNone) {
@@ -242,26 +291,33 @@ bool MaxMinFlows::grow_region() {
 }
 
 void MaxMinFlows::commit(double now) {
-  for (const std::uint32_t l : region_) links_[l].rescan = true;
+  for (const std::uint32_t l : region_) links_[l].next = links_[l].second = kNever;
   for (const FlowIndex index : region_flows_) {
     Flow& flow = flows_[index];
     const std::uint32_t owner = flow.new_owner != kNone ? flow.new_owner : flow.links[0];
-    if (flow.new_rate == flow.rate && owner == flow.owner) continue;
-    if (flow.owner != kNone && links_[flow.owner].mark == mark_) links_[flow.owner].rescan = true;
-    links_[owner].rescan = true;
-    flow.owner = owner;
-    if (flow.new_rate == flow.rate) continue;
-    flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now - flow.settled));
-    flow.settled = now;
-    flow.rate = flow.new_rate;
-    flow.finish = flow.rate > 0 ? now + flow.remaining / flow.rate : kNever;
+    if (owner != flow.owner) {
+      if (flow.owner != kNone) links_[flow.owner].rescan = true;
+      links_[owner].rescan = true;
+      flow.owner = owner;
+    }
+    if (flow.new_rate != flow.rate) {
+      links_[owner].rescan = true;
+      flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now - flow.settled));
+      flow.settled = now;
+      flow.rate = flow.new_rate;
+      flow.finish = flow.rate > 0 ? now + flow.remaining / flow.rate : kNever;
+    }
+    if (Link& link = links_[owner]; link.is_in_region) note_completion(link, index);
   }
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
     const bool has_others = link.crossing != link.members.size();
     link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
-    if (link.rescan) list_completions(l);
+    if (link.is_in_region)
+      enter_into_calendar(l);
+    else if (link.rescan)
+      list_completions(l);
   }
 }
 

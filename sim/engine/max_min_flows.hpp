@@ -13,9 +13,9 @@ namespace rehearse {
 /// every flow has a bottleneck, a saturated link (or its own cap) on which no flow is faster.
 /// Source: Bertsekas and Gallager, Data Networks, section 6.5.2 (progressive filling).
 ///
-/// Starting or ending a flow changes rates only where bottlenecks change, so only that region is solved again: the
-/// links of the flow, and as many others as it takes until every flow has a bottleneck once more. As the max-min fair
-/// allocation is unique, the result is that of solving everything.
+/// Starting or ending a flow changes rates only where bottlenecks change, so only that region is solved again: the flow
+/// or the links that were its bottleneck, and as many others as it takes until every flow has a bottleneck once more.
+/// As the max-min fair allocation is unique, the result is that of solving everything.
 ///
 /// Rates are in bytes per second, dates in seconds; raw doubles, as everything here is arithmetic.
 class MaxMinFlows {
@@ -30,7 +30,7 @@ class MaxMinFlows {
   /// `links` without repetition, at most kMaxLinks; `bytes` > 0; `cap` limits this flow alone. The index may be that of
   /// an earlier flow that has ended. At least one link or a finite cap.
   FlowIndex start(std::span<const int> links, double bytes, double cap, double now);
-  void cancel(FlowIndex flow) { remove(flow); }
+  void cancel(FlowIndex flow);
   void set_capacity(int link, double capacity);
 
   /// The date of the next completion, kNever if there is none.
@@ -45,41 +45,46 @@ class MaxMinFlows {
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  struct Flow {
+  /// What a solve looks at comes first: one cache line, as long as a flow crosses no more than eight links.
+  struct alignas(64) Flow {
     double rate = 0;
+    double new_rate = 0;     // during a solve; negative: not frozen yet
+    std::uint32_t mark = 0;  // of the solve that last looked at it
+    std::uint32_t new_owner = kNone;
+    std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
+    std::uint8_t count = 0;
+    bool is_live = false;
+    std::array<std::uint32_t, kMaxLinks> links{};
     double remaining = 0;  // at `settled`
     double settled = 0;    // date
     double finish = kNever;
     double cap = kNever;
     std::uint64_t sequence = 0;
-    std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
-    std::uint32_t mark = 0;       // of the solve that last looked at it
-    double new_rate = 0;          // during a solve; negative: not frozen yet
-    std::uint32_t new_owner = kNone;
-    std::uint8_t count = 0;
-    bool is_live = false;
-    std::array<std::uint32_t, kMaxLinks> links{};
     std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list
   };
   struct Member {
     FlowIndex flow;
     std::uint32_t slot;  // which of the flow's links this is
   };
-  struct Link {
+  struct alignas(64) Link {
     double capacity = 0;
-    double used = 0;               // sum of the rates of its flows
-    std::uint32_t generation = 0;  // of its entry in the calendar
-    bool is_dirty = false;
-    bool is_bottleneck = false;  // of at least one flow
+    double used = 0;  // sum of the rates of its flows
     // During a solve:
-    std::uint32_t mark = 0;
-    bool is_in_region = false;
-    std::uint32_t crossing = 0;  // flows of the region
-    std::uint32_t unfrozen = 0;
     double left = 0;
     double used_before = 0, used_after = 0;  // by the flows of the region
-    bool limits = false;                     // bottleneck of a flow of the region
+    std::uint32_t mark = 0;
+    std::uint32_t crossing = 0;  // flows of the region
+    std::uint32_t unfrozen = 0;
+    bool is_in_region = false;
+    bool limits = false;  // bottleneck of a flow of the region
     bool rescan = false;
+    // Between solves:
+    bool is_dirty = false;
+    bool is_bottleneck = false;    // of at least one flow
+    std::uint32_t generation = 0;  // of its entry in the calendar
+    FlowIndex first = 0;           // of the flows that it owns, that which completes first
+    double next = kNever;          // when that is
+    double second = kNever;        // when the second one completes
     std::vector<Member> members;
   };
   struct Due {
@@ -98,23 +103,29 @@ class MaxMinFlows {
   void mark_dirty(std::uint32_t link);
   void remove(FlowIndex flow);
   void solve(double now);
+  Link& touch(std::uint32_t link);
+  void take_flow(FlowIndex flow);
   void take_into_region(std::uint32_t link);
   void fill();
   bool grow_region();
   void commit(double now);
   void list_completions(std::uint32_t link);
+  void note_completion(Link& link, FlowIndex flow);
+  void enter_into_calendar(std::uint32_t link);
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<FlowIndex> free_;
-  std::vector<std::uint32_t> dirty_;
-  std::vector<Due> calendar_;  // heap, entries of old generations are skipped
+  std::vector<std::uint32_t> dirty_;  // links whose capacity, or whose bottlenecked flows, have changed
+  std::vector<FlowIndex> started_;    // since the last solve
+  std::vector<Due> calendar_;         // heap, entries of old generations are skipped
   std::size_t live_ = 0;
   std::uint64_t next_sequence_ = 0;
   std::uint32_t mark_ = 0;
   std::vector<std::uint32_t> region_;    // links solved
   std::vector<std::uint32_t> touched_;   // region_ and the other links of its flows
   std::vector<FlowIndex> region_flows_;  // flows that cross region_
+  std::vector<FlowIndex> capped_;        // those of them that have a cap
   std::vector<Level> levels_;            // heap
 };
 

@@ -129,7 +129,8 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     const ComputePlan& plan = plans_[static_cast<std::size_t>(cluster_.machines[m].group)];
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
-    record.unblocked_step[m] = std::max(fuse(plan, passes).end, fuse(plan, passes).host_end) + cluster_.scenario.profile.host.step_overhead;
+    record.unblocked_step[m] =
+        std::max(fuse(plan, passes).end, fuse(plan, passes).host_end) + cluster_.scenario.profile.host.step_overhead;
   }
   return record;
 }

@@ -42,7 +42,8 @@ namespace {
 /// n kernels of duration t, dispatched in d each; every kernel waits for variable k if waits[k].
 ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
   ComputePlan plan;
-  for (std::size_t k = 0; k < kernels; ++k) plan.kernels.push_back({static_cast<int>(k), {duration, {}}, dispatch, {}, {}});
+  for (std::size_t k = 0; k < kernels; ++k)
+    plan.kernels.push_back({static_cast<int>(k), {duration, {}}, dispatch, {}, {}});
   return plan;
 }
 

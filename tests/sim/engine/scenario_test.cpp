@@ -45,10 +45,10 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /output/sampling_period: expected a time with a unit, such as \"1.5us\" or \"24h\"; found 100");
   CHECK(refusal({{"/training/steps", "1.5"}}) ==
         "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
-  CHECK(refusal({{"/training/strategy/synchronization", "bulk"}})
-            .find("unknown synchronization \"bulk\"") != std::string::npos);
+  CHECK(refusal({{"/training/strategy/synchronization", "bulk"}}).find("unknown synchronization \"bulk\"") !=
+        std::string::npos);
   CHECK(refusal({{"/calibration", "nobody"}}) ==
-        "s.json: /calibration: unknown profile \"nobody\"; known: \"cm-dare\"");
+        "s.json: /calibration: unknown profile \"nobody\"; known: \"cm-dare\", \"ideal\"");
 }
 
 TEST_CASE("an unknown region says how to describe it") {
