@@ -1,0 +1,84 @@
+#pragma once
+// Scenarios of measured layers on an ideal cluster, whose times can be worked out by hand.
+
+#include <string>
+#include <vector>
+
+#include "tests/support/simulated.hpp"
+
+namespace rehearse::test {
+
+struct TimedTensor {
+  std::string gradient;
+  std::string forward = "1ms";
+  std::string backward = "2ms";
+};
+
+/// `machines` machines with `gpus` GPUs and NICs of 1 GB/s, 10 us from NIC to NIC, on one switch; software that costs
+/// nothing. Without servers unless added.
+inline Json timed_scenario(int machines, const std::vector<TimedTensor>& tensors, const Json& strategy, int gpus = 1) {
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    layers.push_back({{"name", "layer" + std::to_string(i)},
+                      {"gradient", tensors[i].gradient},
+                      {"forward", tensors[i].forward},
+                      {"backward", tensors[i].backward}});
+  const Json gpu{{"peak_fp32", "1Tflops"},     {"peak_fp16", "1Tflops"},  {"memory_bandwidth", "1TBps"},
+                 {"memory", "80GiB"},          {"memory_reserved", "0B"}, {"multiprocessors", 10},
+                 {"host_link", "1000000GBps"}, {"source", "test"}};
+  return {{"format", 1},
+          {"workload",
+           {{"model",
+             {{"format", 1},
+              {"source", "test"},
+              {"structure", {{"family", "timed_layers"}, {"batch", 1}, {"layers", layers}}}}},
+            {"batch_per_worker", 1}}},
+          {"cluster",
+           {{"groups",
+             {{{"name", "workers"},
+               {"role", "worker"},
+               {"count", machines},
+               {"region", "r"},
+               {"instance",
+                {{"vcpus", 4},
+                 {"memory", "1GiB"},
+                 {"accelerator", gpu},
+                 {"accelerators", gpus},
+                 {"nic", "1GBps"},
+                 {"source", "test"}}}}}},
+            {"network", {{"links", {{{"from", "r"}, {"to", "r"}, {"latency", "10us"}, {"source", "test"}}}}}}}},
+          {"training", {{"strategy", strategy}, {"steps", 1}, {"warmup_steps", 0}}},
+          {"calibration", "ideal"}};
+}
+
+/// Adds `count` parameter servers on machines of their own.
+inline Json with_servers(Json scenario, int count) {
+  scenario["cluster"]["groups"].push_back(
+      {{"name", "ps"},
+       {"role", "parameter_server"},
+       {"count", count},
+       {"region", "r"},
+       {"instance", {{"vcpus", 4}, {"memory", "1GiB"}, {"nic", "1GBps"}, {"source", "test"}}}});
+  return scenario;
+}
+
+/// time_s of a run, by default and exact, which must agree to 1e-9.
+struct Times {
+  double by_default = 0, exact = 0;
+};
+
+inline Times times_of(const Json& scenario) {
+  Times times;
+  for (const bool is_exact : {false, true}) {
+    const Json result = in_child([&] {
+      const Scenario resolved_scenario = resolved(scenario);
+      const RunRecord record = simulate(resolved_scenario, {.keeps_activity = false, .is_exact = is_exact, .on_update = {}});
+      return Json{{"time", record.end.value()}};
+    });
+    if (result.contains("error")) throw std::runtime_error{result["error"].get<std::string>()};
+    (is_exact ? times.exact : times.by_default) = result["time"].get<double>();
+  }
+  return times;
+}
+
+}  // namespace rehearse::test
