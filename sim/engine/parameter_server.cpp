@@ -155,7 +155,7 @@ class ParameterServers {
   }
 
   bool may_begin(const Trainer& trainer) {
-    if (!strategy_.staleness_bound) return true;
+    if (!strategy_.staleness_bound || strategy_.pushes_back_each_variable) return true;
     const std::int64_t behind = next_step(trainer) - *strategy_.staleness_bound;
     return behind <= 0 || reached(behind) >= needed_workers();
   }

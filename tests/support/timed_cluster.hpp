@@ -25,7 +25,7 @@ inline Json timed_scenario(int machines, const std::vector<TimedTensor>& tensors
                       {"backward", tensors[i].backward}});
   const Json gpu{{"peak_fp32", "1Tflops"},     {"peak_fp16", "1Tflops"},  {"memory_bandwidth", "1TBps"},
                  {"memory", "80GiB"},          {"memory_reserved", "0B"}, {"multiprocessors", 10},
-                 {"host_link", "1000000GBps"}, {"source", "test"}};
+                 {"host_link", "1000000TBps"}, {"source", "test"}};
   return {{"format", 1},
           {"workload",
            {{"model",

@@ -67,13 +67,13 @@ TEST_CASE("clique: 2 (a + (p - 1) n / (p b))") {
 }
 
 TEST_CASE("hierarchical: rings inside machines cost next to nothing here, the g rings between them share a NIC") {
-  // m = 4 machines of g = 2: 2 (m - 1) (a + n / (m b)); inside 2 (g - 1) n / (g b') with PCIe at 10^15 B/s
-  const double inside = 2 * 0.5 * kBytes / 1e15;
+  // m = 4 machines of g = 2: 2 (m - 1) (a + n / (m b)); inside 2 (g - 1) n / (g b') with PCIe at 10^18 B/s
+  const double inside = 2 * 0.5 * kBytes / 1e18;
   check_time(one_tensor(4, "hierarchical", 2), kCompute + inside + 2 * 3 * (kAlpha + kBytes / (4 * kBeta)));
 }
 
 TEST_CASE("binary-tree-star: stars inside machines, a tree between their first GPUs") {
-  const double inside = 2 * kBytes / 1e15;
+  const double inside = 2 * kBytes / 1e18;
   check_time(one_tensor(3, "binary_tree_star", 2), kCompute + inside + 2 * (kAlpha + 2 * kBytes / kBeta));
 }
 

@@ -1,0 +1,207 @@
+// Synchronous and stale-synchronous parameter servers, colocated servers, several GPUs per machine.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/base/random.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+using test::with_servers;
+
+constexpr double kAlpha = 10e-6;  // s
+
+doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
+
+void check_time(const Json& scenario, double expected) {
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == exactly(expected));
+  CHECK(times.exact == exactly(expected));
+}
+
+Json synchronous() { return {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}; }
+
+/// One tensor of 10 MB; 10 ms on a NIC.
+Json one_tensor(int workers, const Json& strategy, int servers = 1) {
+  return with_servers(timed_scenario(workers, {{"10000000B"}}, strategy), servers);
+}
+
+}  // namespace
+
+TEST_CASE("synchronous: pull, compute, push and acknowledgement of all workers, who share the server's NIC") {
+  // request a, w pulls in w * 10 ms, a; 3 ms; w pushes in w * 10 ms, a; acknowledgement a
+  for (const int w : {1, 2, 5}) {
+    CAPTURE(w);
+    Json scenario = one_tensor(w, synchronous());
+    scenario["training"]["steps"] = 3;
+    check_time(scenario, 3 * (4 * kAlpha + 2 * w * 10e-3 + 3e-3));
+  }
+}
+
+TEST_CASE("pushing back each variable: one push and one pull, no request and no acknowledgement") {
+  // First step: as initialised. 3 ms, w pushes, a, w values back, a; the next one waits for the value before layer 0.
+  Json strategy = synchronous();
+  strategy["pushes_back_each_variable"] = true;
+  for (const int w : {1, 3}) {
+    CAPTURE(w);
+    Json scenario = one_tensor(w, strategy);
+    scenario["training"]["steps"] = 4;
+    check_time(scenario, 4 * (3e-3 + 2 * kAlpha + 2 * w * 10e-3));
+  }
+  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+  profile["servers"]["time_per_update"] = "7ms";  // once per variable and step, when all gradients are in
+  Json scenario = one_tensor(3, strategy);
+  scenario["calibration"] = profile;
+  check_time(scenario, 3e-3 + 7e-3 + 2 * kAlpha + 2 * 3 * 10e-3);
+}
+
+TEST_CASE("sharded over s servers, a tensor moves s times as fast when the servers' NICs are the limit") {
+  // 4 workers, 4 servers: each server has a quarter of the tensor: 4 * 2.5 MB per direction.
+  Json strategy = synchronous();
+  strategy["placement"] = "sharded";
+  check_time(one_tensor(4, strategy, 4), 4 * kAlpha + 2 * 10e-3 + 3e-3);
+}
+
+TEST_CASE("overlap of pushes with the backward pass, or none") {
+  // Pulls of two tensors: 20 ms; forward 1 + 1 ms as they come: 10, 20 ms, end of forward at 21 ms; gradients at 23 and
+  // 25 ms. Overlap: pushes 23 to 33 to 43 ms; without: forward starts at 20 ms, pushes at 26 ms.
+  Json scenario = with_servers(timed_scenario(1, {{"10000000B"}, {"10000000B"}}, synchronous()), 1);
+  check_time(scenario, 4 * kAlpha + 43e-3);
+  scenario["training"]["strategy"]["overlap"] = "none";
+  check_time(scenario, 4 * kAlpha + 46e-3);
+}
+
+TEST_CASE("stale-synchronous: bound 0 is synchronous, an endless bound is asynchronous, in between lies in between") {
+  const auto with = [](const Json& strategy, int steps) {
+    Json scenario = with_servers(timed_scenario(4, {{"1000000B"}, {"2000000B"}}, strategy), 2);
+    scenario["training"]["steps"] = steps;
+    scenario["training"]["step_time_variation"] = 0.5;
+    return scenario;
+  };
+  const auto bounded = [](std::int64_t bound) -> Json {
+    return {{"kind", "parameter_server"}, {"synchronization", "stale_synchronous"}, {"staleness_bound", bound}};
+  };
+  constexpr int kSteps = 100;
+  const double synchronous_time = test::times_of(with(synchronous(), kSteps)).by_default;
+  const double asynchronous_time =
+      test::times_of(with({{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}, 4 * kSteps)).by_default;
+  CHECK(test::times_of(with(bounded(0), 4 * kSteps)).by_default == exactly(synchronous_time));
+  CHECK(test::times_of(with(bounded(1'000'000), 4 * kSteps)).by_default == exactly(asynchronous_time));
+  double last = synchronous_time;
+  for (const int bound : {1, 3, 10}) {
+    CAPTURE(bound);
+    const double time = test::times_of(with(bounded(bound), 4 * kSteps)).by_default;
+    CHECK(time < last * 1.001);
+    CHECK(time > asynchronous_time * 0.999);
+    last = time;
+  }
+  CHECK(asynchronous_time < 0.9 * synchronous_time);
+}
+
+TEST_CASE("a bound is kept: no worker is ever more than s steps ahead of the slowest") {
+  constexpr int kBound = 2, kWorkers = 5;
+  Json scenario = with_servers(timed_scenario(kWorkers, {{"1000000B"}},
+                                              {{"kind", "parameter_server"},
+                                               {"synchronization", "stale_synchronous"},
+                                               {"staleness_bound", kBound}}),
+                               1);
+  scenario["training"]["steps"] = 300;
+  scenario["training"]["step_time_variation"] = 1.0;
+  const Json lead = test::in_child([&] {
+    const RunRecord record = simulate(test::resolved(scenario), {});
+    std::vector<StepSpan> steps = record.recorder.steps;
+    std::int64_t most = 0;
+    for (const StepSpan& started : steps) {
+      std::vector<std::int64_t> completed(kWorkers);
+      for (const StepSpan& other : steps)
+        if (other.span.end <= started.span.start)
+          ++completed[static_cast<std::size_t>(other.machine)];
+      most = std::max(most, started.step - *std::min_element(completed.begin(), completed.end()));
+    }
+    return Json{{"most", most}};
+  });
+  CHECK(lead["most"] == kBound);
+}
+
+TEST_CASE("backup workers: a step lasts as long as the order statistic of the noise says, within Monte Carlo error") {
+  // 6 workers of which 2 are backups: the 4th smallest of 6 lognormal factors on 3 ms. The messages take 4 a + 2 us.
+  constexpr int kWorkers = 6, kNeeded = 4, kSeeds = 400;
+  constexpr double kVariation = 0.3;
+  Json strategy = synchronous();
+  strategy["backup_workers"] = kWorkers - kNeeded;
+  Json scenario = with_servers(timed_scenario(kWorkers, {{"1B"}}, strategy), 1);
+  scenario["training"]["step_time_variation"] = kVariation;
+  const auto results = run_isolated(kSeeds, 2, [&](std::size_t seed) {
+    Json seeded = scenario;
+    seeded["seed"] = seed + 1;
+    return std::to_string(simulate(test::resolved(seeded), {}).end.value() * 1e9);
+  });
+  double mean = 0;
+  for (const IsolatedResult& result : results) mean += std::stod(result.text) / 1e9 / kSeeds;
+  // The expectation by its own sampling, with 100 times as many draws.
+  Rng random{1, "order statistic"};
+  const double variance = std::log1p(kVariation * kVariation);
+  double expected = 0, square = 0;
+  constexpr int kDraws = 100 * kSeeds;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    std::vector<double> factors(kWorkers);
+    for (double& factor : factors) factor = std::exp(std::sqrt(variance) * random.normal() - variance / 2);
+    std::nth_element(factors.begin(), factors.begin() + (kNeeded - 1), factors.end());
+    const double time = 3e-3 * factors[kNeeded - 1] + 4 * kAlpha;
+    expected += time / kDraws;
+    square += time * time / kDraws;
+  }
+  const double standard_error = std::sqrt((square - expected * expected) / kSeeds);
+  CHECK(std::abs(mean - expected) < 4 * standard_error);
+  CHECK(standard_error < 0.01 * expected);
+}
+
+TEST_CASE("with backup workers a late worker goes on with the step that the others are at") {
+  // Of two noisy workers, one backup: each step takes the faster one's time, not the slower one's.
+  Json strategy = synchronous();
+  Json scenario = with_servers(timed_scenario(2, {{"1000B", "10ms", "10ms"}}, strategy), 1);
+  scenario["training"]["steps"] = 30;
+  const double together = test::times_of(scenario).by_default;
+  scenario["training"]["step_time_variation"] = 0.8;
+  const double waits = test::times_of(scenario).by_default;
+  scenario["training"]["strategy"]["backup_workers"] = 1;
+  const double does_not_wait = test::times_of(scenario).by_default;
+  CHECK(waits > 1.1 * together);
+  CHECK(does_not_wait < 0.9 * waits);
+}
+
+TEST_CASE("a server on the worker's machine is reached without the NIC") {
+  // Worker 0 shares machine 0 with the only server; worker 1 is 10 ms per direction away.
+  Json scenario = timed_scenario(2, {{"10000000B"}}, synchronous());
+  scenario["cluster"]["groups"].push_back(
+      {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "workers"}, {"count", 1}});
+  check_time(scenario, 4 * kAlpha + 2 * 10e-3 + 3e-3);
+  // One machine: nothing crosses a NIC.
+  scenario["cluster"]["groups"][0]["count"] = 1;
+  check_time(scenario, 3e-3);
+  const Json summary = test::simulated(scenario);
+  CHECK(summary["sent_B"] == 0);
+  CHECK(summary["machines"][0]["servers"] == 1);
+}
+
+TEST_CASE("the GPUs of a machine share its NIC") {
+  // 2 GPUs on one machine, a server on another: as two workers on two machines, whose server's NIC is the limit.
+  const double one_machine =
+      test::times_of(with_servers(timed_scenario(1, {{"10000000B"}}, synchronous(), 2), 1)).by_default;
+  CHECK(one_machine == exactly(4 * kAlpha + 4 * 10e-3 + 3e-3));
+  // With two servers, the machine's own NIC is: 40 ms of pulls, 1 ms forward, 40 ms of pushes, the first of which hide
+  // the backward pass of the layer whose gradient comes last.
+  const double two_servers =
+      test::times_of(with_servers(timed_scenario(1, {{"10000000B"}, {"10000000B", "0s", "0s"}}, synchronous(), 2), 2))
+          .by_default;
+  CHECK(two_servers == exactly(4 * kAlpha + 8 * 10e-3 + 1e-3));
+}
+
+}  // namespace rehearse
