@@ -40,6 +40,7 @@ Instance read_instance(std::string name, JsonReader json) {
       .accelerator = {},
       .accelerators = json.optional<int>("accelerators", 0),
       .nic = json.required<BytesPerSecond>("nic"),
+      .nics = json.optional<int>("nics", 1),
       .usd_per_hour_on_demand = json.maybe<double>("usd_per_hour_on_demand"),
       .usd_per_hour_spot = json.maybe<double>("usd_per_hour_spot"),
       .source = json.required<std::string>("source"),
@@ -52,6 +53,8 @@ Instance read_instance(std::string name, JsonReader json) {
   json.expect(instance.vcpus >= 1 && instance.vcpus <= 4096, "vcpus", "1 to 4096");
   json.expect(instance.memory > Bytes{0}, "memory", "a size above 0B");
   json.expect(instance.nic > BytesPerSecond{0}, "nic", "a rate above 0Bps");
+  if (json.has("nics")) json.expect(instance.nics >= 1 && instance.nics <= 64, "nics", "1 to 64");
+  if (json.has("interconnect")) (void)json.child("interconnect");  // resolved where the accelerator is known
   if (json.has("accelerators"))
     json.expect(instance.accelerator.empty() ? instance.accelerators == 0
                                              : instance.accelerators >= 1 && instance.accelerators <= 64,
@@ -94,8 +97,8 @@ void Catalog::read_platforms(const fs::path& folder) {
     const auto file = std::make_shared<const Json>(load_json_file(path));
     const JsonReader json{*file, path.string()};
     json.expect(json.required<int>("format") == 1, "format", "1");
-    for (const auto& [kind, entries] :
-         {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_}}) {
+    for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
+                                        std::pair{"interconnects", &interconnects_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -126,6 +129,10 @@ JsonReader Catalog::accelerator(const std::string& name, const JsonReader& asked
 }
 JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by) const {
   return find("instance", instances_, name, asked_by);
+}
+
+JsonReader Catalog::interconnect(const std::string& name, const JsonReader& asked_by) const {
+  return find("interconnect", interconnects_, name, asked_by);
 }
 
 JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*folder, const std::string& name,
@@ -165,6 +172,11 @@ std::vector<std::string> Catalog::accelerator_names() const {
 std::vector<std::string> Catalog::instance_names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : instances_) names.push_back(name);
+  return names;
+}
+std::vector<std::string> Catalog::interconnect_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : interconnects_) names.push_back(name);
   return names;
 }
 std::vector<std::string> Catalog::region_names() const {

@@ -42,6 +42,7 @@ class Catalog {
   /// was read.
   JsonReader accelerator(const std::string& name, const JsonReader& asked_by) const;
   JsonReader instance(const std::string& name, const JsonReader& asked_by) const;
+  JsonReader interconnect(const std::string& name, const JsonReader& asked_by) const;
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
   JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
   /// The link between two regions, or inside one; nullptr if the catalogs have none.
@@ -49,6 +50,7 @@ class Catalog {
 
   std::vector<std::string> accelerator_names() const;
   std::vector<std::string> instance_names() const;
+  std::vector<std::string> interconnect_names() const;
   std::vector<std::string> region_names() const;
   std::vector<std::string> model_names() const;
   std::vector<std::string> profile_names() const;
@@ -72,6 +74,7 @@ class Catalog {
   std::vector<CatalogFolders> folders_;
   Entries accelerators_;
   Entries instances_;
+  Entries interconnects_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
 };

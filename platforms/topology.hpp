@@ -1,6 +1,7 @@
 #pragma once
 // Links between GPUs, hosts, NICs and switches, and which of them a message crosses.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,11 +9,10 @@
 #include <vector>
 
 #include "platforms/region_link.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
-
-class JsonReader;
 
 /// Where a message starts or ends: a GPU of a machine, or the machine's host memory.
 struct Endpoint {
@@ -27,6 +27,7 @@ struct Endpoint {
 struct NvlinkPair {
   int a = 0, b = 0;
   int count = 1;
+  friend bool operator==(const NvlinkPair&, const NvlinkPair&) = default;
 };
 
 /// How the GPUs of one machine reach one another and the host. Every GPU has a PCIe link of its own; with `pcie_root`
@@ -40,6 +41,10 @@ struct Interconnect {
   std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
   Seconds latency{};                        // between two GPUs, and between a GPU and its host
 };
+
+/// Reads one entry of a catalog's "interconnects", or an inline object; `pcie` is what it has if it states none. Throws
+/// InputError.
+Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie);
 
 struct TopologyMachine {
   std::string region;
@@ -69,7 +74,8 @@ struct Dragonfly {
   BytesPerSecond global{};
 };
 
-/// Machines at the points of a grid with wrap-around; dimension-ordered routing, the shorter way round.
+/// Machines at the points of a grid with wrap-around, the first dimension counting fastest; dimension-ordered routing,
+/// the shorter way round, upwards if both are equal.
 struct Torus {
   std::vector<int> dimensions;
   BytesPerSecond link{};
@@ -86,6 +92,10 @@ using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
 
 /// Reads "topology" and its sizes from a scenario's network object. Throws InputError.
 Fabric read_fabric(const JsonReader& json);
+/// The same keys and values.
+Json to_json(const Fabric& fabric);
+/// Name and one line of what it is, for each fabric.
+std::vector<std::pair<std::string, std::string>> list_fabrics();
 
 /// A directed resource that the flows crossing it share.
 struct TopologyLink {
@@ -104,7 +114,8 @@ class Topology {
   /// `region_links` must hold every pair of regions in use. `hop_latency`, if given, is the one-way latency of each
   /// link between NIC and switch and between switches; otherwise the region's own latency covers the whole way.
   /// Machines of one region are on one fabric, regions are connected pairwise without a limit but the per-flow rate.
-  /// Throws std::invalid_argument if a fabric cannot hold its machines (a torus whose size differs).
+  /// Throws std::invalid_argument if a fabric cannot hold its machines: a torus of another size or with paths of more
+  /// than 30 links, a fabric with more than two million links.
   Topology(std::vector<TopologyMachine> machines, const Fabric& fabric, std::vector<RegionLink> region_links,
            std::optional<Seconds> hop_latency = {});
 
@@ -124,8 +135,30 @@ class Topology {
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
     std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none
   };
+  /// The switches of one region. A machine has a number within its region.
+  struct RegionLinks {
+    std::vector<int> machines;               // by number
+    std::vector<std::vector<int>> up, down;  // fat tree: [leafs][uplinks]; rail: [rails][1]
+    std::vector<std::vector<int>> local;     // dragonfly: [routers][routers of its group]
+    std::vector<std::vector<int>> global;    // dragonfly: [groups][groups]
+    std::vector<std::vector<int>> torus;     // [machines][2 * dimension + (0 up, 1 down)]
+  };
+
   int add_link(std::string name, BytesPerSecond rate);
   void add_machine(std::size_t machine);
+  void add_links(RegionLinks& region, const Star&);
+  void add_links(RegionLinks& region, const FatTree& tree);
+  void add_links(RegionLinks& region, const Dragonfly& dragonfly);
+  void add_links(RegionLinks& region, const Torus& torus);
+  void add_links(RegionLinks& region, const Rail& rail);
+  void append(const RegionLinks& region, const Star&, int from, int to, int rail, int to_rail, std::vector<int>&) const;
+  void append(const RegionLinks& region, const FatTree& tree, int from, int to, int, int,
+              std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Dragonfly& dragonfly, int from, int to, int, int,
+              std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Torus& torus, int from, int to, int, int, std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Rail& rail, int, int, int from_nic, int to_nic,
+              std::vector<int>& links) const;
   void add_to_host(const MachineLinks& links, int gpu, bool is_up, Path& path) const;
   void append_inside(const MachineLinks& links, const TopologyMachine& machine, int from, int to, Path& path) const;
 
@@ -135,6 +168,16 @@ class Topology {
   std::optional<Seconds> hop_latency_;
   std::vector<TopologyLink> links_;
   std::vector<MachineLinks> machine_links_;
+  std::map<std::string, int> region_of_name_;
+  std::vector<RegionLinks> regions_;
+  std::vector<int> region_of_;                  // [machines]
+  std::vector<int> number_of_;                  // [machines] within its region
+  std::vector<std::vector<int>> link_between_;  // [regions][regions] index into region_links_, -1: none
 };
+
+/// Rings over the given GPUs of a machine that use no NVLink twice in one direction, as many as can be found: each one
+/// is a list of all GPUs. Both directions of a cycle count. Empty if the GPUs' links make no ring, or there are more
+/// than eight.
+std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus);
 
 }  // namespace rehearse

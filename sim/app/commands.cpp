@@ -1,3 +1,4 @@
+#include "platforms/topology.hpp"
 #include "sim/app/commands.hpp"
 
 #include <unistd.h>
@@ -278,10 +279,15 @@ int list(const CommonOptions& common, const std::string& kind) {
     names = catalog.model_names();
   else if (kind == "profiles")
     names = catalog.profile_names();
+  else if (kind == "interconnects")
+    names = catalog.interconnect_names();
+  else if (kind == "topologies")
+    for (const auto& [name, description] : list_fabrics()) names.push_back(name + "\t" + description);
   else
     throw InputError{"list: " +
                      unknown_name_message(
-                         "kind", kind, std::vector<std::string>{"gpus", "instances", "regions", "models", "profiles"})};
+                         "kind", kind, std::vector<std::string>{"gpus", "instances", "interconnects", "regions", "models", "profiles",
+                                                          "topologies"})};
   for (const std::string& name : names) std::printf("%s\n", name.c_str());
   return kSuccess;
 }

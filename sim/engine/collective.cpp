@@ -73,10 +73,36 @@ class Planner {
  public:
   Planner(const Ranks& gpus, Network& network) : gpus_{gpus}, network_{network} {}
 
-  CollectivePlan ring(const Ranks& ranks) const {
-    const auto count = static_cast<std::int64_t>(ranks.size());
-    CollectivePhase phase{.edges = {}, .parts = count, .repeat = 2 * (count - 1)};
-    add_ring(phase, ranks);
+  CollectivePlan ring() const {
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    const std::vector<Ranks> machines = by_machine();
+    if (machines.size() == 1) {
+      const std::vector<Ranks> rings = local_rings(gpus_);
+      CollectivePhase phase{
+          .edges = {}, .parts = count * static_cast<std::int64_t>(rings.size()), .repeat = 2 * (count - 1)};
+      for (const Ranks& ring : rings) add_ring(phase, ring);
+      return {phase};
+    }
+    std::size_t channels = 1;
+    for (const Ranks& machine : machines)
+      channels = std::max(channels, static_cast<std::size_t>(nics(machine.front().machine)));
+    CollectivePhase phase{.edges = {}, .parts = count * static_cast<std::int64_t>(channels), .repeat = 2 * (count - 1)};
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      Ranks ring;
+      for (const Ranks& machine : machines) {
+        const std::vector<Ranks> orders = local_rings(machine);
+        Ranks order = orders[channel % orders.size()];
+        // The last GPU sends to the next machine: over the channel's NIC, if one of the GPUs uses it.
+        const auto leaves = [&](const Endpoint gpu) {
+          const int count_of_nics = nics(gpu.machine);
+          return gpu.gpu % count_of_nics == static_cast<int>(channel) % count_of_nics;
+        };
+        const auto last = std::find_if(order.begin(), order.end(), leaves);
+        if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
+        ring.insert(ring.end(), order.begin(), order.end());
+      }
+      add_ring(phase, ring);
+    }
     return {phase};
   }
 
@@ -150,6 +176,28 @@ class Planner {
       phase.edges.push_back(network_.path(ranks[i], ranks[(i + 1) % ranks.size()]));
   }
 
+  /// Over NVLinks if they make rings; otherwise one ring in order.
+  std::vector<Ranks> local_rings(const Ranks& ranks) const {
+    const int machine = ranks.front().machine;
+    std::vector<int> gpus;
+    for (const Endpoint gpu : ranks) gpus.push_back(gpu.gpu);
+    std::vector<Ranks> rings;
+    const auto& interconnect = network_.topology().machines()[static_cast<std::size_t>(machine)].interconnect;
+    if (known_gpus_ != gpus || known_nvlinks_ != interconnect.nvlinks) {  // machines are mostly alike
+      known_gpus_ = gpus;
+      known_nvlinks_ = interconnect.nvlinks;
+      known_rings_ = find_rings(interconnect, gpus);
+    }
+    for (const std::vector<int>& ring : known_rings_) {
+      rings.emplace_back();
+      for (const int gpu : ring) rings.back().push_back({machine, gpu});
+    }
+    if (rings.empty()) rings.push_back(ranks);
+    return rings;
+  }
+
+  int nics(int machine) const { return network_.topology().machines()[static_cast<std::size_t>(machine)].nics; }
+
   std::vector<Ranks> by_machine() const {
     std::map<int, Ranks> machines;
     for (const Endpoint gpu : gpus_) machines[gpu.machine].push_back(gpu);
@@ -160,6 +208,9 @@ class Planner {
 
   const Ranks& gpus_;
   Network& network_;
+  mutable std::vector<int> known_gpus_;  // what the rings were last searched for
+  mutable std::vector<NvlinkPair> known_nvlinks_;
+  mutable std::vector<std::vector<int>> known_rings_;
 };
 
 CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Network& network) {
@@ -167,7 +218,7 @@ CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Networ
   const int count = static_cast<int>(gpus.size());
   switch (algorithm) {
     case CollectiveAlgorithm::kRing:
-      return planner.ring(gpus);
+      return planner.ring();
     case CollectiveAlgorithm::kTree:
       return planner.trees(gpus, {heap_tree(count)});
     case CollectiveAlgorithm::kDoubleBinaryTree: {

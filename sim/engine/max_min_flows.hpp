@@ -22,7 +22,7 @@ class MaxMinFlows {
  public:
   using FlowIndex = std::uint32_t;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr std::size_t kMaxLinks = 12;
+  static constexpr std::size_t kMaxLinks = 40;
 
   /// [links] capacities, above 0.
   explicit MaxMinFlows(std::vector<double> capacities);

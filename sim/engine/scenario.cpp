@@ -4,9 +4,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/machines.hpp"
 
 namespace rehearse {
 
@@ -45,6 +47,7 @@ class ScenarioReader {
     read_calibration();
     read_output();
     root_.reject_unknown_keys();
+    check_topology();
     check_memory();
     warn_about_spot();
     warn_about_steady_state();
@@ -126,6 +129,16 @@ class ScenarioReader {
     json.reject_unknown_keys();
   }
 
+  /// A fabric may be unable to hold the machines; one switch holds all.
+  void check_topology() const {
+    if (std::holds_alternative<Star>(scenario_.fabric)) return;
+    try {
+      (void)build_topology(scenario_, list_machines(scenario_));
+    } catch (const std::invalid_argument& error) {
+      root_.child("cluster").child("network").fail("topology", error.what());
+    }
+  }
+
   Group read_group(const JsonReader& json, Json& effective) {
     Group group{.name = json.required<std::string>("name"),
                 .role = read_word<Role>(json, "role",
@@ -161,7 +174,16 @@ class ScenarioReader {
     if (group.role == Role::kWorker && !group.accelerator)
       json.fail("instance",
                 "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
-    if (group.accelerator) group.interconnect.pcie = group.accelerator->host_link;
+    if (group.accelerator) {
+      group.interconnect.pcie = group.accelerator->host_link;
+      if (instance.has("interconnect")) {
+        std::string interconnect_name;
+        const JsonReader interconnect =
+            resolve(instance, "interconnect", effective["instance"]["interconnect"], interconnect_name,
+                    [this](const std::string& n, const JsonReader& by) { return catalog_.interconnect(n, by); });
+        group.interconnect = read_interconnect(interconnect, group.accelerator->host_link);
+      }
+    }
     json.reject_unknown_keys();
     return group;
   }
@@ -191,7 +213,7 @@ class ScenarioReader {
     std::map<std::pair<std::string, std::string>, RegionLink> inline_links;
     if (json.has("network")) {
       const JsonReader network = json.child("network");
-      if (network.has("topology")) (void)read_word<int>(network, "topology", {{"star", 0}});
+      scenario_.fabric = read_fabric(network);
       if (network.has("hop_latency")) scenario_.hop_latency = network.required<Seconds>("hop_latency");
       if (network.has("links"))
         for (const JsonReader& entry : network.children("links")) {
@@ -215,7 +237,8 @@ class ScenarioReader {
         effective_links.push_back(std::move(entry));
       }
     }
-    effective_["cluster"]["network"] = Json{{"topology", "star"}, {"links", std::move(effective_links)}};
+    effective_["cluster"]["network"] = to_json(scenario_.fabric);
+    effective_["cluster"]["network"]["links"] = std::move(effective_links);
     if (scenario_.hop_latency) effective_["cluster"]["network"]["hop_latency"] = to_text(*scenario_.hop_latency);
   }
 

@@ -18,10 +18,6 @@ struct SimulateOptions {
   std::function<void(std::int64_t updates)> on_update;
 };
 
-/// The machines of a scenario, group after group, with payload NIC rates (the provider's rate times the profile's
-/// nic_efficiency).
-std::vector<Machine> list_machines(const Scenario& scenario);
-
 /// Runs the scenario. At most once per process: SimGrid cannot be reset (isolated.hpp runs more).
 /// Throws NoResultError on a deadlock, std::logic_error if an invariant is broken.
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options = {});

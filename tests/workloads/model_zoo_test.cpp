@@ -28,7 +28,7 @@ TEST_CASE("a model can be a list of layers with branches") {
 TEST_CASE("mistakes in model files are named with their place") {
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet", "layers": []})"),
                        "m.json: /structure/family: unknown family \"resnet\"; known: \"layers\", \"resnet_v2_basic\", "
-                       "\"shake_shake_2branch\"",
+                       "\"shake_shake_2branch\", \"timed_layers\"",
                        InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
                        "m.json: /structure/layers/0/layer: unknown layer \"relo\"; did you mean \"relu\"?", InputError);
@@ -77,5 +77,20 @@ TEST_CASE("a shake-shake width that cannot be halved is refused") {
 }
 
 TEST_CASE("the schema of model files is valid JSON") { CHECK_NOTHROW((void)parse_json(model_schema(), "schema")); }
+
+TEST_CASE("timed layers: a kernel per layer and direction with its own time, for the measured batch only") {
+  const std::string text = R"({"family": "timed_layers", "batch": 1, "optimizer_time": "5us", "layers": [
+    {"name": "a", "gradient": "400B", "forward": "1us", "backward": "2us"},
+    {"name": "b", "gradient": "0B", "forward": "3us", "backward": "4us"}]})";
+  const Workload workload = build_text(text);
+  CHECK(workload.parameters() == 100);
+  CHECK(workload.optimizer_time == 5.0_us);
+  REQUIRE(num_vertices(workload.graph) == 4);
+  CHECK(workload.graph[2].name == "b/backward");
+  CHECK(workload.graph[3].measured_time == 2.0_us);
+  CHECK(workload.graph[3].produces_gradients == std::vector{0});
+  CHECK_THROWS_WITH_AS((void)build_text(std::string{text}.replace(text.find("1,"), 1, "7")),
+                       "m.json: its times were measured with a batch of 7; found batch_per_worker 1", InputError);
+}
 
 }  // namespace rehearse

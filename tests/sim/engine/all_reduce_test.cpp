@@ -143,9 +143,9 @@ TEST_CASE("partition: pieces of a tensor let an urgent one pass") {
   // Layer 1 (ready at 4 ms) in 4 pieces of 6 MB, c' = 2 (a + 3 ms) each; layer 0 becomes ready at 6 ms while the first
   // piece is under way and goes next, in its 4 pieces.
   const double piece = 2 * (kAlpha + 3e-3);
-  Json scenario =
-      timed_scenario(2, {{"24000000B"}, {"24000000B"}},
-                     {{"kind", "all_reduce"}, {"order", "priority"}, {"overlap", "forward"}, {"partition_size", "6MB"}});
+  Json scenario = timed_scenario(
+      2, {{"24000000B"}, {"24000000B"}},
+      {{"kind", "all_reduce"}, {"order", "priority"}, {"overlap", "forward"}, {"partition_size", "6MB"}});
   scenario["training"]["steps"] = 2;
   // Second step: layer 0 is there after 5 pieces, layer 1 after 8; then 1 ms forward, 2 ms backward, 8 pieces.
   check_time(scenario, 4e-3 + 8 * piece + 1e-3 + 2e-3 + 8 * piece);
@@ -190,11 +190,13 @@ TEST_CASE("outside of their domain the reductions do not apply, and both ways ag
   }
 }
 
-TEST_CASE("identical workers are folded: the number of workers changes the events of a run by their collectives alone") {
+TEST_CASE(
+    "identical workers are folded: the number of workers changes the events of a run by their collectives alone") {
   const auto events = [](const Json& scenario) {
     return test::in_child([&] {
-      return Json{{"events", simulate(test::resolved(scenario), {}).events}};
-    })["events"].get<int>();
+             return Json{{"events", simulate(test::resolved(scenario), {}).events}};
+           })["events"]
+        .get<int>();
   };
   CHECK(events(one_tensor(64, "ring")) == events(one_tensor(4, "ring")));
   Json noisy = one_tensor(64, "ring");

@@ -107,11 +107,11 @@ TEST_CASE("stale-synchronous: bound 0 is synchronous, an endless bound is asynch
 
 TEST_CASE("a bound is kept: no worker is ever more than s steps ahead of the slowest") {
   constexpr int kBound = 2, kWorkers = 5;
-  Json scenario = with_servers(timed_scenario(kWorkers, {{"1000000B"}},
-                                              {{"kind", "parameter_server"},
-                                               {"synchronization", "stale_synchronous"},
-                                               {"staleness_bound", kBound}}),
-                               1);
+  Json scenario = with_servers(
+      timed_scenario(
+          kWorkers, {{"1000000B"}},
+          {{"kind", "parameter_server"}, {"synchronization", "stale_synchronous"}, {"staleness_bound", kBound}}),
+      1);
   scenario["training"]["steps"] = 300;
   scenario["training"]["step_time_variation"] = 1.0;
   const Json lead = test::in_child([&] {
@@ -121,8 +121,7 @@ TEST_CASE("a bound is kept: no worker is ever more than s steps ahead of the slo
     for (const StepSpan& started : steps) {
       std::vector<std::int64_t> completed(kWorkers);
       for (const StepSpan& other : steps)
-        if (other.span.end <= started.span.start)
-          ++completed[static_cast<std::size_t>(other.machine)];
+        if (other.span.end <= started.span.start) ++completed[static_cast<std::size_t>(other.machine)];
       most = std::max(most, started.step - *std::min_element(completed.begin(), completed.end()));
     }
     return Json{{"most", most}};

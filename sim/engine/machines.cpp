@@ -1,0 +1,51 @@
+#include "sim/engine/machines.hpp"
+
+#include <utility>
+
+namespace rehearse {
+
+std::vector<Machine> list_machines(const Scenario& scenario) {
+  std::vector<Machine> machines;
+  std::vector<std::size_t> first(scenario.groups.size());  // machine of each group
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    first[g] = machines.size();
+    if (group.colocated_with >= 0) continue;
+    for (int i = 0; i < group.count; ++i) {
+      machines.push_back({.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(i),
+                          .group = static_cast<int>(g),
+                          .role = group.role,
+                          .region = group.region,
+                          .workers = group.role == Role::kWorker ? group.instance.accelerators : 0,
+                          .servers = group.role == Role::kParameterServer ? 1 : 0,
+                          .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
+                          .nics = group.instance.nics,
+                          .nic = group.instance.nic * scenario.profile.network.nic_efficiency});
+    }
+  }
+  for (const Group& group : scenario.groups) {
+    if (group.colocated_with < 0) continue;
+    const auto host = static_cast<std::size_t>(group.colocated_with);
+    for (int i = 0; i < group.count; ++i) {
+      Machine& machine = machines[first[host] + static_cast<std::size_t>(i % scenario.groups[host].count)];
+      ++machine.servers;
+      machine.cores = scenario.groups[host].instance.vcpus;
+    }
+  }
+  return machines;
+}
+
+Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
+  std::vector<TopologyMachine> nodes;
+  for (const Machine& machine : machines) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+    nodes.push_back({.region = machine.region,
+                     .nic = machine.nic,
+                     .nics = machine.nics,
+                     .gpus = machine.workers,
+                     .interconnect = group.interconnect});
+  }
+  return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,214 @@
+// Random valid scenarios of every strategy and topology: each ends, breaks no invariant, and gives by default what it
+// gives exact. A few hundred here; REHEARSE_SCENARIOS=20000 and REHEARSE_FIRST_SEED=1 in the environment run more.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "sim/base/random.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class ScenarioGenerator {
+ public:
+  explicit ScenarioGenerator(std::uint64_t seed) : random_{seed, "random scenario"} {}
+
+  Json generate() {
+    const int kind = pick(4);
+    const bool has_servers = kind >= 2;
+    const int gpus = chance(3) ? 1 << pick(3) : 1;
+    const int machines = 1 + pick(chance(8) ? 64 : 12);
+    std::vector<test::TimedTensor> tensors;
+    for (int i = 1 + pick(8); i > 0; --i)
+      tensors.push_back({std::to_string(4 * (1 + pick(3'000'000))) + "B", std::to_string(pick(3000)) + "us",
+                         std::to_string(1 + pick(3000)) + "us"});
+    scenario_ = test::timed_scenario(machines, tensors, strategy(kind), gpus);
+    const bool is_asynchronous =
+        kind == 1 || (has_servers && scenario_["training"]["strategy"]["synchronization"] != "synchronous");
+    const int workers = machines * gpus;
+    scenario_["training"]["steps"] = 1 + pick(is_asynchronous ? 4 * workers : 12);
+    scenario_["training"]["warmup_steps"] = pick(4);
+    if (chance(3)) scenario_["training"]["step_time_variation"] = 0.1 * pick(8);
+    if (chance(5)) scenario_["training"]["start_interval"] = std::to_string(pick(5)) + "ms";
+    if (chance(5))
+      scenario_["training"]["checkpoint"] = {{"every_steps", 1 + pick(5)}, {"fixed_time", "3ms"}, {"rate", "1GBps"}};
+    if (has_servers) add_servers(workers);
+    Json& instance = scenario_["cluster"]["groups"][0]["instance"];
+    instance["nics"] = 1 << pick(3);
+    if (chance(2)) instance["interconnect"] = interconnect(gpus);
+    network(machines);
+    if (chance(3)) profile();
+    scenario_["seed"] = pick(1000);
+    return scenario_;
+  }
+
+ private:
+  int pick(int n) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(n))); }
+  bool chance(int one_in) { return pick(one_in) == 0; }
+  std::string one_of(const std::vector<std::string>& words) {
+    return words[static_cast<std::size_t>(pick(static_cast<int>(words.size())))];
+  }
+
+  Json strategy(int kind) {
+    Json strategy;
+    if (kind == 0) {
+      strategy = {{"kind", "all_reduce"},
+                  {"algorithm", one_of({"ring", "tree", "double_binary_tree", "hierarchical", "star", "clique",
+                                        "binary_tree_star"})},
+                  {"overlap", one_of({"none", "backward", "forward"})}};
+      if (chance(4)) strategy["cycle_time"] = std::to_string(1 + pick(9)) + "ms";
+    } else if (kind == 1) {
+      return {{"kind", "pairwise_averaging"}, {"accumulation_steps", 1 + pick(3)}};
+    } else {
+      strategy = {{"kind", "parameter_server"},
+                  {"synchronization", one_of({"synchronous", "asynchronous", "stale_synchronous"})},
+                  {"placement", one_of({"round_robin", "greedy_by_bytes", "sharded"})},
+                  {"overlap", one_of({"none", "backward"})}};
+      if (strategy["synchronization"] == "stale_synchronous") strategy["staleness_bound"] = pick(4);
+      if (strategy["synchronization"] == "synchronous" && chance(3)) strategy["pushes_back_each_variable"] = true;
+    }
+    if (chance(2)) strategy["bucket_size"] = std::to_string(1 + pick(20)) + "MB";
+    if (strategy.contains("bucket_size") && chance(2)) strategy["first_bucket_size"] = "500kB";
+    if (chance(3)) strategy["partition_size"] = std::to_string(1 + pick(5)) + "MB";
+    strategy["order"] = one_of({"fifo", "priority"});
+    strategy["gradient_precision"] = one_of({"fp32", "fp16"});
+    strategy["accumulation_steps"] = 1 + pick(3);
+    return strategy;
+  }
+
+  void add_servers(int workers) {
+    const int servers = 1 + pick(5);
+    Json& strategy = scenario_["training"]["strategy"];
+    if (strategy["synchronization"] == "synchronous" && !strategy.contains("pushes_back_each_variable") && chance(3))
+      strategy["backup_workers"] = pick(workers);
+    if (chance(3))
+      scenario_["cluster"]["groups"].push_back(
+          {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "workers"}, {"count", servers}});
+    else
+      scenario_ = test::with_servers(scenario_, servers);
+  }
+
+  Json interconnect(int gpus) {
+    Json json{{"pcie", one_of({"8GBps", "16GBps"})}, {"latency", std::to_string(pick(5)) + "us"}};
+    if (chance(2)) json["pcie_root"] = "12GBps";
+    if (chance(3)) json["stages_copies_in_host"] = true;
+    if (chance(3)) json["nvswitch"] = "100GBps";
+    if (gpus > 1 && chance(2)) {
+      json["nvlink_rate"] = "20GBps";
+      json["nvlinks"] = Json::array();
+      for (int a = 0; a < gpus; ++a)
+        for (int b = a + 1; b < gpus; ++b)
+          if (!chance(4)) json["nvlinks"].push_back({{"a", a}, {"b", b}, {"count", 1 + pick(2)}});
+    }
+    return json;
+  }
+
+  void network(int machines) {
+    Json& network = scenario_["cluster"]["network"];
+    const bool has_own_servers =
+        scenario_["cluster"]["groups"].size() > 1 && !scenario_["cluster"]["groups"][1].contains("colocated_with");
+    const int all = machines + (has_own_servers ? scenario_["cluster"]["groups"][1]["count"].get<int>() : 0);
+    switch (pick(6)) {
+      case 0:
+        network["topology"] = "fat_tree";
+        network["machines_per_leaf"] = 1 + pick(5);
+        network["oversubscription"] = 1 + pick(4);
+        network["uplinks"] = 1 + pick(3);
+        break;
+      case 1:
+        network["topology"] = "dragonfly";
+        network["machines_per_router"] = 1 + pick(3);
+        network["routers_per_group"] = 1 + pick(3);
+        network["local_rate"] = "2GBps";
+        network["global_rate"] = "1GBps";
+        break;
+      case 2:
+        network["topology"] = "torus";
+        network["link_rate"] = "1GBps";
+        network["dimensions"] = all % 2 == 0 ? Json{all / 2, 2} : Json{all};
+        if (all > 60) network.erase("dimensions"), network.erase("link_rate"), network["topology"] = "star";
+        break;
+      case 3:
+        network["topology"] = "rail";
+        network["oversubscription"] = 2;
+        break;
+      case 4:  // two regions
+        if (has_own_servers) {
+          scenario_["cluster"]["groups"][1]["region"] = "far";
+          network["links"].push_back(
+              {{"from", "r"}, {"to", "far"}, {"latency", "3ms"}, {"per_flow_rate", "200MBps"}, {"source", "test"}});
+          network["links"].push_back({{"from", "far"}, {"to", "far"}, {"latency", "10us"}, {"source", "test"}});
+        }
+        break;
+      default:
+        break;
+    }
+    if (chance(3)) network["hop_latency"] = std::to_string(pick(20)) + "us";
+  }
+
+  void profile() {
+    Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    profile["host"] = {{"dispatch", "20us"}, {"step_overhead", std::to_string(pick(3)) + "ms"}};
+    profile["servers"]["time_per_variable"] = std::to_string(pick(200)) + "us";
+    profile["servers"]["time_per_byte"] = "0.1ns";
+    profile["servers"]["time_per_update"] = std::to_string(pick(2)) + "ms";
+    scenario_["calibration"] = profile;
+  }
+
+  Rng random_;
+  Json scenario_;
+};
+
+std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+std::string outcome_of(const Json& json, bool is_exact, bool keeps_activity) {
+  const Scenario scenario = test::resolved(json);
+  const RunRecord record =
+      simulate(scenario, {.keeps_activity = keeps_activity, .is_exact = is_exact, .on_update = {}});
+  const Summary summary = summarize(scenario, record);
+  return Json{record.end.value(),  summary.iteration_time.value(), record.sent.value(), record.updates,
+              summary.steps_per_s, summary.gpu_utilization}
+      .dump();
+}
+
+}  // namespace
+
+TEST_CASE("random scenarios end, break no invariant, and agree with their exact run") {
+  const std::uint64_t first = from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = from_environment("REHEARSE_SCENARIOS", 300);
+  // Times of noisy asynchronous runs may tell rounding apart: which of two messages that end together is handled first.
+  const auto results = run_isolated(3 * count, 2, [first](std::size_t job) {
+    const std::uint64_t seed = first + job / 3;
+    return outcome_of(ScenarioGenerator{seed}.generate(), job % 3 == 1, job % 3 == 2);
+  });
+  std::uint64_t different = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t seed = first + i;
+    CAPTURE(seed);
+    const IsolatedResult &by_default = results[3 * i], &exact = results[3 * i + 1], &recorded = results[3 * i + 2];
+    CHECK_MESSAGE(by_default.has_succeeded, by_default.text);
+    CHECK_MESSAGE(exact.has_succeeded, exact.text);
+    CHECK_MESSAGE(recorded.has_succeeded, recorded.text);
+    if (!by_default.has_succeeded || !exact.has_succeeded || !recorded.has_succeeded) continue;
+    const Json a = Json::parse(by_default.text), b = Json::parse(exact.text), c = Json::parse(recorded.text);
+    for (std::size_t v = 0; v < a.size(); ++v) {
+      const double x = a[v].get<double>(), y = b[v].get<double>(), z = c[v].get<double>();
+      if (std::abs(x - y) > 1e-6 * std::abs(y) || std::abs(x - z) > 1e-6 * std::abs(z)) {
+        ++different;
+        MESSAGE("value " << v << ": " << x << ", exact " << y << ", recorded " << z);
+        CHECK(x == doctest::Approx(y).epsilon(1e-6));
+        break;
+      }
+    }
+  }
+  CHECK(different == 0);
+}
+
+}  // namespace rehearse
