@@ -104,6 +104,8 @@ struct Sweep::State {
   State(SweepRequest wanted, const Catalog& known, std::string own_program)
       : request{std::move(wanted)}, catalog{known}, program{std::move(own_program)} {
     base = load_json_file(request.scenario);
+    const JsonReader reader{base, request.scenario.string()};
+    reader.expect(reader.is_object(), "an object");
     for (const auto& [origin, setting] : request.set) set(base, origin, setting);
     add_seeds();
     count = count_combinations(request);

@@ -171,7 +171,14 @@ SweepAxis read_list_options(const std::vector<std::string>& texts) {
   SweepAxis axis{.origin = "--list", .choices = {}};
   for (const std::string& text : texts) {
     std::vector<Setting> choice;
-    for (const std::string_view piece : split(text, ';')) choice.push_back(read_setting(piece, "--list"));
+    for (const std::string_view piece : split(text, ';')) {
+      Setting setting = read_setting(piece, "--list");
+      for (const Setting& other : choice)
+        if (other.pointer == setting.pointer)
+          throw InputError{"--list " + in_quotes(text) + ": expected each place once; found " +
+                           shortened(setting.pointer, 200) + " twice"};
+      choice.push_back(std::move(setting));
+    }
     axis.choices.push_back(std::move(choice));
   }
   return axis;
