@@ -138,6 +138,11 @@ int run_command_line(int argc, char** argv) {
   sweep_verb->add_option("--by", sweep.by, "What --top compares: a key or formula; -x puts the smallest x first")
       ->capture_default_str()
       ->type_name("FORMULA");
+  sweep_verb
+      ->add_option("--max-wall-time", max_wall_time,
+                   "Give up on a simulation after this much real time, such as 30s: a row with that error, tried again "
+                   "when the sweep is (default: none)")
+      ->type_name("T");
   sweep_verb->add_flag("--dry-run", sweep.is_dry_run,
                        "Check every combination; print how many, and how long they take");
   sweep_verb->add_flag("--json", sweep.common.prints_json, "Print the rows as JSON instead of a table");
@@ -177,7 +182,7 @@ int run_command_line(int argc, char** argv) {
   simulate.common = validate.common = calibrate.common = sweep.common = diff.common = common;
   if (!max_wall_time.empty()) {
     try {
-      simulate.max_wall_time = parse_seconds(max_wall_time);
+      simulate.max_wall_time = sweep.max_wall_time = parse_seconds(max_wall_time);
     } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
   }
   if (init_verb->parsed()) return init(name);

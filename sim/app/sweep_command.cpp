@@ -249,12 +249,13 @@ int run(const SweepCommand& command) {
   if (pending < check.distinct && !command.common.is_quiet)
     std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
   Progress progress{"simulations", command.common.is_quiet};
-  const bool is_complete = sweep.run(
-      store, command.common.parallel,
-      [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      },
-      is_interrupted);
+  const bool is_complete =
+      sweep.run(store, command.common.parallel,
+                [&](std::size_t done, std::size_t total) {
+                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+                },
+                {.is_stopped = is_interrupted,
+                 .job_wall_s = command.max_wall_time ? std::optional{command.max_wall_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_interrupted(sweep, store, check, command);
 
   const Selection selection = select(sweep, store, command, where, by);

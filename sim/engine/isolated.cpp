@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -23,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kAskEveryMilliseconds = 200;  // is_stopped
+constexpr int kAskEveryMilliseconds = 200;  // limits
 
 struct Child {
   std::size_t job = 0;
@@ -79,11 +80,13 @@ std::optional<Child> start(std::size_t job_index, const std::function<std::strin
   return Child{job_index, process, ends[0], Clock::now(), {}};
 }
 
+double age(const Child& child) { return std::chrono::duration<double>(Clock::now() - child.start).count(); }
+
 IsolatedResult finish(Child& child) {
   ::close(child.pipe);
   int status = 0;
   while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {}
-  const double wall_s = std::chrono::duration<double>(Clock::now() - child.start).count();
+  const double wall_s = age(child);
   if (child.output.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string reason =
         WIFSIGNALED(status) ? std::string{"signal "} + std::to_string(WTERMSIG(status)) : "no result";
@@ -108,29 +111,42 @@ class Children {
   std::size_t count() const { return running_.size(); }
   void add(Child child) { running_.push_back(std::move(child)); }
 
-  /// Waits a while for something to happen; gives the children that have ended.
-  std::vector<std::pair<std::size_t, IsolatedResult>> wait() {
+  /// Waits a while for something to happen; gives the children that have ended, or run longer than `job_wall_s`.
+  std::vector<std::pair<std::size_t, IsolatedResult>> wait(std::optional<double> job_wall_s) {
     std::vector<pollfd> waiting;
     for (const Child& child : running_) waiting.push_back({child.pipe, POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), kAskEveryMilliseconds) < 0 && errno != EINTR)
       throw InputError{std::string{"cannot wait for processes: "} + std::strerror(errno)};
     std::vector<std::pair<std::size_t, IsolatedResult>> ended;
     for (std::size_t i = running_.size(); i-- > 0;) {
+      if (job_wall_s && age(running_[i]) > *job_wall_s) {
+        ::kill(running_[i].process, SIGKILL);
+        ended.push_back(take(i));
+        ended.back().second.text = "stopped after " + to_text(Seconds{*job_wall_s});
+        ended.back().second.has_succeeded = false;
+        ended.back().second.has_died = true;
+        continue;
+      }
       if (waiting[i].revents == 0) continue;
       std::array<char, 65536> buffer;
       const ssize_t size = ::read(running_[i].pipe, buffer.data(), buffer.size());
       if (size > 0) {
         running_[i].output.append(buffer.data(), static_cast<std::size_t>(size));
       } else if (size == 0 || errno != EINTR) {
-        Child child = std::move(running_[i]);
-        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-        ended.emplace_back(child.job, finish(child));
+        ended.push_back(take(i));
       }
     }
     return ended;
   }
 
  private:
+  std::pair<std::size_t, IsolatedResult> take(std::size_t i) {
+    Child child = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::size_t job = child.job;
+    return {job, finish(child)};
+  }
+
   std::vector<Child> running_;
 };
 
@@ -138,11 +154,11 @@ class Children {
 
 bool for_each_isolated(std::size_t count, int parallel, const std::function<std::string(std::size_t)>& job,
                        const std::function<void(std::size_t, IsolatedResult)>& on_result,
-                       const std::function<bool()>& is_stopped) {
+                       const IsolatedLimits& limits) {
   Children children;
   auto most = static_cast<std::size_t>(parallel);
   for (std::size_t next = 0; next < count || children.count() > 0;) {
-    if (is_stopped && is_stopped()) return false;
+    if (limits.is_stopped && limits.is_stopped()) return false;
     while (next < count && children.count() < most) {
       std::optional<Child> child = start(next, job);
       if (!child && children.count() == 0)
@@ -154,7 +170,7 @@ bool for_each_isolated(std::size_t count, int parallel, const std::function<std:
       children.add(std::move(*child));
       ++next;
     }
-    for (auto& [index, result] : children.wait()) on_result(index, std::move(result));
+    for (auto& [index, result] : children.wait(limits.job_wall_s)) on_result(index, std::move(result));
   }
   return true;
 }

@@ -243,7 +243,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
         runs[i] = run;
         if (on_done) on_done(++done, runs.size());
       },
-      is_stopped);
+      {.is_stopped = is_stopped, .job_wall_s = {}});
   if (!is_complete) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
     if (!runs[i].error.empty()) throw NoResultError{(i == 0 ? a : b).label + ": " + runs[i].error};

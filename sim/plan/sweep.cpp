@@ -356,7 +356,7 @@ void Sweep::check_expression(const Expression& expression, bool is_condition) co
 std::size_t Sweep::pending(const ResultStore& store) const { return state_->find_pending(store).size(); }
 
 bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done,
-                const std::function<bool()>& is_stopped) const {
+                const IsolatedLimits& limits) const {
   const State& state = *state_;
   for (const Combination& combination : state.combinations) {
     const auto error = state.errors.find(combination.index);
@@ -380,7 +380,7 @@ bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::
         store.put(combination.key, row);
         if (on_done) on_done(++done, pending.size());
       },
-      is_stopped);
+      limits);
 }
 
 void Sweep::for_each_row(const ResultStore& store, const std::function<void(const SweepRow&)>& on_row) const {

@@ -11,6 +11,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
+#include "sim/engine/isolated.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
 #include "sim/plan/sweep_request.hpp"
@@ -61,10 +62,10 @@ class Sweep {
   /// Distinct scenarios that `store` does not hold yet.
   std::size_t pending(const ResultStore& store) const;
 
-  /// Simulates what is pending, in combination order, and puts each result as it comes. False if `is_stopped` has ended
-  /// it. `on_done(done, total)` is called after each simulation.
+  /// Simulates what is pending, in combination order, and puts each result as it comes. False if `limits.is_stopped`
+  /// has ended it. `on_done(done, total)` is called after each simulation.
   bool run(ResultStore& store, int parallel, const std::function<void(std::size_t done, std::size_t total)>& on_done,
-           const std::function<bool()>& is_stopped) const;
+           const IsolatedLimits& limits) const;
 
   /// Every row, in combination order.
   void for_each_row(const ResultStore& store, const std::function<void(const SweepRow& row)>& on_row) const;

@@ -2,15 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/engine/isolated.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
 
 namespace rehearse {
 
 bool simulate_each(std::size_t count, int parallel, const std::function<Scenario(std::size_t)>& scenario,
-                   const std::function<void(std::size_t, const PooledRun&)>& on_run,
-                   const std::function<bool()>& is_stopped) {
+                   const std::function<void(std::size_t, const PooledRun&)>& on_run, const IsolatedLimits& limits) {
   return for_each_isolated(
       count, parallel,
       [&](std::size_t index) {
@@ -22,7 +20,7 @@ bool simulate_each(std::size_t count, int parallel, const std::function<Scenario
         (result.has_succeeded ? run.summary : run.error) = std::move(result.text);
         on_run(index, run);
       },
-      is_stopped);
+      limits);
 }
 
 }  // namespace rehearse

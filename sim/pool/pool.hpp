@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "sim/engine/isolated.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
@@ -14,7 +15,7 @@ namespace rehearse {
 struct PooledRun {
   std::string summary;    // JSON text of summary.json; empty without result
   std::string error;      // why there is no result; empty with one
-  bool has_died = false;  // its process was killed or crashed: another attempt may succeed
+  bool has_died = false;  // its process was killed, crashed or took too long: another attempt may succeed
   double wall_s = 0;
 };
 
@@ -24,6 +25,6 @@ struct PooledRun {
 /// whether every run has ended; false after `is_stopped` has said true, which kills those under way.
 bool simulate_each(std::size_t count, int parallel, const std::function<Scenario(std::size_t)>& scenario,
                    const std::function<void(std::size_t index, const PooledRun& run)>& on_run,
-                   const std::function<bool()>& is_stopped = {});
+                   const IsolatedLimits& limits = {});
 
 }  // namespace rehearse

@@ -110,6 +110,17 @@ TEST_CASE("a combination without result is a row with its error; the exit code i
   check_refused(kSweep + "--grid /workload/batch_per_worker=0,-5", 2, "every combination is refused; the first: ");
 }
 
+TEST_CASE("a simulation that takes too long is a row that is tried again") {
+  const TemporaryFolder folder;
+  const std::string command = "sweep " + kScenario + " --grid /training/steps=8,5000000 --quiet -o " +
+                              folder.path.string() + " --max-wall-time ";
+  CHECK(rehearse_with(command + "300ms").exit_code == 0);
+  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after 300ms");
+  CHECK(rehearse_with(command + "400ms").exit_code == 0);
+  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after 400ms");
+  CHECK(load_csv_file(folder / "sweep.csv").row(0).text("error").empty());
+}
+
 TEST_CASE("--where and --top choose rows on stdout; --json prints them; sweep.csv keeps all") {
   const TemporaryFolder folder;
   const std::string grid = "--grid /cluster/groups/1/count=1..4 --quiet ";

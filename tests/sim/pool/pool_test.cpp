@@ -111,7 +111,8 @@ TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
   const std::filesystem::path file = folder / "stopped";
   CHECK_FALSE(for_each_isolated(
       5, 2, [&](std::size_t) { return write_process_id_and_sleep(file); },
-      [](std::size_t, const IsolatedResult&) { FAIL("nothing ends"); }, [&] { return std::filesystem::exists(file); }));
+      [](std::size_t, const IsolatedResult&) { FAIL("nothing ends"); },
+      {.is_stopped = [&] { return std::filesystem::exists(file); }, .job_wall_s = {}}));
   CHECK(ends_soon(wait_for_process_id(file)));
 
   const std::filesystem::path other = folder / "threw";
@@ -127,6 +128,23 @@ TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
   };
   CHECK_THROWS_WITH(run(), "enough");
   CHECK(ends_soon(wait_for_process_id(other)));
+}
+
+TEST_CASE("a job that runs longer than it may is killed, and the others go on") {
+  std::vector<IsolatedResult> results(3);
+  CHECK(for_each_isolated(
+      3, 1,
+      [](std::size_t job) {
+        if (job == 1) ::sleep(100);
+        return std::string{"done"};
+      },
+      [&](std::size_t job, IsolatedResult result) { results[job] = std::move(result); },
+      {.is_stopped = {}, .job_wall_s = 0.5}));
+  CHECK(results[0].has_succeeded);
+  CHECK_FALSE(results[1].has_succeeded);
+  CHECK(results[1].has_died);
+  CHECK(results[1].text == "stopped after 500ms");
+  CHECK(results[2].has_succeeded);
 }
 
 TEST_CASE("simulations do not outlive a parent that is killed") {
