@@ -21,6 +21,7 @@ using namespace rehearse;
 void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_option("--catalog", common.catalogs,
                   "Folder with the user's own accelerators, instances, regions, models and profiles; repeatable")
+      ->allow_extra_args(false)
       ->type_name("DIR");
 }
 
@@ -117,15 +118,19 @@ int run_command_line(int argc, char** argv) {
       "Example: rehearse sweep scenarios/sweeps/cm-dare-workers.json -o results/sweep");
   sweep_verb->add_option("SCENARIO", sweep.file, "Scenario file, or sweep file (rehearse schema sweep)")->required();
   sweep_verb->add_option("--grid", sweep.grids, "A place and its values; repeatable, the last one varies fastest")
+      ->allow_extra_args(false)
       ->type_name("POINTER=VALUES");
   sweep_verb
       ->add_option("--list", sweep.lists, "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice")
+      ->allow_extra_args(false)
       ->type_name("SETTINGS");
   sweep_verb->add_option("--set", sweep.overrides, "Set a field in every combination; repeatable")
+      ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");
   sweep_verb
       ->add_option("--constraint", sweep.constraints,
                    "Leave out combinations that break this condition on JSON pointers; repeatable")
+      ->allow_extra_args(false)
       ->type_name("CONDITION");
   sweep_verb->add_option("--seeds", sweep.seeds, "Run each with the scenario's seed and the next ones, N in all")
       ->check(CLI::Range(1, 1'000'000))

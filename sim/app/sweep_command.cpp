@@ -160,7 +160,8 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
   std::vector<std::string> keys;
   for (const char* key : kShownKeys)
     if (std::any_of(selection.rows.begin(), selection.rows.end(), [&](const ShownRow& row) {
-          return row.json["summary"].is_object() && row.json["summary"].contains(key);
+          const Json& summary = row.json["summary"];
+          return summary.is_object() && summary.contains(key) && !summary[key].is_null();
         }))
       keys.emplace_back(key);
   const bool shows_rank = command.top && std::find(keys.begin(), keys.end(), by.text()) == keys.end();
@@ -240,7 +241,7 @@ int run(const SweepCommand& command) {
     checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
   });
   if (where) about_option("--where", [&] { sweep.check_expression(*where, true); });
-  about_option("--by", [&] { sweep.check_expression(by, false); });
+  if (command.top) about_option("--by", [&] { sweep.check_expression(by, false); });
   if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
 
   ResultStore store =

@@ -151,6 +151,15 @@ TEST_CASE("entries of a list set several places; seeds repeat every combination"
   CHECK(rows[2]["parameters"]["/cluster/groups/1/count"] == 1);
 }
 
+TEST_CASE("options may stand before the file") {
+  const Outcome outcome =
+      rehearse_with("sweep --grid /cluster/groups/1/count=1,2 --set /training/steps=8 " + kScenario + " --quiet");
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.starts_with(
+      "workers/count  steps_per_s  iteration_time_s  time_s  gpu_utilization  bottleneck_resource\n"
+      "1              4.458        "));
+}
+
 TEST_CASE("the shipped sweep file runs, and its schema is printed") {
   const Outcome outcome =
       rehearse_with("sweep " + kRoot + "/scenarios/sweeps/cm-dare-workers.json --quiet --json --set /training/steps=8");
