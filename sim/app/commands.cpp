@@ -1,5 +1,4 @@
 #include "sim/app/commands.hpp"
-#include "platforms/topology.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/topology.hpp"
 #include "sim/app/explain.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
@@ -19,6 +19,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
 #include "sim/plan/sweep_request.hpp"
@@ -47,22 +48,24 @@ void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
-void print_summary(const Summary& summary) {
-  std::printf("%-24s %.4g steps/s (all workers), %.4g samples/s\n", "speed", summary.steps_per_s,
-              summary.samples_per_s);
+void print_summary(const Scenario& scenario, const Summary& summary) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  std::printf("%-24s %.4g steps/s (%s), %.4g samples/s\n", "speed", summary.steps_per_s,
+              is_synchronous ? "all workers together" : "sum of all workers", summary.samples_per_s);
   if (summary.steps_per_s_low)
     std::printf("%-24s %.4g to %.4g steps/s (90 %% of cross-validated rows were within this distance)\n", "interval",
                 *summary.steps_per_s_low, *summary.steps_per_s_high);
   std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
-  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network and servers\n", "step",
+  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
               summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
   if (summary.cost_usd)
     std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
-  std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
-              static_cast<long long>(summary.staleness_max));
+  if (!is_synchronous)
+    std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
+                static_cast<long long>(summary.staleness_max));
   std::printf("%-24s %s\n", "bottleneck", summary.bottleneck.c_str());
 }
 
@@ -118,7 +121,12 @@ void print_validation(const Study& study, const Validation& validation, std::siz
 
 int run(const SimulateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  const Scenario scenario = read_scenario(load_scenario_json(command), command.scenario.string(), catalog);
+  Scenario scenario = read_scenario(load_scenario_json(command), command.scenario.string(), catalog);
+  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, list_machines(scenario));
+  if (!command.trace_window.empty()) {
+    scenario.output.timeline_start = scope.window.start;
+    scenario.output.timeline_length = scope.window.end - scope.window.start;
+  }
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
@@ -131,6 +139,7 @@ int run(const SimulateCommand& command) {
   Progress progress{"steps", command.common.is_quiet};
   const RunRecord record =
       simulate(scenario, {.keeps_activity = command.common.output.has_value(),
+                          .scope = scope,
                           .is_exact = command.is_exact,
                           .on_update = [&](std::int64_t updates) {
                             if (is_interrupted()) throw Interrupted{};
@@ -145,7 +154,7 @@ int run(const SimulateCommand& command) {
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
   else
-    print_summary(summary);
+    print_summary(scenario, summary);
   return kSuccess;
 }
 

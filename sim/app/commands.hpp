@@ -39,6 +39,8 @@ struct SimulateCommand {
   bool is_dry_run = false;
   bool is_exact = false;
   bool explains = false;
+  std::string trace_window;  // "10s..12s"
+  std::string trace_ranks;   // "0,8..15"
 };
 
 struct ValidateCommand {

@@ -76,6 +76,14 @@ int run_command_line(int argc, char** argv) {
                           "Check the scenario; print memory, messages and an estimate of the run's own duration");
   simulate_verb->add_flag("--exact", simulate.is_exact,
                           "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
+  simulate_verb
+      ->add_option("--trace-window", simulate.trace_window,
+                   "With -o: record kernels and messages of this part of the run only, such as 10s..12s")
+      ->type_name("FROM..TO");
+  simulate_verb
+      ->add_option("--trace-ranks", simulate.trace_ranks,
+                   "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
+      ->type_name("RANKS");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
   add_common(*simulate_verb, common);
@@ -171,7 +179,8 @@ int run_command_line(int argc, char** argv) {
 
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
-  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")->required();
+  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")
+      ->required();
   add_common(*list_verb, common);
 
   std::string schema_kind;

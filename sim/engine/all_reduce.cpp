@@ -96,13 +96,13 @@ class Communicator {
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
         const Seconds on_wire{timer_->seconds_per_byte(p)[e] * as_double(each) * repeat};
         const Seconds latency = cluster_.network.latency(phase.edges[e]) * phase.hops * repeat;
-        cluster_.recorder.messages.push_back({cluster_.network.source(phase.edges[e]),
-                                              cluster_.network.destination(phase.edges[e]),
-                                              unit_,
-                                              step_,
-                                              {start, start + on_wire},
-                                              start + on_wire + latency,
-                                              each * phase.repeat});
+        cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
+                                          cluster_.network.destination(phase.edges[e]),
+                                          unit_,
+                                          step_,
+                                          {start, start + on_wire},
+                                          start + on_wire + latency,
+                                          each * phase.repeat});
         phase_end = std::max(phase_end, start + on_wire + latency);
       }
       start = phase_end;
@@ -130,8 +130,7 @@ class Communicator {
       cluster_.network.start_flow(edge, size, [this, start, from, to, size, latency] {
         const Seconds now = cluster_.clock.now();
         traffic_.sent(from, to, size);
-        if (cluster_.recorder.keeps_activity)
-          cluster_.recorder.messages.push_back({from, to, unit_, step_, {start, now}, now + latency, size});
+        cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
         cluster_.clock.schedule_in(latency, [this, from, to, size] {
           traffic_.received(from, to, size);
           if (--messages_left_ == 0) next_round();

@@ -75,9 +75,8 @@ void ComputeStream::advance() {
       host_ = ready + kernel.dispatch;
       const Seconds start = std::max(gpu_, host_);
       gpu_ = start + kernel.time.total * slowdown_;
-      if (recorder_.keeps_activity)
-        recorder_.kernels.push_back(
-            {gpu_index_.machine, gpu_index_.gpu, kernel.vertex, {start, gpu_}, kernel.time.memory * slowdown_});
+      recorder_.add(
+          KernelSpan{gpu_index_.machine, gpu_index_.gpu, kernel.vertex, {start, gpu_}, kernel.time.memory * slowdown_});
       if (is_last)
         for (const int variable : kernel.completes) on_gradient_(variable, gpu_);
     }

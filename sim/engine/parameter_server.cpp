@@ -365,8 +365,7 @@ class ParameterServers {
   }
 
   void record(const Server& server, const CorePool::Slot& slot, int index, bool is_update) {
-    if (cluster_.recorder.keeps_activity)
-      cluster_.recorder.server_work.push_back({server.machine, slot.core, index, is_update, {slot.start, slot.end}});
+    cluster_.recorder.add(ServerSpan{server.machine, slot.core, index, is_update, {slot.start, slot.end}});
   }
 
   [[noreturn]] void report_deadlock() const {

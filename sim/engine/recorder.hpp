@@ -63,14 +63,36 @@ struct EventSpan {
   std::string detail;
 };
 
+/// What to keep of a run's activity.
+struct RecordingScope {
+  Span window{Seconds{0}, Seconds{1e18}};
+  std::vector<bool> machines;  // empty: all
+
+  bool covers(MachineIndex machine) const { return machines.empty() || machines[static_cast<std::size_t>(machine)]; }
+  bool overlaps(Span span) const { return span.end >= window.start && span.start <= window.end; }
+};
+
 struct Recorder {
   bool keeps_activity = false;  // kernels, messages, server work: needed for profiles and timelines
+  RecordingScope scope;         // of activity
 
   std::vector<StepSpan> steps;
   std::vector<EventSpan> events;
   std::vector<KernelSpan> kernels;
   std::vector<MessageSpan> messages;
   std::vector<ServerSpan> server_work;
+
+  void add(const KernelSpan& kernel) {
+    if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) kernels.push_back(kernel);
+  }
+  void add(const MessageSpan& message) {
+    if (keeps_activity && (scope.covers(message.from.machine) || scope.covers(message.to.machine)) &&
+        scope.overlaps({message.on_wire.start, message.arrival}))
+      messages.push_back(message);
+  }
+  void add(const ServerSpan& work) {
+    if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) server_work.push_back(work);
+  }
 };
 
 }  // namespace rehearse

@@ -133,14 +133,19 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
   }
   add_kernels(record, profile);
   add_messages(record, profile);
+  std::erase_if(profile.series,
+                [&](const ResourceSeries& series) { return !record.recorder.scope.covers(series.machine); });
   for (ResourceSeries& series : profile.series)
     for (std::vector<double>* sums : {&series.gpu, &series.memory, &series.receive, &series.transmit})
       for (double& value : *sums) value /= period.value();
 
   // The whole samples within the window: 1e-9 of a period is rounding.
   const auto bound = [&](double sample) { return static_cast<std::size_t>(std::clamp(sample, 0.0, samples)); };
-  const std::size_t first = bound(std::ceil(record.window.start / period - 1e-9));
-  const std::size_t last = std::max(first, bound(std::floor(record.window.end / period + 1e-9)));
+  const RecordingScope& scope = record.recorder.scope;
+  const Seconds from = std::max(record.window.start, scope.window.start);
+  const Seconds to = std::min(record.window.end, scope.window.end);
+  const std::size_t first = bound(std::ceil(from / period - 1e-9));
+  const std::size_t last = std::max(first, bound(std::floor(to / period + 1e-9)));
   profile.covered = {period * static_cast<double>(first), period * static_cast<double>(last)};
   profile.iterations = covered_iterations(record, profile.covered);
   for (const ResourceSeries& series : profile.series) {

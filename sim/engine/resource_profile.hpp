@@ -51,11 +51,11 @@ struct BurstMetrics {
 struct ResourceProfile {
   Seconds period{};
   std::size_t samples = 0;             // of each series
-  std::vector<ResourceSeries> series;  // [machines]
+  std::vector<ResourceSeries> series;  // of the recorded machines
   BurstThresholds thresholds;
-  Span covered;                      // the bursts are those of the whole samples within the steady-state window
-  std::int64_t iterations = 0;       // fewest whole steps of any worker within that time
-  std::vector<BurstMetrics> bursts;  // [machines]
+  Span covered;                 // the bursts are those of the whole recorded samples within the steady-state window
+  std::int64_t iterations = 0;  // fewest whole steps of any worker within that time
+  std::vector<BurstMetrics> bursts;  // of the recorded machines
 
   /// At least 60 simulated seconds and at least 20 iterations.
   bool covers_enough() const { return covered.end - covered.start >= Seconds{60} && iterations >= 20; }

@@ -42,6 +42,7 @@ RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
   SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
+  recorder.scope = options.scope;
   const Cluster cluster{.scenario = scenario,
                         .machines = machines,
                         .clock = backend.clock(),

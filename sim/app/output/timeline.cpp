@@ -109,8 +109,9 @@ class TimelineWriter {
 
   void collect() {
     for (const StepSpan& step : record_.recorder.steps)
-      add({step.machine, 0, track("steps", step.machine, step.gpu)}, step.span,
-          "step " + std::to_string(step.step + 1));
+      if (record_.recorder.scope.covers(step.machine))
+        add({step.machine, 0, track("steps", step.machine, step.gpu)}, step.span,
+            "step " + std::to_string(step.step + 1));
     for (const KernelSpan& kernel : record_.recorder.kernels)
       add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span,
           scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)].name);

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/machines.hpp"
+#include "sim/engine/recorder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + separator.size())
+    parts.push_back(text.substr(begin, end - begin));
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+int read_rank(const std::string& text, int workers) {
+  const bool is_number = !text.empty() && text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number || std::stoi(text) >= workers)
+    throw InputError{"--trace-ranks: expected workers from 0 to " + std::to_string(workers - 1) + "; found \"" + text +
+                     "\""};
+  return std::stoi(text);
+}
+
+}  // namespace
+
+RecordingScope read_recording_scope(const std::string& window, const std::string& ranks,
+                                    const std::vector<Machine>& machines) {
+  RecordingScope scope;
+  if (!window.empty()) {
+    const std::vector<std::string> ends = split(window, "..");
+    if (ends.size() != 2)
+      throw InputError{"--trace-window: expected two times such as 10s..12s; found \"" + window + "\""};
+    try {
+      scope.window = {parse_seconds(ends[0]), parse_seconds(ends[1])};
+    } catch (const QuantityError& error) { throw InputError{std::string{"--trace-window: "} + error.what()}; }
+    if (scope.window.end <= scope.window.start)
+      throw InputError{"--trace-window: expected an end after the start; found \"" + window + "\""};
+  }
+  if (ranks.empty()) return scope;
+  std::vector<std::size_t> machine_of;  // [workers]
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    machine_of.insert(machine_of.end(), static_cast<std::size_t>(machines[m].workers), m);
+  const int workers = static_cast<int>(machine_of.size());
+  scope.machines.resize(machines.size());
+  for (const std::string& part : split(ranks, ",")) {
+    const std::vector<std::string> ends = split(part, "..");
+    const int first = read_rank(ends.front(), workers), last = read_rank(ends.back(), workers);
+    if (ends.size() > 2 || last < first)
+      throw InputError{"--trace-ranks: expected workers such as 0,8..15; found \"" + part + "\""};
+    for (int rank = first; rank <= last; ++rank) scope.machines[machine_of[static_cast<std::size_t>(rank)]] = true;
+  }
+  return scope;
+}
+
+}  // namespace rehearse
