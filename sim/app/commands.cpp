@@ -1,5 +1,5 @@
-#include "platforms/topology.hpp"
 #include "sim/app/commands.hpp"
+#include "platforms/topology.hpp"
 
 #include <unistd.h>
 
@@ -285,9 +285,9 @@ int list(const CommonOptions& common, const std::string& kind) {
     for (const auto& [name, description] : list_fabrics()) names.push_back(name + "\t" + description);
   else
     throw InputError{"list: " +
-                     unknown_name_message(
-                         "kind", kind, std::vector<std::string>{"gpus", "instances", "interconnects", "regions", "models", "profiles",
-                                                          "topologies"})};
+                     unknown_name_message("kind", kind,
+                                          std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
+                                                                   "models", "profiles", "topologies"})};
   for (const std::string& name : names) std::printf("%s\n", name.c_str());
   return kSuccess;
 }

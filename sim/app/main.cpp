@@ -109,7 +109,8 @@ int run_command_line(int argc, char** argv) {
 
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
-  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")->required();
+  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")
+      ->required();
   add_common(*list_verb, common);
 
   std::string schema_kind;
