@@ -1,10 +1,7 @@
 #include "sim/app/commands.hpp"
-
-#include <unistd.h>
+#include "platforms/topology.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -18,38 +15,20 @@
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/plan/sweep_request.hpp"
 
 namespace rehearse {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Set by Ctrl-C; checked between updates and simulations.
-std::atomic<bool> is_interrupted{false};
-
-void catch_interrupts() {
-  std::signal(SIGINT, [](int) { is_interrupted = true; });
-  std::signal(SIGTERM, [](int) { is_interrupted = true; });
-}
-
-/// The shipped catalogs, found from the program's own place: the build tree or an installation; then the user's.
-Catalog load_catalog(const CommonOptions& common) {
-  const fs::path program = fs::read_symlink("/proc/self/exe");
-  const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
-  std::error_code error;
-  const fs::path root = fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
-  std::vector<CatalogFolders> folders{
-      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
-  for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
-  return Catalog{std::move(folders)};
-}
 
 Json load_scenario_json(const SimulateCommand& command) {
   Json json = load_json_file(command.scenario);
@@ -63,14 +42,6 @@ Json load_scenario_json(const SimulateCommand& command) {
   }
   if (command.seed && json.is_object()) json["seed"] = *command.seed;
   return json;
-}
-
-/// Made before the work starts, so that an unwritable place costs nothing.
-void create_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw InputError{folder.string() + ": cannot create this folder: " + error.message()};
-  if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
 }
 
 void print_warnings(const Scenario& scenario) {
@@ -163,7 +134,7 @@ int run(const SimulateCommand& command) {
       simulate(scenario, {.keeps_activity = command.common.output.has_value(),
                           .is_exact = command.is_exact,
                           .on_update = [&](std::int64_t updates) {
-                            if (is_interrupted) throw Interrupted{};
+                            if (is_interrupted()) throw Interrupted{};
                             if (updates % 16 != 0) return;
                             progress.update(updates, scenario.training.steps);
                             if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
@@ -192,7 +163,7 @@ int run(const ValidateCommand& command) {
     const auto predictions =
         predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel,
                 [&](std::size_t done, std::size_t total) {
-                  if (is_interrupted) throw Interrupted{};
+                  if (is_interrupted()) throw Interrupted{};
                   progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
                 });
     const Validation validation = validate(study, predictions);
@@ -238,7 +209,7 @@ int run(const CalibrateCommand& command) {
                               {.parallel = command.common.parallel,
                                .command = command.common.command_line,
                                .on_progress = [&](const std::string& line) {
-                                 if (is_interrupted) throw Interrupted{};
+                                 if (is_interrupted()) throw Interrupted{};
                                  if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
                                }});
   if (command.common.output)
@@ -318,8 +289,11 @@ int print_schema(const std::string& kind) {
     std::cout << scenario_schema();
   else if (kind == "model")
     std::cout << model_schema();
+  else if (kind == "sweep")
+    std::cout << sweep_schema();
   else
-    throw InputError{"schema: " + unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model"})};
+    throw InputError{"schema: " +
+                     unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep"})};
   std::cout.flush();
   return kSuccess;
 }

@@ -52,9 +52,31 @@ struct CalibrateCommand {
   std::vector<std::filesystem::path> studies;
 };
 
+struct SweepCommand {
+  CommonOptions common;
+  std::filesystem::path file;            // scenario or sweep file
+  std::vector<std::string> grids;        // "/pointer=a,b,1..8"
+  std::vector<std::string> lists;        // "/pointer=a;/other=b"
+  std::vector<std::string> overrides;    // "/pointer=value"
+  std::vector<std::string> constraints;  // expressions
+  std::optional<int> seeds;
+  std::optional<Seconds> max_wall_time;  // of each simulation
+  std::string where;                     // expression; empty: every row
+  std::optional<int> top;
+  std::string by = "steps_per_s";  // expression
+  bool is_dry_run = false;
+};
+
+struct DiffCommand {
+  CommonOptions common;
+  std::filesystem::path a, b;  // output folders or scenario files
+};
+
 int run(const SimulateCommand& command);
 int run(const ValidateCommand& command);
 int run(const CalibrateCommand& command);
+int run(const SweepCommand& command);
+int run(const DiffCommand& command);
 int list(const CommonOptions& common, const std::string& kind);
 int print_schema(const std::string& kind);
 int init(const std::string& name);

@@ -24,6 +24,11 @@ constexpr double kSecondsPerMessage = 2e-6;
   text += line.data();
 }
 
+double expected_messages(const Scenario& scenario) {
+  return static_cast<double>(scenario.training.steps) *
+         (scenario.workload.trainable_tensors() + static_cast<double>(scenario.workload.variables.size()));
+}
+
 double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
 
 }  // namespace
@@ -67,6 +72,10 @@ std::string explain(const Scenario& scenario) {
   return text;
 }
 
+Seconds expected_duration(const Scenario& scenario) {
+  return Seconds{0.02 + expected_messages(scenario) * kSecondsPerMessage};
+}
+
 std::string describe_dry_run(const Scenario& scenario) {
   std::string text;
   for (const Group& group : scenario.groups) {
@@ -75,12 +84,10 @@ std::string describe_dry_run(const Scenario& scenario) {
            gib(gpu_memory_needed(scenario, *group.accelerator)), gib(group.accelerator->memory),
            group.accelerator->name.c_str());
   }
-  const double messages =
-      static_cast<double>(scenario.training.steps) *
-      (scenario.workload.trainable_tensors() + static_cast<double>(scenario.workload.variables.size()));
+  const double messages = expected_messages(scenario);
   append(text, "%lld steps of %d workers, %.3g messages; the simulation takes about %.2g s\n",
          static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker), messages,
-         0.02 + messages * kSecondsPerMessage);
+         expected_duration(scenario).value());
   double price = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {

@@ -13,4 +13,7 @@ std::string explain(const Scenario& scenario);
 /// What a run would take: GPU memory, messages, simulated events, and an estimate of the run's own duration.
 std::string describe_dry_run(const Scenario& scenario);
 
+/// Real time that a simulation of this scenario takes, roughly.
+Seconds expected_duration(const Scenario& scenario);
+
 }  // namespace rehearse

@@ -21,6 +21,7 @@ using namespace rehearse;
 void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_option("--catalog", common.catalogs,
                   "Folder with the user's own accelerators, instances, regions, models and profiles; repeatable")
+      ->allow_extra_args(false)
       ->type_name("DIR");
 }
 
@@ -107,6 +108,67 @@ int run_command_line(int argc, char** argv) {
   add_common(*calibrate_verb, common);
   add_parallel(*calibrate_verb, common);
 
+  SweepCommand sweep;
+  auto* sweep_verb = app.add_subcommand(
+      "sweep",
+      "Simulate every combination of a grid; what has finished is kept, and the same command goes on where it "
+      "stopped\n\n"
+      "Values: a,b,c   1..8   0..1+0.25   1..64*2\n"
+      "Conditions: and or not  == != < <= > >=  + - * / ( )  numbers, 'texts', keys of summary.json, JSON pointers\n"
+      "Example: rehearse sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=1..8 --grid "
+      "/workload/batch_per_worker=32..256*2 --where \"gpu_utilization > 0.5\" --top 5 -o results/sweep\n"
+      "Example: rehearse sweep scenarios/sweeps/cm-dare-workers.json -o results/sweep");
+  sweep_verb->add_option("SCENARIO", sweep.file, "Scenario file, or sweep file (rehearse schema sweep)")->required();
+  sweep_verb->add_option("--grid", sweep.grids, "A place and its values; repeatable, the last one varies fastest")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUES");
+  sweep_verb
+      ->add_option("--list", sweep.lists, "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice")
+      ->allow_extra_args(false)
+      ->type_name("SETTINGS");
+  sweep_verb->add_option("--set", sweep.overrides, "Set a field in every combination; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
+  sweep_verb
+      ->add_option("--constraint", sweep.constraints,
+                   "Leave out combinations that break this condition on JSON pointers; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("CONDITION");
+  sweep_verb->add_option("--seeds", sweep.seeds, "Run each with the scenario's seed and the next ones, N in all")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  sweep_verb->add_option("--where", sweep.where, "Print only rows that fulfil this condition; sweep.csv has all")
+      ->type_name("CONDITION");
+  sweep_verb->add_option("--top", sweep.top, "Print only the N rows with the largest --by")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  sweep_verb->add_option("--by", sweep.by, "What --top compares: a key or formula; -x puts the smallest x first")
+      ->capture_default_str()
+      ->type_name("FORMULA");
+  sweep_verb
+      ->add_option("--max-wall-time", max_wall_time,
+                   "Give up on a simulation after this much real time, such as 30s: a row with that error, tried again "
+                   "when the sweep is (default: none)")
+      ->type_name("T");
+  sweep_verb->add_flag("--dry-run", sweep.is_dry_run,
+                       "Check every combination; print how many, and how long they take");
+  sweep_verb->add_flag("--json", sweep.common.prints_json, "Print the rows as JSON instead of a table");
+  add_common(*sweep_verb, common);
+  add_output(*sweep_verb, common, "Keep results.sqlite and write sweep.csv here (default: write nothing)");
+  add_parallel(*sweep_verb, common);
+
+  DiffCommand diff;
+  auto* diff_verb = app.add_subcommand(
+      "diff",
+      "What differs between two runs: inputs, results, and which input made which part of the difference\n\n"
+      "Example: rehearse diff results/four-workers results/eight-workers");
+  diff_verb->add_option("RUN_A", diff.a, "Output folder of simulate, or scenario file")->required();
+  diff_verb->add_option("RUN_B", diff.b, "The same")->required();
+  diff_verb->add_flag("--json", diff.common.prints_json, "Print diff.json instead of tables");
+  add_common(*diff_verb, common);
+  add_output(*diff_verb, common, "Write diff.json here (default: write nothing)");
+  add_parallel(*diff_verb, common);
+
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
   list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")
@@ -115,7 +177,7 @@ int run_command_line(int argc, char** argv) {
 
   std::string schema_kind;
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario or model")->required();
+  schema_verb->add_option("KIND", schema_kind, "scenario, model or sweep")->required();
 
   try {
     app.parse(argc, argv);
@@ -123,18 +185,20 @@ int run_command_line(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     throw InputError{std::string{error.what()} + "; see rehearse --help"};
   }
-  const bool prints_json = simulate.common.prints_json || validate.common.prints_json;
-  common.prints_json = prints_json;
-  simulate.common = validate.common = calibrate.common = common;
+  common.prints_json =
+      simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json || diff.common.prints_json;
+  simulate.common = validate.common = calibrate.common = sweep.common = diff.common = common;
   if (!max_wall_time.empty()) {
     try {
-      simulate.max_wall_time = parse_seconds(max_wall_time);
+      simulate.max_wall_time = sweep.max_wall_time = parse_seconds(max_wall_time);
     } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
   }
   if (init_verb->parsed()) return init(name);
   if (simulate_verb->parsed()) return run(simulate);
   if (validate_verb->parsed()) return run(validate);
   if (calibrate_verb->parsed()) return run(calibrate);
+  if (sweep_verb->parsed()) return run(sweep);
+  if (diff_verb->parsed()) return run(diff);
   if (list_verb->parsed()) return list(common, list_kind);
   return print_schema(schema_kind);
 }

@@ -1,5 +1,6 @@
 #include "sim/app/progress.hpp"
 
+#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -14,9 +15,21 @@ void Progress::update(std::int64_t done, std::int64_t total) {
   if (now - last_ < std::chrono::seconds{1}) return;
   last_ = now;
   const double spent = std::chrono::duration<double>(now - start_).count();
-  const double left = spent * static_cast<double>(total - done) / static_cast<double>(done);
-  std::fprintf(stderr, "%lld of %lld %s, %.0f s left\n", static_cast<long long>(done), static_cast<long long>(total),
-               what_.c_str(), left);
+  const double rate = static_cast<double>(done) / spent;
+  std::fprintf(stderr, "%lld of %lld %s, %.*f/s, %s left\n", static_cast<long long>(done),
+               static_cast<long long>(total), what_.c_str(), rate < 10 ? 1 : 0, rate,
+               duration_text(static_cast<double>(total - done) / rate).c_str());
+}
+
+std::string duration_text(double seconds) {
+  std::array<char, 32> text{};
+  if (seconds < 120)
+    std::snprintf(text.data(), text.size(), "%.0f s", seconds);
+  else if (seconds < 7200)
+    std::snprintf(text.data(), text.size(), "%.0f min", seconds / 60);
+  else
+    std::snprintf(text.data(), text.size(), "%.1f h", seconds / 3600);
+  return text.data();
 }
 
 }  // namespace rehearse

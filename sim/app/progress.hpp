@@ -1,5 +1,6 @@
 #pragma once
-// A line on stderr about long work, at most once per second, with an estimate of the time left.
+// A line on stderr about long work, at most once per second, with its rate and an
+// estimate of the time left.
 
 #include <chrono>
 #include <cstdint>
@@ -21,5 +22,8 @@ class Progress {
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;
 };
+
+/// "90 s", "35 min", "5.2 h".
+std::string duration_text(double seconds);
 
 }  // namespace rehearse

@@ -38,21 +38,32 @@ std::string_view scenario_schema() {
       "properties": {
         "groups": { "type": "array", "minItems": 1, "items": {
           "type": "object",
-          "required": ["name", "role", "instance", "region"],
+          "required": ["name", "role"],
           "additionalProperties": false,
           "properties": {
             "name": { "type": "string", "minLength": 1, "maxLength": 100 },
             "role": { "enum": ["worker", "parameter_server"] },
-            "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form", "type": ["string", "object"] },
-            "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1 },
+            "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "type": ["string", "object"] },
+            "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "region": { "type": "string" },
-            "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" }
+            "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
+            "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
         "network": {
           "type": "object",
           "additionalProperties": false,
           "properties": {
-            "topology": { "enum": ["star"], "default": "star" },
+            "topology": { "enum": ["star", "fat_tree", "dragonfly", "torus", "rail"], "default": "star", "description": "of each region (rehearse list topologies)" },
+            "machines_per_leaf": { "type": "integer", "minimum": 1, "description": "fat_tree" },
+            "oversubscription": { "type": "number", "minimum": 1, "maximum": 1000, "default": 1, "description": "fat_tree, rail: rate of the NICs below a switch over that of its uplinks" },
+            "uplinks": { "type": "integer", "minimum": 1, "maximum": 1024, "default": 1, "description": "fat_tree: of each leaf; destination d takes number d modulo uplinks" },
+            "machines_per_router": { "type": "integer", "minimum": 1, "description": "dragonfly" },
+            "routers_per_group": { "type": "integer", "minimum": 1, "description": "dragonfly" },
+            "local_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: between routers of a group" },
+            "global_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: between groups" },
+            "dimensions": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "description": "torus: machines of a region in each dimension" },
+            "link_rate": { "$ref": "#/$defs/rate", "description": "torus" },
+            "hop_latency": { "$ref": "#/$defs/time", "description": "one way, of each link between NIC and switch and between switches; by default the region's latency covers the whole way" },
             "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": {
               "type": "object",
               "required": ["from", "to", "latency", "source"],
@@ -74,16 +85,28 @@ std::string_view scenario_schema() {
       "properties": {
         "strategy": {
           "type": "object",
-          "required": ["kind", "synchronization"],
+          "required": ["kind"],
           "additionalProperties": false,
           "properties": {
-            "kind": { "enum": ["parameter_server"] },
-            "synchronization": { "enum": ["asynchronous"] },
-            "placement": { "enum": ["round_robin", "greedy_by_bytes"], "default": "round_robin" }
+            "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
+            "synchronization": { "enum": ["asynchronous", "synchronous", "stale_synchronous"], "description": "parameter_server" },
+            "staleness_bound": { "type": "integer", "minimum": 0, "description": "stale_synchronous: steps that a worker may be ahead of the slowest" },
+            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped" },
+            "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
+            "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
+            "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star"], "default": "ring", "description": "all_reduce" },
+            "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
+            "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
+            "cycle_time": { "$ref": "#/$defs/time", "description": "all_reduce: what is ready at the end of a cycle is fused, up to bucket_size" },
+            "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
+            "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
+            "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; forward: all_reduce only" },
+            "gradient_precision": { "enum": ["fp32", "fp16"], "default": "fp32", "description": "as sent" },
+            "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }
         },
-        "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "updates of all workers together" },
-        "steps_per_worker": { "type": "integer", "minimum": 1, "description": "instead of steps: times the number of workers" },
+        "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "synchronous: of all workers together; otherwise the sum of the workers' steps" },
+        "steps_per_worker": { "type": "integer", "minimum": 1, "description": "instead of steps" },
         "warmup_steps": { "type": "integer", "minimum": 0, "default": 5, "description": "first steps of each worker, left out of steady-state figures" },
         "start_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "between the starts of two workers" },
         "step_time_variation": { "type": "number", "minimum": 0, "maximum": 10, "default": 0,
@@ -113,7 +136,8 @@ std::string_view scenario_schema() {
   },
   "$defs": {
     "time": { "type": "string", "pattern": "^[0-9.eE+-]+ ?(ns|us|ms|s|min|h|d)$", "examples": ["1.5us", "100ms", "2h"] },
-    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPE]i?)?[bB]ps$", "examples": ["25GBps", "200Gbps"] }
+    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPE]i?)?[bB]ps$", "examples": ["25GBps", "200Gbps"] },
+    "size": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPE]i?)?B$", "examples": ["25MiB", "4MB"] }
   }
 }
 )json";

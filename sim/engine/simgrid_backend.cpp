@@ -100,6 +100,7 @@ class SimgridNetwork final : public Network {
   ~SimgridNetwork() override { release_finished(); }
 
   void cancel(FlowId id) override {
+    due_.erase(id);
     const auto found = flows_.find(id);
     if (found == flows_.end()) return;
     sg::Activity* comm = found->second.comm;
@@ -143,11 +144,19 @@ class SimgridNetwork final : public Network {
     return hosts_[static_cast<std::size_t>(endpoint.machine)][static_cast<std::size_t>(endpoint.gpu + 1)];
   }
 
+  /// Communications that end at the same date are handed on in the order in which they were started, as the other
+  /// network does: a timer runs when all of them have been reported.
   void finish(Flow& flow, sg::Activity& comm) {
-    const std::function<void()> on_sent = std::move(flow.on_sent);
+    if (due_.empty())
+      Timer::set(sg::Engine::get_clock(), [this] {
+        const auto due = std::exchange(due_, {});
+        enter_([&due] {
+          for (const auto& [id, on_sent] : due) on_sent();
+        });
+      });
+    due_.emplace(flow.id, std::move(flow.on_sent));
     finished_.push_back(&comm);
     flows_.erase(flow.id);
-    enter_(on_sent);
   }
 
   void release_finished() {
@@ -159,6 +168,7 @@ class SimgridNetwork final : public Network {
   TopologyZone* zone_ = nullptr;
   std::vector<std::vector<sg::Host*>> hosts_;
   std::unordered_map<FlowId, Running> flows_;  // looked up by id only, never iterated
+  std::map<FlowId, std::function<void()>> due_;
   std::vector<sg::Activity*> finished_;
   FlowId next_flow_ = 1;
 };

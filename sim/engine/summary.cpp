@@ -23,6 +23,12 @@ std::string milliseconds(Seconds time) {
   return text.data();
 }
 
+/// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
+bool ends_in_window(const StepSpan& step, const RunRecord& record) {
+  const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
+  return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
+}
+
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
 std::vector<double> machine_rates(const RunRecord& record) {
   struct Ends {
@@ -32,7 +38,7 @@ std::vector<double> machine_rates(const RunRecord& record) {
   std::vector<std::vector<Ends>> ends(record.machines.size());  // [machines][GPUs]
   for (std::size_t m = 0; m < ends.size(); ++m) ends[m].resize(static_cast<std::size_t>(record.machines[m].workers));
   for (const StepSpan& step : record.recorder.steps) {
-    if (step.span.end < record.window.start || step.span.end > record.window.end) continue;
+    if (!ends_in_window(step, record)) continue;
     Ends& of = ends[static_cast<std::size_t>(step.machine)][static_cast<std::size_t>(step.gpu)];
     if (of.steps++ == 0) of.first = step.span.end;
     of.last = step.span.end;
@@ -142,7 +148,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   std::int64_t steps = 0;
   double staleness = 0;
   for (const StepSpan& step : record.recorder.steps) {
-    if (step.span.end < record.window.start || step.span.end > record.window.end) continue;
+    if (!ends_in_window(step, record)) continue;
     ++steps;
     const Seconds length = step.span.end - step.span.start;
     summary.iteration_time += length;

@@ -51,3 +51,10 @@ runs=3
 compare "ResNet-32, 8 workers x 1000 steps" $resnet32 --set /training/steps=8000
 compare "ResNet-32, 8 workers x 100 steps, all outputs written" $resnet32 --set /training/steps=800 -o "$work/out"
 compare "study cm-dare-cluster, 72 rows, 2 processes" build/rehearse validate scenarios/studies/cm-dare-cluster.json --quiet -j 2
+runs=1
+sweep_1000() {
+  rm -rf "$work/sweep"
+  build/rehearse sweep scenarios/cm-dare.json --set /training/steps=40 --grid /cluster/groups/1/count=1..10 \
+    --grid /workload/batch_per_worker=1..100 -j 2 --quiet -o "$work/sweep"
+}
+compare "sweep of 1000 scenarios of 40 steps, 2 processes" sweep_1000

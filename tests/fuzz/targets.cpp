@@ -12,6 +12,8 @@
 #include "platforms/topology.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
+#include "sim/plan/expression.hpp"
+#include "sim/plan/sweep_request.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::fuzz {
@@ -218,10 +220,48 @@ void run_scenario(std::string_view input) {
           "an effective scenario is its own effective scenario");
 }
 
-constexpr std::array kTargets{Target{"scenario", run_scenario}, Target{"profile", run_profile},
-                              Target{"catalog", run_catalog},   Target{"parse_quantity", run_parse_quantity},
-                              Target{"json", run_json},         Target{"csv", run_csv},
-                              Target{"gunzip", run_gunzip},     Target{"model", run_model},
+void run_expression(std::string_view input) {
+  try {
+    const Expression expression = Expression::parse(input);
+    const auto look_up = [](const std::string& name) -> ExpressionValue {
+      if (name.size() % 4 == 1) return 1.5;
+      if (name.size() % 4 == 2) return std::string{"text"};
+      if (name.size() % 4 == 3) return true;
+      return {};
+    };
+    const ExpressionValue value = expression.evaluate(look_up);
+    require(expression.evaluate(look_up) == value, "an expression has one value");
+    require(Expression::parse("(" + expression.text() + ")").evaluate(look_up) == value,
+            "parentheses around all of it change nothing");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// Options of a sweep, and a sweep file.
+void run_sweep(std::string_view input) {
+  try {
+    for (const std::string& value : read_sweep_values(input)) (void)parse_json(value, "value");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const SweepAxis axis = read_list_options({std::string{input}});
+    require(!axis.choices.at(0).empty(), "a choice sets something");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const SweepRequest request = read_sweep_request(parse_json(input, "input"), "input");
+    require(count_combinations(request) >= 1 && count_combinations(request) <= kMaxCombinations,
+            "the number of combinations has a limit");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+constexpr std::array kTargets{Target{"scenario", run_scenario},
+                              Target{"profile", run_profile},
+                              Target{"catalog", run_catalog},
+                              Target{"parse_quantity", run_parse_quantity},
+                              Target{"json", run_json},
+                              Target{"csv", run_csv},
+                              Target{"gunzip", run_gunzip},
+                              Target{"model", run_model},
+                              Target{"expression", run_expression},
+                              Target{"sweep", run_sweep},
                               Target{"topology", run_topology}};
 
 }  // namespace

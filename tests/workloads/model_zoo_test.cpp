@@ -82,14 +82,18 @@ TEST_CASE("timed layers: a kernel per layer and direction with its own time, for
   const std::string text = R"({"family": "timed_layers", "batch": 1, "optimizer_time": "5us", "layers": [
     {"name": "a", "gradient": "400B", "forward": "1us", "backward": "2us"},
     {"name": "b", "gradient": "0B", "forward": "3us", "backward": "4us"}]})";
-  const Workload workload = build_text(text);
+  const auto build_timed = [](const std::string& structure) {
+    const Json json = parse_json(R"({"format": 1, "source": "test", "structure": )" + structure + "}", "m.json");
+    return build_workload(read_model("m", JsonReader{json, "m.json"}), 1, Precision::kFp32, "m.json");
+  };
+  const Workload workload = build_timed(text);
   CHECK(workload.parameters() == 100);
   CHECK(workload.optimizer_time == 5.0_us);
   REQUIRE(num_vertices(workload.graph) == 4);
   CHECK(workload.graph[2].name == "b/backward");
   CHECK(workload.graph[3].measured_time == 2.0_us);
   CHECK(workload.graph[3].produces_gradients == std::vector{0});
-  CHECK_THROWS_WITH_AS((void)build_text(std::string{text}.replace(text.find("1,"), 1, "7")),
+  CHECK_THROWS_WITH_AS((void)build_timed(std::string{text}.replace(text.find("1,"), 1, "7")),
                        "m.json: its times were measured with a batch of 7; found batch_per_worker 1", InputError);
 }
 

@@ -13,6 +13,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
@@ -25,33 +26,10 @@ const std::string kProgram = REHEARSE_BINARY_DIR "/rehearse";
 const std::string kRoot = REHEARSE_SOURCE_DIR;
 const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 
+using test::check_refused;
+using test::Outcome;
+using test::rehearse_with;
 using test::TemporaryFolder;
-
-struct Outcome {
-  int exit_code = 0;
-  std::string out, err;
-};
-
-Outcome rehearse_with(const std::string& arguments) {
-  const TemporaryFolder folder;
-  const std::string command =
-      kProgram + " " + arguments + " >" + (folder.path / "out").string() + " 2>" + (folder.path / "err").string();
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.path / "out", kMiB * 16),
-          read_file(folder.path / "err", kMiB * 16)};
-}
-
-/// Exit code `code`, nothing on stdout, exactly one line on stderr, which contains `text`.
-void check_refused(const std::string& arguments, int code, const std::string& text) {
-  CAPTURE(arguments);
-  const Outcome outcome = rehearse_with(arguments);
-  CAPTURE(outcome.err);
-  CHECK(outcome.exit_code == code);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.starts_with("rehearse: "));
-  CHECK(outcome.err.find(text) != std::string::npos);
-}
 
 }  // namespace
 

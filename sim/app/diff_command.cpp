@@ -1,0 +1,132 @@
+// rehearse diff: two runs side by side, and what made the difference.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/commands.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/plan/diff.hpp"
+#include "sim/plan/sweep.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kMostLines = 40;  // of inputs; --json and diff.json have all
+
+std::string value_text(const std::string& json_text) {
+  if (json_text.empty()) return "(not there)";
+  const Json value = parse_json(json_text, "value");
+  return shortened(value.is_number_float() ? display(value.get<double>()) : parameter_text(&value), 40);
+}
+
+/// Everything below a catalog object that bears another name in B, as one line: /workload/model  resnet32  resnet15.
+std::vector<InputDifference> condensed(const std::vector<InputDifference>& inputs) {
+  std::vector<InputDifference> lines;
+  std::string named;
+  for (const InputDifference& input : inputs) {
+    if (!named.empty() && input.pointer.starts_with(named)) continue;
+    lines.push_back(input);
+    named.clear();
+    if (!input.pointer.ends_with("/name") || input.pointer == "/name") continue;
+    const std::string object = input.pointer.substr(0, input.pointer.size() - 5);
+    const bool is_catalog_object = object == "/workload/model" || object.ends_with("/instance");
+    if (!is_catalog_object) continue;
+    lines.back().pointer = object;
+    named = object + "/";
+  }
+  return lines;
+}
+
+void print_inputs(const RunDiff& diff) {
+  if (diff.inputs.empty()) return void(std::printf("the inputs are the same\n"));
+  const std::vector<InputDifference> lines = condensed(diff.inputs);
+  std::size_t width = 6;
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) width = std::max(width, lines[i].pointer.size());
+  std::printf("%-*s  %-24s  %s\n", static_cast<int>(width), "input", "A", "B");
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
+    std::printf("%-*s  %-24s  %s\n", static_cast<int>(width), shortened(lines[i].pointer, 200).c_str(),
+                value_text(lines[i].a).c_str(), value_text(lines[i].b).c_str());
+  if (lines.size() > kMostLines) std::printf("... and %zu more, which --json prints\n", lines.size() - kMostLines);
+}
+
+void print_results(const RunDiff& diff) {
+  if (diff.results.empty()) return void(std::printf("\nthe results are the same\n"));
+  std::printf("\n%-24s  %14s  %14s  %14s  %9s\n", "result", "A", "B", "change", "relative");
+  for (const ResultDifference& result : diff.results) {
+    if (!result.change) continue;
+    std::printf("%-24s  %14s  %14s  %+14.4g  ", result.key.c_str(), value_text(result.a).c_str(),
+                value_text(result.b).c_str(), *result.change);
+    if (result.relative_change)
+      std::printf("%+7.1f %%\n", *result.relative_change * 100);
+    else
+      std::printf("%9s\n", "-");
+  }
+  for (const ResultDifference& result : diff.results)
+    if (!result.change)
+      std::printf("%-24s  %s -> %s\n", result.key.c_str(), value_text(result.a).c_str(), value_text(result.b).c_str());
+}
+
+void print_effect(const std::string& name, const Speed& effect, const Speed& from) {
+  std::printf("%-32s  %+14.4g  %+7.1f %%  %+14.4g  %+7.1f %%\n", name.c_str(), effect.iteration_time_s * 1e3,
+              effect.iteration_time_s / from.iteration_time_s * 100, effect.steps_per_s,
+              effect.steps_per_s / from.steps_per_s * 100);
+}
+
+void print_mechanisms(const RunDiff& diff) {
+  if (diff.mechanisms.empty()) return;
+  std::printf("\nwhat made it: A with one thing at a time as in B\n%-32s  %14s  %9s  %14s  %9s\n", "mechanism",
+              "step, ms", "", "steps/s", "");
+  for (const MechanismEffect& effect : diff.mechanisms) {
+    if (!effect.speed) continue;
+    print_effect(
+        effect.name,
+        {effect.speed->iteration_time_s - diff.a.iteration_time_s, effect.speed->steps_per_s - diff.a.steps_per_s},
+        diff.a);
+  }
+  for (const MechanismEffect& effect : diff.mechanisms)
+    if (!effect.speed) std::printf("%-32s  has no result alone: %s\n", effect.name.c_str(), effect.error.c_str());
+  if (diff.interaction) print_effect("together beyond the sum of these", *diff.interaction, diff.a);
+  print_effect("B - A", {diff.b.iteration_time_s - diff.a.iteration_time_s, diff.b.steps_per_s - diff.a.steps_per_s},
+               diff.a);
+}
+
+}  // namespace
+
+int run(const DiffCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  const ComparedRun a = load_compared_run(command.a, catalog);
+  const ComparedRun b = load_compared_run(command.b, catalog);
+  if (command.common.output) create_folder(*command.common.output);
+  catch_interrupts();
+  Progress progress{"simulations", command.common.is_quiet};
+  const std::optional<RunDiff> diff = compare_runs(
+      a, b, catalog, command.common.parallel,
+      [&](std::size_t done, std::size_t total) {
+        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+      },
+      is_interrupted);
+  if (!diff) throw Interrupted{};
+  if (!command.common.is_quiet)
+    for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  const std::string json = to_json_text(to_json(a, b, *diff));
+  if (command.common.output) write_file(*command.common.output / "diff.json", json);
+  if (command.common.prints_json) {
+    std::fputs(json.c_str(), stdout);
+    return kSuccess;
+  }
+  std::printf("A  %s\nB  %s\n\n", a.label.c_str(), b.label.c_str());
+  print_inputs(*diff);
+  print_results(*diff);
+  print_mechanisms(*diff);
+  return kSuccess;
+}
+
+}  // namespace rehearse

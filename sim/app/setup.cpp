@@ -1,0 +1,53 @@
+#include "sim/app/setup.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/pool/result_store.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::atomic<bool> was_interrupted{false};
+
+}  // namespace
+
+void catch_interrupts() {
+  std::signal(SIGINT, [](int) { was_interrupted = true; });
+  std::signal(SIGTERM, [](int) { was_interrupted = true; });
+}
+
+bool is_interrupted() { return was_interrupted; }
+
+Catalog load_catalog(const CommonOptions& common) {
+  const fs::path program = fs::read_symlink("/proc/self/exe");
+  const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
+  std::error_code error;
+  const fs::path root = fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
+  std::vector<CatalogFolders> folders{
+      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
+  for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
+  return Catalog{std::move(folders)};
+}
+
+void create_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw InputError{folder.string() + ": cannot create this folder: " + error.message()};
+  if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
+}
+
+std::string program_identity() {
+  // Not the version alone: a build from changed sources has the same one, and would take over stale results.
+  return "rehearse " REHEARSE_VERSION " " + run_key(read_file("/proc/self/exe", 512 * kMiB), "").text();
+}
+
+}  // namespace rehearse

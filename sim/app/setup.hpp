@@ -1,0 +1,25 @@
+#pragma once
+// What every verb does before its work: catalogs, output folder, Ctrl-C.
+
+#include <filesystem>
+#include <string>
+
+#include "platforms/catalog.hpp"
+#include "sim/app/commands.hpp"
+
+namespace rehearse {
+
+/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked between updates and simulations.
+void catch_interrupts();
+bool is_interrupted();
+
+/// The shipped catalogs, found from the program's own place: the build tree or an installation; then the user's.
+Catalog load_catalog(const CommonOptions& common);
+
+/// Made before the work starts, so that an unwritable place costs nothing. Throws InputError.
+void create_folder(const std::filesystem::path& folder);
+
+/// Version and content of this program: results of another one are not taken for its own.
+std::string program_identity();
+
+}  // namespace rehearse

@@ -1,0 +1,283 @@
+// rehearse sweep: every combination of a grid, kept in DIR/results.sqlite as it finishes.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "sim/app/commands.hpp"
+#include "sim/app/explain.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/plan/sweep.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
+
+/// The keys of a summary that the table on stdout shows, if there.
+constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s", "time_s",
+                                      "cost_usd",    "gpu_utilization",  "bottleneck_resource"};
+
+SweepRequest make_request(const SweepCommand& command) {
+  SweepRequest request = load_sweep_request(command.file);
+  for (const std::string& text : command.overrides) request.set.emplace_back("--set", read_set_option(text));
+  for (const std::string& text : command.grids) add_axis(request, read_grid_option(text));
+  if (!command.lists.empty()) add_axis(request, read_list_options(command.lists));
+  for (const std::string& text : command.constraints) request.constraints.emplace_back("--constraint", text);
+  if (command.seeds) request.seeds = command.seeds;
+  if (request.axes.empty() && !request.seeds)
+    throw InputError{command.file.string() +
+                     ": expected something to vary: --grid, --list or --seeds, or a sweep file with one of them"};
+  return request;
+}
+
+/// The option's expression; errors name the option.
+template <class Work>
+auto about_option(const char* option, Work work) {
+  try {
+    return work();
+  } catch (const InputError& error) { throw InputError{std::string{option} + ": " + error.what()}; }
+}
+
+/// Headings of the parameters: "workers/count" for /cluster/groups/1/count, the last key for others, the whole pointer
+/// where that is not unique.
+std::vector<std::string> headings(const std::vector<std::string>& pointers, const Json& scenario) {
+  std::vector<std::string> names;
+  for (const std::string& pointer : pointers) {
+    constexpr std::string_view kGroups = "/cluster/groups/";
+    std::string name = pointer.substr(pointer.rfind('/') + 1);
+    if (const std::size_t slash = pointer.find('/', kGroups.size());
+        pointer.starts_with(kGroups) && slash != std::string::npos)
+      name = parameter_text(json_pointer_find(scenario, pointer.substr(0, slash) + "/name")) + pointer.substr(slash);
+    names.push_back(name);
+  }
+  std::vector<std::string> unique;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    unique.push_back(std::count(names.begin(), names.end(), names[i]) > 1 ? pointers[i] : names[i]);
+  return unique;
+}
+
+/// A row of the table on stdout, or of --json.
+struct ShownRow {
+  std::size_t combination = 0;
+  double rank = 0;                                // value of --by
+  std::map<std::string, std::string> parameters;  // by pointer
+  Json json;
+};
+
+struct Selection {
+  std::vector<ShownRow> rows;
+  std::size_t finished = 0, failed = 0, fulfilling = 0, with_warnings = 0;
+  std::vector<std::string> headings;
+};
+
+/// The rows that fulfil --where, at most --top of them, best first. Rows without result come only if neither is given.
+Selection select(const Sweep& sweep, const ResultStore& store, const SweepCommand& command,
+                 const std::optional<Expression>& where, const Expression& by) {
+  Selection selection;
+  sweep.for_each_row(store, [&](const SweepRow& row) {
+    if (!row.is_finished) return;
+    if (selection.headings.empty()) selection.headings = headings(sweep.parameters(), row.scenario);
+    ++selection.finished;
+    const bool has_result = row.summary.is_object();
+    if (!has_result) ++selection.failed;
+    if (has_result && row.summary.contains("warnings") && !row.summary["warnings"].empty()) ++selection.with_warnings;
+    const auto look_up = [&](const std::string& name) { return sweep.look_up(row, name); };
+    if ((where || command.top) && !has_result) return;
+    if (where && !where->holds(look_up)) return;
+    ++selection.fulfilling;
+    ShownRow shown{.combination = row.combination};
+    if (command.top) shown.rank = by.number(look_up);
+    if (std::isnan(shown.rank)) return;
+    Json parameters = Json::object();
+    for (const std::string& pointer : sweep.parameters()) {
+      const Json* value = json_pointer_find(row.scenario, pointer);
+      shown.parameters[pointer] = parameter_text(value);
+      parameters[pointer] = value ? *value : Json{};
+    }
+    Json summary;
+    for (auto& [key, value] : plain_values(row.summary)) summary[key] = std::move(value);
+    shown.json = Json{{"parameters", std::move(parameters)},
+                      {"seed", row.seed},
+                      {"summary", std::move(summary)},
+                      {"error", row.error.empty() ? Json{} : Json(row.error)}};
+    selection.rows.push_back(std::move(shown));
+    const auto most = static_cast<std::size_t>(command.top.value_or(0));
+    if (!command.top || selection.rows.size() < 2 * most + 1000) return;
+    std::stable_sort(selection.rows.begin(), selection.rows.end(),
+                     [](const ShownRow& a, const ShownRow& b) { return a.rank > b.rank; });
+    selection.rows.resize(most);
+  });
+  if (command.top) {
+    std::stable_sort(selection.rows.begin(), selection.rows.end(),
+                     [](const ShownRow& a, const ShownRow& b) { return a.rank > b.rank; });
+    selection.rows.resize(std::min(selection.rows.size(), static_cast<std::size_t>(*command.top)));
+  }
+  return selection;
+}
+
+std::string cell(const Json& value) {
+  return value.is_number_float() ? display(value.get<double>()) : shortened(parameter_text(&value), 200);
+}
+
+void print_table(const Table& table) {
+  std::vector<std::size_t> widths;
+  for (const std::string& name : table.header) widths.push_back(name.size());
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += (i == 0 ? "" : "  ") + row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - row[i].size(), ' ');
+    }
+    std::printf("%s\n", line.c_str());
+  };
+  print(table.header);
+  for (const auto& row : table.rows) print(row);
+}
+
+void print_selection(const Sweep& sweep, const Selection& selection, const SweepCommand& command, const Expression& by,
+                     std::size_t most) {
+  Table table{.header = selection.headings, .rows = {}};
+  std::set<std::uint64_t> seeds;
+  bool has_errors = false;
+  for (const ShownRow& row : selection.rows) {
+    seeds.insert(row.json["seed"].get<std::uint64_t>());
+    has_errors |= row.json["error"].is_string();
+  }
+  std::vector<std::string> keys;
+  for (const char* key : kShownKeys)
+    if (std::any_of(selection.rows.begin(), selection.rows.end(), [&](const ShownRow& row) {
+          const Json& summary = row.json["summary"];
+          return summary.is_object() && summary.contains(key) && !summary[key].is_null();
+        }))
+      keys.emplace_back(key);
+  const bool shows_rank = command.top && std::find(keys.begin(), keys.end(), by.text()) == keys.end();
+  if (seeds.size() > 1) table.header.emplace_back("seed");
+  if (shows_rank) table.header.push_back(by.text());
+  table.header.insert(table.header.end(), keys.begin(), keys.end());
+  if (has_errors) table.header.emplace_back("error");
+  for (const ShownRow& row : selection.rows) {
+    if (table.rows.size() == most) break;
+    std::vector<std::string> cells;
+    for (const std::string& pointer : sweep.parameters()) cells.push_back(shortened(row.parameters.at(pointer), 40));
+    if (seeds.size() > 1) cells.push_back(row.json["seed"].dump());
+    if (shows_rank) cells.push_back(display(row.rank));
+    for (const std::string& key : keys)
+      cells.push_back(row.json["summary"].is_object() ? cell(row.json["summary"].value(key, Json{})) : "-");
+    if (has_errors) cells.push_back(cell(row.json["error"]));
+    table.rows.push_back(std::move(cells));
+  }
+  if (!table.rows.empty()) print_table(table);
+  if (selection.rows.size() > table.rows.size())
+    std::printf("... and %zu rows more in %s\n", selection.rows.size() - table.rows.size(),
+                (*command.common.output / "sweep.csv").c_str());
+}
+
+void print_totals(const Selection& selection, const SweepCheck& check, const SweepCommand& command) {
+  std::printf("%zu combinations", check.combinations);
+  if (check.left_out > 0) std::printf(", %zu left out by constraints", check.left_out);
+  if (selection.failed > 0) std::printf(", %zu without result", selection.failed);
+  if (!command.where.empty()) std::printf(", %zu fulfil %s", selection.fulfilling, command.where.c_str());
+  if (selection.with_warnings > 0) std::printf("; %zu carry warnings, which simulate prints", selection.with_warnings);
+  std::printf("\n");
+}
+
+int print_dry_run(const Sweep& sweep, const SweepCheck& check, const SweepCommand& command, double seconds) {
+  std::size_t pending = check.distinct;
+  if (command.common.output)
+    pending = sweep.pending(ResultStore::open_to_read(*command.common.output / "results.sqlite"));
+  std::printf("%zu combinations, %zu left out by constraints, %zu refused, %zu simulations, %zu of them finished\n",
+              check.combinations, check.left_out, check.failed, check.distinct, check.distinct - pending);
+  const double share = check.distinct > 0 ? static_cast<double>(pending) / static_cast<double>(check.distinct) : 0;
+  std::printf("the rest takes about %s with %d at a time\n",
+              duration_text(seconds * share / command.common.parallel).c_str(), command.common.parallel);
+  return kSuccess;
+}
+
+[[noreturn]] void end_interrupted(const Sweep& sweep, const ResultStore& store, const SweepCheck& check,
+                                  const SweepCommand& command) {
+  const std::size_t finished = check.distinct - sweep.pending(store);
+  std::fflush(stdout);
+  if (command.common.output)
+    std::fprintf(stderr,
+                 "rehearse: interrupted: %zu of %zu simulations are kept in %s; the same command goes on there\n",
+                 finished, check.distinct, (*command.common.output / "results.sqlite").c_str());
+  else
+    std::fprintf(stderr, "rehearse: interrupted: %zu of %zu simulations had finished; -o DIR would have kept them\n",
+                 finished, check.distinct);
+  throw Interrupted{};
+}
+
+}  // namespace
+
+int run(const SweepCommand& command) {
+  const Expression by = about_option("--by", [&] { return Expression::parse(command.by); });
+  const auto where = command.where.empty()
+                         ? std::optional<Expression>{}
+                         : about_option("--where", [&] { return std::optional{Expression::parse(command.where)}; });
+  const Catalog catalog = load_catalog(command.common);
+  Sweep sweep{make_request(command), catalog, program_identity()};
+  if (command.common.output && !command.is_dry_run) create_folder(*command.common.output);
+
+  catch_interrupts();
+  Progress checking{"combinations checked", command.common.is_quiet};
+  double seconds = 0;
+  const SweepCheck check = sweep.check([&](std::size_t done, const Scenario* scenario) {
+    if (is_interrupted()) throw Interrupted{};
+    if (scenario) seconds += expected_duration(*scenario).value();
+    checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
+  });
+  if (where) about_option("--where", [&] { sweep.check_expression(*where, true); });
+  if (command.top) about_option("--by", [&] { sweep.check_expression(by, false); });
+  if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
+
+  ResultStore store =
+      command.common.output ? ResultStore::open(*command.common.output / "results.sqlite") : ResultStore::temporary();
+  const std::size_t pending = sweep.pending(store);
+  if (pending < check.distinct && !command.common.is_quiet)
+    std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
+  Progress progress{"simulations", command.common.is_quiet};
+  const bool is_complete =
+      sweep.run(store, command.common.parallel,
+                [&](std::size_t done, std::size_t total) {
+                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+                },
+                {.is_stopped = is_interrupted,
+                 .job_wall_s = command.max_wall_time ? std::optional{command.max_wall_time->value()} : std::nullopt});
+  if (!is_complete && command.common.output) end_interrupted(sweep, store, check, command);
+
+  const Selection selection = select(sweep, store, command, where, by);
+  if (command.common.output) write_file(*command.common.output / "sweep.csv", sweep.csv(store));
+  if (command.common.prints_json) {
+    Json rows = Json::array();
+    for (const ShownRow& row : selection.rows) rows.push_back(row.json);
+    std::fputs(to_json_text(Json{{"format", 1},
+                                 {"combinations", check.combinations},
+                                 {"left_out", check.left_out},
+                                 {"failed", selection.failed},
+                                 {"rows", std::move(rows)}})
+                   .c_str(),
+               stdout);
+  } else {
+    const bool is_shortened = command.common.output && !command.top;
+    print_selection(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations);
+    print_totals(selection, check, command);
+  }
+  if (!is_complete) end_interrupted(sweep, store, check, command);
+  return selection.failed < selection.finished ? kSuccess : kNoResult;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,312 @@
+#include "sim/plan/diff.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "sim/base/files.hpp"
+#include "sim/engine/scenario.hpp"
+#include "sim/plan/sweep.hpp"
+#include "sim/pool/pool.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A part of the scenario that is taken over from B as a whole, and what it means.
+struct Place {
+  std::string pointer;
+  std::string mechanism;
+};
+
+Json parse(const std::string& text) { return parse_json(text, "compared run"); }
+
+bool has_same_groups(const Json& a, const Json& b) {
+  const Json* groups_a = json_pointer_find(a, "/cluster/groups");
+  const Json* groups_b = json_pointer_find(b, "/cluster/groups");
+  if (!groups_a || !groups_b || groups_a->size() != groups_b->size()) return false;
+  for (std::size_t i = 0; i < groups_a->size(); ++i)
+    if ((*groups_a)[i].value("role", Json{}) != (*groups_b)[i].value("role", Json{})) return false;
+  return true;
+}
+
+std::string group_mechanism(const std::string& key, bool is_server) {
+  if (key == "count") return is_server ? "number of parameter servers" : "number of workers";
+  if (key == "instance") return is_server ? "server machines" : "worker machines and GPUs";
+  if (key == "region") return "regions and network";
+  if (key == "market") return "market";
+  if (key == "name") return "";
+  return "groups: " + key;
+}
+
+/// The places in which two effective scenarios differ, one or two levels below the parts of a scenario: what users
+/// think of as one thing. Groups are compared one by one if both clusters have the same roles in the same order.
+class Places {
+ public:
+  Places(const Json& a, const Json& b) : a_{a}, b_{b} {
+    for (const std::string& key : keys("")) {
+      const std::string pointer = extend_json_pointer("", key);
+      if (key == "workload" || key == "cluster" || key == "training" || key == "calibration")
+        add_part(key, pointer);
+      else
+        add(pointer, key == "seed" ? "seed" : key == "name" || key == "output" || key == "format" ? "" : key);
+    }
+  }
+
+  const std::vector<Place>& all() const { return places_; }
+
+ private:
+  std::vector<std::string> keys(const std::string& pointer) const {
+    std::vector<std::string> found;
+    for (const Json* side : {json_pointer_find(a_, pointer), json_pointer_find(b_, pointer)})
+      if (side && side->is_object())
+        for (const auto& [key, value] : side->items())
+          if (std::find(found.begin(), found.end(), key) == found.end()) found.push_back(key);
+    return found;
+  }
+
+  void add(const std::string& pointer, const std::string& mechanism) {
+    const Json* a = json_pointer_find(a_, pointer);
+    const Json* b = json_pointer_find(b_, pointer);
+    if ((a && b && *a == *b) || (!a && !b)) return;
+    places_.push_back({pointer, mechanism});
+  }
+
+  void add_part(const std::string& part, const std::string& pointer) {
+    for (const std::string& key : keys(pointer)) {
+      const std::string child = extend_json_pointer(pointer, key);
+      if (part == "cluster" && key == "groups")
+        add_groups(child);
+      else
+        add(child, mechanism_of(part, key));
+    }
+  }
+
+  void add_groups(const std::string& pointer) {
+    if (!has_same_groups(a_, b_)) return add(pointer, "groups of machines");
+    const Json& groups = *json_pointer_find(a_, pointer);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::string group = pointer + "/" + std::to_string(i);
+      const bool is_server = groups[i].value("role", Json{}) == "parameter_server";
+      for (const std::string& key : keys(group)) add(extend_json_pointer(group, key), group_mechanism(key, is_server));
+    }
+  }
+
+  static std::string mechanism_of(const std::string& part, const std::string& key) {
+    if (part == "workload") return key == "batch_per_worker" ? "batch" : key;
+    if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
+    if (part == "training") {
+      if (key == "strategy") return key;
+      if (key == "steps" || key == "warmup_steps") return "length of the run";
+      return "training: " + key;
+    }
+    for (const char* group : {"host", "gpu", "servers", "network"})
+      if (key == group) return "profile: " + key;
+    return key == "name" || key == "source" ? "" : "profile: " + key;
+  }
+
+  const Json& a_;
+  const Json& b_;
+  std::vector<Place> places_;
+};
+
+/// Appends the places below `pointer` at which a and b differ. Objects and arrays of one size are gone into.
+void append_differences(const Json* a, const Json* b, const std::string& pointer, const std::string& mechanism,
+                        std::vector<InputDifference>& differences) {
+  if (a && b && *a == *b) return;
+  if (a && b && a->is_object() && b->is_object()) {
+    for (const auto& [key, value] : a->items())
+      append_differences(&value, b->contains(key) ? &(*b)[key] : nullptr, extend_json_pointer(pointer, key), mechanism,
+                         differences);
+    for (const auto& [key, value] : b->items())
+      if (!a->contains(key))
+        append_differences(nullptr, &value, extend_json_pointer(pointer, key), mechanism, differences);
+    return;
+  }
+  if (a && b && a->is_array() && b->is_array() && a->size() == b->size()) {
+    for (std::size_t i = 0; i < a->size(); ++i)
+      append_differences(&(*a)[i], &(*b)[i], pointer + "/" + std::to_string(i), mechanism, differences);
+    return;
+  }
+  differences.push_back({pointer, a ? a->dump() : "", b ? b->dump() : "", mechanism});
+}
+
+/// `target` with the place at `pointer` as in `source`, or without it if that has none.
+void take_over(Json& target, const Json& source, const std::string& pointer) {
+  const Json* value = json_pointer_find(source, pointer);
+  if (value) return set_json_pointer(target, pointer, value->dump());
+  const std::size_t slash = pointer.rfind('/');
+  const Json* parent = json_pointer_find(target, pointer.substr(0, slash));
+  if (!parent || !parent->is_object()) return;
+  Json rest = Json::object();
+  for (const auto& [key, member] : parent->items())
+    if (extend_json_pointer(pointer.substr(0, slash), key) != pointer) rest[key] = member;
+  if (slash == 0)
+    target = std::move(rest);
+  else
+    set_json_pointer(target, pointer.substr(0, slash), rest.dump());
+}
+
+std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
+  std::vector<ResultDifference> results;
+  const auto values_a = plain_values(a), values_b = plain_values(b);
+  std::map<std::string, std::pair<const Json*, const Json*>> by_key;
+  for (const auto& [key, value] : values_a) by_key[key].first = &value;
+  for (const auto& [key, value] : values_b) by_key[key].second = &value;
+  for (const auto& [key, pair] : by_key) {
+    const auto [left, right] = pair;
+    if (left && right && *left == *right) continue;
+    ResultDifference difference{.key = key, .a = left ? left->dump() : "", .b = right ? right->dump() : ""};
+    if (left && right && left->is_number() && right->is_number()) {
+      difference.change = right->get<double>() - left->get<double>();
+      if (left->get<double>() != 0) difference.relative_change = *difference.change / std::abs(left->get<double>());
+    }
+    results.push_back(std::move(difference));
+  }
+  const auto rank = [](const ResultDifference& difference) {
+    if (!difference.change) return -1.0;
+    return difference.relative_change ? std::abs(*difference.relative_change) : std::numeric_limits<double>::infinity();
+  };
+  std::stable_sort(results.begin(), results.end(), [&](const auto& x, const auto& y) { return rank(x) > rank(y); });
+  return results;
+}
+
+Speed speed_of(const Json& summary) {
+  return {summary.at("iteration_time_s").get<double>(), summary.at("steps_per_s").get<double>()};
+}
+
+Json to_json(const Speed& speed) {
+  return {{"iteration_time_s", speed.iteration_time_s}, {"steps_per_s", speed.steps_per_s}};
+}
+
+Speed difference(const Speed& from, const Speed& to) {
+  return {to.iteration_time_s - from.iteration_time_s, to.steps_per_s - from.steps_per_s};
+}
+
+/// The same values always in the same order, whichever file they came from.
+void warn_about_other_version(const ComparedRun& run, const Json& recorded, const Json& simulated, RunDiff& diff) {
+  if (!recorded.is_null() && recorded.value("fingerprint", Json{}) != simulated.value("fingerprint", Json{}))
+    diff.warnings.push_back(run.label + ": its summary.json is not what this program gives for its scenario.json; " +
+                            "results are compared as recorded, effects as simulated now");
+}
+
+}  // namespace
+
+ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
+  ComparedRun run{.label = path.string()};
+  const bool is_folder = fs::is_directory(path);
+  const fs::path scenario = is_folder ? path / "scenario.json" : path;
+  run.scenario = read_scenario(load_json_file(scenario), scenario.string(), catalog).effective;
+  if (!is_folder) return run;
+  const Json summary = load_json_file(path / "summary.json");
+  const JsonReader reader{summary, (path / "summary.json").string()};
+  reader.expect(reader.required<int>("format") == 1, "format", "1");
+  (void)reader.required<double>("iteration_time_s");
+  (void)reader.required<double>("steps_per_s");
+  run.summary = summary.dump();
+  return run;
+}
+
+std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog, int parallel,
+                                    const std::function<void(std::size_t, std::size_t)>& on_done,
+                                    const std::function<bool()>& is_stopped) {
+  const Json scenario_a = parse(a.scenario), scenario_b = parse(b.scenario);
+  RunDiff diff;
+  std::vector<Json> scenarios{scenario_a, scenario_b};
+  const Places places{scenario_a, scenario_b};
+  for (const Place& place : places.all()) {
+    append_differences(json_pointer_find(scenario_a, place.pointer), json_pointer_find(scenario_b, place.pointer),
+                       place.pointer, place.mechanism, diff.inputs);
+    if (place.mechanism.empty()) continue;
+    auto found = std::find_if(diff.mechanisms.begin(), diff.mechanisms.end(),
+                              [&](const MechanismEffect& effect) { return effect.name == place.mechanism; });
+    if (found == diff.mechanisms.end()) {
+      found = diff.mechanisms.insert(found, {.name = place.mechanism});
+      scenarios.push_back(scenario_a);
+    }
+    found->places.push_back(place.pointer);
+    take_over(scenarios[2 + static_cast<std::size_t>(found - diff.mechanisms.begin())], scenario_b, place.pointer);
+  }
+
+  std::vector<PooledRun> runs(scenarios.size());
+  std::size_t done = 0;
+  const bool is_complete = simulate_each(
+      scenarios.size(), parallel,
+      [&](std::size_t i) { return read_scenario(scenarios[i], i == 1 ? b.label : a.label, catalog); },
+      [&](std::size_t i, const PooledRun& run) {
+        runs[i] = run;
+        if (on_done) on_done(++done, runs.size());
+      },
+      {.is_stopped = is_stopped, .job_wall_s = {}});
+  if (!is_complete) return std::nullopt;
+  for (std::size_t i = 0; i < 2; ++i)
+    if (!runs[i].error.empty()) throw NoResultError{(i == 0 ? a : b).label + ": " + runs[i].error};
+
+  const Json simulated_a = parse(runs[0].summary), simulated_b = parse(runs[1].summary);
+  const Json recorded_a = a.summary.empty() ? Json{} : parse(a.summary);
+  const Json recorded_b = b.summary.empty() ? Json{} : parse(b.summary);
+  warn_about_other_version(a, recorded_a, simulated_a, diff);
+  warn_about_other_version(b, recorded_b, simulated_b, diff);
+  diff.results = compare_summaries(recorded_a.is_null() ? simulated_a : recorded_a,
+                                   recorded_b.is_null() ? simulated_b : recorded_b);
+  diff.a = speed_of(simulated_a);
+  diff.b = speed_of(simulated_b);
+  diff.interaction = difference(diff.a, diff.b);
+  for (std::size_t i = 0; i < diff.mechanisms.size(); ++i) {
+    MechanismEffect& effect = diff.mechanisms[i];
+    const PooledRun& run = runs[i + 2];
+    effect.error = run.error;
+    if (run.error.empty()) effect.speed = speed_of(parse(run.summary));
+    if (!effect.speed) diff.interaction.reset();
+    if (!diff.interaction) continue;
+    const Speed own = difference(diff.a, *effect.speed);
+    diff.interaction->iteration_time_s -= own.iteration_time_s;
+    diff.interaction->steps_per_s -= own.steps_per_s;
+  }
+  const auto size = [&](const MechanismEffect& effect) {
+    return effect.speed ? std::abs(difference(diff.a, *effect.speed).iteration_time_s) : -1;
+  };
+  std::stable_sort(diff.mechanisms.begin(), diff.mechanisms.end(),
+                   [&](const auto& x, const auto& y) { return size(x) > size(y); });
+  return diff;
+}
+
+Json to_json(const ComparedRun& a, const ComparedRun& b, const RunDiff& diff) {
+  const auto value = [](const std::string& text) { return text.empty() ? Json{} : parse(text); };
+  const auto or_null = [](const std::optional<double>& number) { return number ? Json(*number) : Json{}; };
+  Json inputs = Json::array(), results = Json::array(), mechanisms = Json::array();
+  for (const InputDifference& input : diff.inputs)
+    inputs.push_back({{"pointer", input.pointer},
+                      {"a", value(input.a)},
+                      {"b", value(input.b)},
+                      {"mechanism", input.mechanism.empty() ? Json{} : Json(input.mechanism)}});
+  for (const ResultDifference& result : diff.results)
+    results.push_back({{"key", result.key},
+                       {"a", value(result.a)},
+                       {"b", value(result.b)},
+                       {"change", or_null(result.change)},
+                       {"relative_change", or_null(result.relative_change)}});
+  for (const MechanismEffect& effect : diff.mechanisms)
+    mechanisms.push_back({{"name", effect.name},
+                          {"places", effect.places},
+                          {"speed", effect.speed ? to_json(*effect.speed) : Json{}},
+                          {"effect", effect.speed ? to_json(difference(diff.a, *effect.speed)) : Json{}},
+                          {"error", effect.error.empty() ? Json{} : Json(effect.error)}});
+  return {{"format", 1},
+          {"a", {{"run", a.label}, {"speed", to_json(diff.a)}}},
+          {"b", {{"run", b.label}, {"speed", to_json(diff.b)}}},
+          {"inputs", std::move(inputs)},
+          {"results", std::move(results)},
+          {"mechanisms", std::move(mechanisms)},
+          {"difference", to_json(difference(diff.a, diff.b))},
+          {"interaction", diff.interaction ? to_json(*diff.interaction) : Json{}},
+          {"warnings", diff.warnings}};
+}
+
+}  // namespace rehearse

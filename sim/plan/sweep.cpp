@@ -1,0 +1,437 @@
+#include "sim/plan/sweep.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/names.hpp"
+#include "sim/engine/summary.hpp"
+#include "sim/pool/pool.hpp"
+
+namespace rehearse {
+
+namespace {
+
+struct Combination {
+  std::uint32_t index = 0;
+  RunKey key;
+};
+
+struct Constraint {
+  std::string origin;
+  Expression expression;
+};
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+bool starts_with_pointer(std::string_view pointer, std::string_view prefix) {
+  return pointer.starts_with(prefix) && (pointer.size() == prefix.size() || pointer[prefix.size()] == '/');
+}
+
+ExpressionValue to_expression_value(const Json& value, const std::string& name) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) return value["name"].get<std::string>();
+  throw InputError{name + ": expected a number, a text, true or false to compare; found " +
+                   (value.is_object() ? "an object" : "an array")};
+}
+
+bool is_plain(const Json& value) { return !value.is_object() && !value.is_array(); }
+
+}  // namespace
+
+std::vector<std::pair<std::string, Json>> plain_values(const Json& summary) {
+  std::vector<std::pair<std::string, Json>> values;
+  if (!summary.is_object()) return values;
+  for (const auto& [key, value] : summary.items()) {
+    if (key == "format" || key == "name" || key == "seed") continue;
+    if (key == "warnings" && value.is_array())
+      values.emplace_back(key, value.size());
+    else if (is_plain(value))
+      values.emplace_back(key, value);
+  }
+  return values;
+}
+
+std::string parameter_text(const Json* value) {
+  if (!value || value->is_null()) return "";
+  if (value->is_string()) return value->get<std::string>();
+  if (value->is_number_float()) return CsvField{value->get<double>()}.text();
+  if (value->is_object() && value->contains("name") && (*value)["name"].is_string())
+    return (*value)["name"].get<std::string>();
+  return value->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void expect_known_place(const Json& schema, std::string_view pointer) {
+  const Json* node = &schema;
+  std::string done;
+  std::string_view rest = pointer;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    std::string key{rest.substr(0, rest.find('/'))};
+    rest.remove_prefix(key.size());
+    if (key.find('~') != std::string::npos) return;  // no key of ours
+    if (node->contains("items") && (*node)["items"].is_object()) {
+      node = &(*node)["items"];
+    } else if (node->contains("properties")) {
+      const Json& properties = (*node)["properties"];
+      const bool is_closed = node->contains("additionalProperties") && (*node)["additionalProperties"] == false;
+      bool has_alternatives = false;  // these may know more keys: the reader decides
+      for (const char* word : {"$ref", "anyOf", "allOf", "if"}) has_alternatives |= node->contains(word);
+      if (!properties.contains(key)) {
+        if (!is_closed || has_alternatives) return;
+        throw InputError{shortened(pointer, 200) + ": at " + (done.empty() ? "the top level" : done) + ": " +
+                         unknown_name_message("key", key, keys_of(properties))};
+      }
+      node = &properties[key];
+    } else {
+      return;
+    }
+    done += "/" + key;
+  }
+}
+
+struct Sweep::State {
+  State(SweepRequest wanted, const Catalog& known, std::string own_program)
+      : request{std::move(wanted)}, catalog{known}, program{std::move(own_program)} {
+    base = load_json_file(request.scenario);
+    const JsonReader reader{base, request.scenario.string()};
+    reader.expect(reader.is_object(), "an object");
+    for (const auto& [origin, setting] : request.set) set(base, origin, setting);
+    add_seeds();
+    count = count_combinations(request);
+    const Json schema = parse_json(scenario_schema(), "schema");
+    find_places(schema);
+    for (const auto& [origin, text] : request.constraints) {
+      try {
+        constraints.push_back({origin, Expression::parse(text)});
+      } catch (const InputError& error) { throw InputError{origin + ": " + error.what()}; }
+      for (const std::string& name : constraints.back().expression.names()) {
+        if (!name.starts_with('/'))
+          throw InputError{origin + ": expected JSON pointers and values only, since nothing has run yet; found " +
+                           in_quotes(name)};
+        expect_place(schema, origin, name);
+      }
+    }
+  }
+
+  static void set(Json& json, const std::string& origin, const Setting& setting) {
+    try {
+      set_json_pointer(json, setting.pointer, setting.value);
+    } catch (const InputError& error) { throw InputError{origin + ": " + error.what()}; }
+  }
+
+  void add_seeds() {
+    if (!request.seeds) return;
+    const bool has_seed = base.is_object() && base.contains("seed");
+    if (has_seed && !base["seed"].is_number_unsigned()) return;  // refused later
+    const std::uint64_t first = has_seed ? base["seed"].get<std::uint64_t>() : 1;
+    SweepAxis axis{.origin = "seeds", .choices = {}};
+    for (int i = 0; i < *request.seeds; ++i)
+      axis.choices.push_back({{"/seed", std::to_string(first + static_cast<std::uint64_t>(i))}});
+    add_axis(request, std::move(axis));
+  }
+
+  /// Every place that an axis sets must exist, and be set by that axis only.
+  void find_places(const Json& schema) {
+    std::vector<std::pair<std::string, std::string>> known;  // pointer, origin
+    for (const auto& [origin, setting] : request.set) expect_place(schema, origin, setting.pointer);
+    for (const SweepAxis& axis : request.axes) {
+      std::vector<std::string> own;
+      for (const std::vector<Setting>& choice : axis.choices)
+        for (const Setting& setting : choice) {
+          if (std::find(own.begin(), own.end(), setting.pointer) != own.end()) continue;
+          own.push_back(setting.pointer);
+          find_place(schema, axis.origin, setting, known);
+        }
+      for (const std::string& pointer : own) known.emplace_back(pointer, axis.origin);
+    }
+    for (const auto& [pointer, origin] : known)
+      if (pointer != "/seed") parameters.push_back(pointer);
+    for (const auto& [origin, setting] : request.set)
+      for (const auto& [pointer, swept_by] : known)
+        if (pointer == setting.pointer)
+          throw InputError{origin + ": " + shortened(pointer, 200) + " is set by " + swept_by + " as well"};
+  }
+
+  static void expect_place(const Json& schema, const std::string& origin, const std::string& pointer) {
+    try {
+      expect_known_place(schema, pointer);
+    } catch (const InputError& error) { throw InputError{origin + ": " + error.what()}; }
+  }
+
+  void find_place(const Json& schema, const std::string& origin, const Setting& setting,
+                  const std::vector<std::pair<std::string, std::string>>& known) {
+    for (const auto& [pointer, other] : known)
+      if (starts_with_pointer(pointer, setting.pointer) || starts_with_pointer(setting.pointer, pointer))
+        throw InputError{origin + ": " + shortened(setting.pointer, 200) + " overlaps with " + shortened(pointer, 200) +
+                         " of " + other + ": together, put them into one entry of a list"};
+    expect_place(schema, origin, setting.pointer);
+    inline_name(setting.pointer);
+    Json trial = base;
+    set(trial, origin, setting);
+  }
+
+  /// A pointer into what a name stands for (/calibration/host/dispatch) makes the base scenario hold the object itself.
+  void inline_name(const std::string& pointer) {
+    for (std::size_t slash = pointer.find('/', 1); slash != std::string::npos; slash = pointer.find('/', slash + 1)) {
+      const std::string parent = pointer.substr(0, slash);
+      const Json* place = json_pointer_find(base, parent);
+      if (!place || !place->is_string()) continue;
+      const Json effective =
+          parse_json(read_scenario(base, request.scenario.string(), catalog).effective, request.scenario.string());
+      const Json* resolved = json_pointer_find(effective, parent);
+      if (resolved && resolved->is_object()) set_json_pointer(base, parent, resolved->dump());
+    }
+  }
+
+  Json combination(std::size_t index) const {
+    Json json = base;
+    for (std::size_t a = request.axes.size(); a-- > 0;) {
+      const auto& choices = request.axes[a].choices;
+      for (const Setting& setting : choices[index % choices.size()])
+        set_json_pointer(json, setting.pointer, setting.value);
+      index /= choices.size();
+    }
+    return json;
+  }
+
+  Scenario read(const Json& json) const { return read_scenario(json, request.scenario.string(), catalog); }
+
+  /// The value at a pointer: as set, or else with every default and catalog entry filled in.
+  ExpressionValue value_at(const Json& json, const std::string& pointer, std::optional<Json>& effective) const {
+    if (const Json* found = json_pointer_find(json, pointer)) return to_expression_value(*found, pointer);
+    if (!effective) effective = parse_json(read(json).effective, request.scenario.string());
+    if (const Json* found = json_pointer_find(*effective, pointer)) return to_expression_value(*found, pointer);
+    throw InputError{shortened(pointer, 200) + ": the scenario has nothing there"};
+  }
+
+  bool is_allowed(const Json& json) const {
+    std::optional<Json> effective;
+    for (const Constraint& constraint : constraints) {
+      try {
+        if (!constraint.expression.holds([&](const std::string& name) { return value_at(json, name, effective); }))
+          return false;
+      } catch (const InputError& error) { throw InputError{constraint.origin + ": " + error.what()}; }
+    }
+    return true;
+  }
+
+  /// What the combination sets, as JSON text, for the store.
+  std::string parameters_of(const Json& json) const {
+    Json values = Json::object();
+    for (const std::string& pointer : parameters)
+      if (const Json* value = json_pointer_find(json, pointer)) values[pointer] = *value;
+    values["/seed"] = json.value("seed", Json(1));
+    return values.dump();
+  }
+
+  StoredRun make_run(const Json& json) const {
+    const Json* name = json_pointer_find(json, "/name");
+    return {.name = parameter_text(name), .parameters = parameters_of(json)};
+  }
+
+  /// Positions in `combinations` of the first of each distinct scenario that `store` lacks.
+  std::vector<std::size_t> find_pending(const ResultStore& store) const {
+    std::vector<std::size_t> positions;
+    for (const std::size_t position : distinct)
+      if (!store.is_finished(combinations[position].key)) positions.push_back(position);
+    return positions;
+  }
+
+  SweepRequest request;
+  const Catalog& catalog;
+  std::string program;
+  Json base;
+  std::vector<Constraint> constraints;
+  std::vector<std::string> parameters;
+  std::size_t count = 1;
+
+  // Found by check():
+  std::vector<Combination> combinations;      // allowed ones, in order
+  std::map<std::size_t, std::string> errors;  // by combination index: refused before it ran
+  std::vector<std::size_t> distinct;          // positions in `combinations`
+  Json example;                               // keys of a summary, with values of the right kind
+  std::size_t example_index = 0;
+};
+
+Sweep::Sweep(SweepRequest request, const Catalog& catalog, std::string program)
+    : state_{std::make_unique<State>(std::move(request), catalog, std::move(program))} {}
+Sweep::Sweep(Sweep&&) noexcept = default;
+Sweep::~Sweep() = default;
+
+std::size_t Sweep::combinations() const { return state_->count; }
+
+const std::vector<std::string>& Sweep::parameters() const { return state_->parameters; }
+
+SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>& on_checked) {
+  State& state = *state_;
+  state.combinations.clear();
+  state.errors.clear();
+  state.distinct.clear();
+  SweepCheck check{.combinations = state.count};
+  bool has_input_error = false;
+  for (std::size_t i = 0; i < state.count; ++i) {
+    std::optional<Scenario> scenario;
+    std::string error;
+    const Json json = state.combination(i);
+    bool is_allowed = true;
+    try {
+      is_allowed = state.is_allowed(json);
+      if (is_allowed) scenario = state.read(json);
+    } catch (const InputError& failure) {
+      error = failure.what();
+      has_input_error = true;
+    } catch (const NoResultError& failure) { error = failure.what(); }
+    if (scenario && state.example.is_null()) {
+      state.example = to_json(*scenario, Summary{});
+      state.example_index = i;
+    }
+    if (!is_allowed) {
+      ++check.left_out;
+    } else {
+      const std::string content = scenario ? scenario->effective : "refused " + error + json.dump();
+      state.combinations.push_back({static_cast<std::uint32_t>(i), run_key(content, state.program)});
+      if (!error.empty()) state.errors.emplace(i, error);
+    }
+    if (on_checked) on_checked(i + 1, scenario ? &*scenario : nullptr);
+  }
+  check.failed = state.errors.size();
+  if (state.combinations.empty()) throw InputError{"no combination fulfils the constraints"};
+  if (check.failed == state.combinations.size()) {
+    const std::string& first = state.errors.begin()->second;
+    const std::string message = state.count == 1 ? first : "every combination is refused; the first: " + first;
+    if (has_input_error) throw InputError{message};
+    throw NoResultError{message};
+  }
+  for (std::size_t position = 0; position < state.combinations.size(); ++position)
+    if (!state.errors.contains(state.combinations[position].index)) state.distinct.push_back(position);
+  const auto key_at = [&](std::size_t position) { return std::pair{state.combinations[position].key, position}; };
+  std::sort(state.distinct.begin(), state.distinct.end(),
+            [&](std::size_t a, std::size_t b) { return key_at(a) < key_at(b); });
+  const auto repeated = std::unique(state.distinct.begin(), state.distinct.end(), [&](std::size_t a, std::size_t b) {
+    return state.combinations[a].key == state.combinations[b].key;
+  });
+  state.distinct.erase(repeated, state.distinct.end());
+  std::sort(state.distinct.begin(), state.distinct.end());
+  check.distinct = state.distinct.size();
+  return check;
+}
+
+ExpressionValue Sweep::look_up(const SweepRow& row, const std::string& name) const {
+  if (name.starts_with('/')) {
+    std::optional<Json> effective;
+    return state_->value_at(row.scenario, name, effective);
+  }
+  if (name == "seed") return static_cast<double>(row.seed);
+  for (const auto& [key, value] : plain_values(row.summary))
+    if (key == name) return to_expression_value(value, name);
+  return {};
+}
+
+void Sweep::check_expression(const Expression& expression, bool is_condition) const {
+  std::vector<std::string> known{"seed"};
+  for (const auto& [key, value] : plain_values(state_->example)) known.push_back(key);
+  for (const std::string& name : expression.names())
+    if (!name.starts_with('/') && std::find(known.begin(), known.end(), name) == known.end())
+      throw InputError{in_quotes(expression.text(), 200) + ": " + unknown_name_message("value", name, known)};
+  const Json scenario = state_->combination(state_->example_index);
+  const SweepRow row{.combination = 0, .scenario = scenario, .summary = state_->example, .is_finished = true};
+  const auto look = [&](const std::string& name) { return look_up(row, name); };
+  if (is_condition)
+    (void)expression.holds(look);
+  else
+    (void)expression.number(look);
+}
+
+std::size_t Sweep::pending(const ResultStore& store) const { return state_->find_pending(store).size(); }
+
+bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done,
+                const IsolatedLimits& limits) const {
+  const State& state = *state_;
+  for (const Combination& combination : state.combinations) {
+    const auto error = state.errors.find(combination.index);
+    if (error == state.errors.end() || store.is_finished(combination.key)) continue;
+    StoredRun row = state.make_run(state.combination(combination.index));
+    row.error = error->second;
+    store.put(combination.key, row);
+  }
+  const std::vector<std::size_t> pending = state.find_pending(store);
+  std::size_t done = 0;
+  return simulate_each(
+      pending.size(), parallel,
+      [&](std::size_t i) { return state.read(state.combination(state.combinations[pending[i]].index)); },
+      [&](std::size_t i, const PooledRun& run) {
+        const Combination& combination = state.combinations[pending[i]];
+        StoredRun row = state.make_run(state.combination(combination.index));
+        row.summary = run.summary;
+        row.error = run.error;
+        row.has_died = run.has_died;
+        row.wall_s = run.wall_s;
+        store.put(combination.key, row);
+        if (on_done) on_done(++done, pending.size());
+      },
+      limits);
+}
+
+void Sweep::for_each_row(const ResultStore& store, const std::function<void(const SweepRow&)>& on_row) const {
+  for (const Combination& combination : state_->combinations) {
+    const Json scenario = state_->combination(combination.index);
+    const Json* seed = json_pointer_find(scenario, "/seed");
+    Json summary;
+    std::string error;
+    const auto refused = state_->errors.find(combination.index);
+    std::optional<StoredRun> run;
+    if (refused != state_->errors.end())
+      error = refused->second;
+    else if ((run = store.find(combination.key))) {
+      error = run->error;
+      if (!run->summary.empty()) summary = parse_json(run->summary, "result store");
+    }
+    on_row({.combination = combination.index,
+            .scenario = scenario,
+            .seed = seed && seed->is_number() ? seed->get<std::uint64_t>() : 1,
+            .summary = summary,
+            .error = error,
+            .is_finished = run.has_value() || refused != state_->errors.end()});
+  }
+}
+
+std::string Sweep::csv(const ResultStore& store) const {
+  std::vector<std::string> keys;
+  for_each_row(store, [&](const SweepRow& row) {
+    for (const auto& [key, value] : plain_values(row.summary))
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  });
+  std::vector<std::string> columns = parameters();
+  columns.emplace_back("seed");
+  columns.insert(columns.end(), keys.begin(), keys.end());
+  columns.emplace_back("error");
+  CsvWriter csv{columns};
+  for_each_row(store, [&](const SweepRow& row) {
+    std::vector<CsvField> fields;
+    for (const std::string& pointer : parameters())
+      fields.emplace_back(parameter_text(json_pointer_find(row.scenario, pointer)));
+    fields.emplace_back(row.seed);
+    const auto values = plain_values(row.summary);
+    for (const std::string& key : keys) {
+      const auto found =
+          std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == key; });
+      fields.emplace_back(found == values.end() ? std::string{} : parameter_text(&found->second));
+    }
+    fields.emplace_back(row.error);
+    csv.row(fields);
+  });
+  return csv.text();
+}
+
+}  // namespace rehearse

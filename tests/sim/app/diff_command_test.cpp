@@ -1,0 +1,65 @@
+// rehearse diff as its user meets it.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::check_refused;
+using test::Outcome;
+using test::rehearse_with;
+using test::TemporaryFolder;
+
+const std::string kRoot = REHEARSE_SOURCE_DIR;
+const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
+
+}  // namespace
+
+TEST_CASE("diff names the inputs that differ, the results, and what each input did") {
+  const TemporaryFolder folder;
+  const std::string a = (folder / "a").string(), b = (folder / "b").string(), out = (folder / "out").string();
+  const std::string simulate = "simulate " + kScenario + " --quiet --set /training/steps=40 -o ";
+  REQUIRE(rehearse_with(simulate + a).exit_code == 0);
+  REQUIRE(rehearse_with(simulate + b + " --set /cluster/groups/1/count=8 --set /workload/model=cm-dare/resnet15")
+              .exit_code == 0);
+  const Outcome outcome = rehearse_with("diff " + a + " " + b + " -o " + out);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  for (const char* text :
+       {"/workload/model          cm-dare/resnet32", "/cluster/groups/1/count  4", "\niteration_time_s ",
+        "\nnumber of workers ", "\nmodel ", "\ntogether beyond the sum of these", "\nB - A "})
+    CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
+  const std::string json = rehearse_with("diff " + a + " " + b + " --json").out;
+  CHECK(json == read_file(out + "/diff.json", kMiB));
+  CHECK(parse_json(json, "diff")["mechanisms"].size() == 2);
+}
+
+TEST_CASE("diff takes scenario files, and says when nothing differs") {
+  const Outcome same = rehearse_with("diff " + kScenario + " " + kScenario);
+  CHECK(same.exit_code == 0);
+  CHECK(same.out.find("the inputs are the same") != std::string::npos);
+  CHECK(same.out.find("the results are the same") != std::string::npos);
+  CHECK(rehearse_with("diff " + kScenario + " " + kRoot + "/scenarios/cm-dare-heterogeneous.json --quiet").exit_code ==
+        0);
+}
+
+TEST_CASE("what cannot be compared is refused with one line") {
+  const TemporaryFolder folder;
+  check_refused("diff " + kScenario, 2, "RUN_B");
+  check_refused("diff " + kScenario + " " + (folder / "none.json").string(), 2, "none.json: cannot read");
+  check_refused("diff " + kScenario + " " + folder.path.string(), 2, "scenario.json: cannot read");
+  folder.write("scenario.json", read_file(kScenario, kMiB));
+  check_refused("diff " + kScenario + " " + folder.path.string(), 2, "summary.json: cannot read");
+  folder.write("summary.json", R"({"format": 1, "iteration_time_s": "fast"})");
+  check_refused("diff " + kScenario + " " + folder.path.string(), 2,
+                "summary.json: /iteration_time_s: expected a number");
+}
+
+}  // namespace rehearse

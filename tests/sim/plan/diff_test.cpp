@@ -1,0 +1,156 @@
+// Differences between runs: places, results, and effects that add up.
+
+#include "sim/plan/diff.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+ComparedRun run_of(const Changes& changes) {
+  Changes all{{"/training/steps", "24"}};
+  all.insert(all.end(), changes.begin(), changes.end());
+  return {.label = "run", .scenario = test::resolved(test::shipped_scenario(all)).effective, .summary = ""};
+}
+
+RunDiff diff_of(const Changes& a, const Changes& b) {
+  return compare_runs(run_of(a), run_of(b), test::shipped_catalog(), 2).value();
+}
+
+const MechanismEffect& effect(const RunDiff& diff, const std::string& name) {
+  const auto found = std::find_if(diff.mechanisms.begin(), diff.mechanisms.end(),
+                                  [&](const MechanismEffect& each) { return each.name == name; });
+  REQUIRE_MESSAGE(found != diff.mechanisms.end(), name);
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("a run does not differ from itself") {
+  const RunDiff diff = diff_of({}, {});
+  CHECK(diff.inputs.empty());
+  CHECK(diff.results.empty());
+  CHECK(diff.mechanisms.empty());
+  CHECK(diff.interaction->steps_per_s == 0);
+}
+
+TEST_CASE("a single difference makes all of the difference") {
+  const RunDiff diff = diff_of({}, {{"/cluster/groups/1/count", "2"}});
+  REQUIRE(diff.inputs.size() == 1);
+  CHECK(diff.inputs[0].pointer == "/cluster/groups/1/count");
+  CHECK(diff.inputs[0].a == "4");
+  CHECK(diff.inputs[0].b == "2");
+  CHECK(diff.inputs[0].mechanism == "number of workers");
+  REQUIRE(diff.mechanisms.size() == 1);
+  CHECK(diff.mechanisms[0].speed->steps_per_s == diff.b.steps_per_s);
+  CHECK(diff.interaction->steps_per_s == 0);
+  CHECK(diff.interaction->iteration_time_s == 0);
+}
+
+TEST_CASE("each mechanism's speed is that of A with it alone, and the rest is interaction") {
+  const RunDiff diff = diff_of({}, {{"/cluster/groups/1/count", "8"},
+                                    {"/cluster/groups/1/instance", "gce-custom-8-p100"},
+                                    {"/workload/batch_per_worker", "64"},
+                                    {"/training/strategy/placement", "greedy_by_bytes"},
+                                    {"/seed", "2"},
+                                    {"/name", "B"}});
+  CHECK(diff.mechanisms.size() == 5);
+  CHECK(effect(diff, "number of workers").speed->steps_per_s ==
+        test::steps_per_s({{"/training/steps", "24"}, {"/cluster/groups/1/count", "8"}}));
+  CHECK(effect(diff, "worker machines and GPUs").speed->steps_per_s ==
+        test::steps_per_s({{"/training/steps", "24"}, {"/cluster/groups/1/instance", "gce-custom-8-p100"}}));
+  CHECK(effect(diff, "batch").places == std::vector<std::string>{"/workload/batch_per_worker"});
+  CHECK(effect(diff, "seed").speed->steps_per_s == diff.a.steps_per_s);
+  double sum = diff.interaction->steps_per_s;
+  for (const MechanismEffect& each : diff.mechanisms) sum += each.speed->steps_per_s - diff.a.steps_per_s;
+  CHECK(sum == doctest::Approx(diff.b.steps_per_s - diff.a.steps_per_s).epsilon(1e-12));
+  CHECK(diff.mechanisms[0].name == "worker machines and GPUs");  // the largest effect on a step
+}
+
+TEST_CASE("profile parameters are grouped by what they describe") {
+  Json profile = Json::parse(run_of({}).scenario)["calibration"];
+  profile["host"]["dispatch"] = "500us";
+  profile["servers"]["time_per_variable"] = "1ms";
+  const RunDiff diff = diff_of({}, {{"/calibration", profile.dump()}});
+  CHECK(diff.mechanisms.size() == 2);
+  CHECK(effect(diff, "profile: host").places == std::vector<std::string>{"/calibration/host"});
+  CHECK(effect(diff, "profile: servers").speed.has_value());
+}
+
+TEST_CASE("clusters of different groups are exchanged as a whole") {
+  const Json other = load_json_file(test::source_folder() + "/scenarios/cm-dare-heterogeneous.json");
+  ComparedRun b = run_of({});
+  Json scenario = test::shipped_scenario({{"/training/steps", "24"}});
+  scenario["cluster"] = other["cluster"];
+  b.scenario = test::resolved(scenario).effective;
+  const RunDiff diff = compare_runs(run_of({}), b, test::shipped_catalog(), 1).value();
+  CHECK(effect(diff, "groups of machines").places == std::vector<std::string>{"/cluster/groups"});
+}
+
+TEST_CASE("a mechanism that cannot stand alone says why, and leaves the interaction open") {
+  // 3000 samples need a P100: on the K80 of A they exceed the memory.
+  const RunDiff diff =
+      diff_of({}, {{"/workload/batch_per_worker", "3000"}, {"/cluster/groups/1/instance", "gce-custom-8-p100"}});
+  CHECK_FALSE(effect(diff, "batch").speed);
+  CHECK(effect(diff, "batch").error.find("GPU memory exceeded") == 0);
+  CHECK(diff.mechanisms.back().name == "batch");
+  CHECK_FALSE(diff.interaction);
+}
+
+TEST_CASE("what one side lacks is taken away or added") {
+  const Changes checkpoint{{"/training/checkpoint", R"({"every_steps": 5, "fixed_time": "1s", "rate": "100MBps"})"}};
+  const RunDiff added = diff_of({}, checkpoint), removed = diff_of(checkpoint, {});
+  CHECK(added.inputs[0].a.empty());
+  CHECK(removed.inputs[0].b.empty());
+  CHECK(added.b.steps_per_s == removed.a.steps_per_s);
+  CHECK(effect(removed, "training: checkpoint").speed->steps_per_s == removed.b.steps_per_s);
+}
+
+TEST_CASE("results are ordered by relative change, texts last") {
+  const RunDiff diff = diff_of({}, {{"/cluster/groups/1/instance", "gce-custom-8-p100"}});
+  double last = INFINITY;
+  bool had_text = false;
+  for (const ResultDifference& result : diff.results) {
+    if (!result.change) {
+      had_text = true;
+      continue;
+    }
+    CHECK_FALSE(had_text);
+    const double size = result.relative_change ? std::abs(*result.relative_change) : INFINITY;
+    CHECK(size <= last);
+    last = size;
+  }
+  CHECK(had_text);
+}
+
+TEST_CASE("an output folder is compared as recorded; one that another program wrote is told") {
+  const test::TemporaryFolder folder;
+  const ComparedRun own = run_of({});
+  folder.write("scenario.json", own.scenario);
+  Json summary = test::simulated(Json::parse(own.scenario));
+  folder.write("summary.json", summary.dump());
+  CHECK(compare_runs(load_compared_run(folder.path, test::shipped_catalog()), own, test::shipped_catalog(), 2)
+            ->warnings.empty());
+  summary["fingerprint"] = "0";
+  summary["steps_per_s"] = 1.0;
+  folder.write("summary.json", summary.dump());
+  const RunDiff diff =
+      compare_runs(load_compared_run(folder.path, test::shipped_catalog()), own, test::shipped_catalog(), 2).value();
+  CHECK(diff.warnings.size() == 1);
+  CHECK(diff.results[0].key == "steps_per_s");
+  CHECK(diff.results[0].a == "1.0");
+  folder.write("summary.json", "{\"format\": 1}");
+  CHECK_THROWS_AS(load_compared_run(folder.path, test::shipped_catalog()), InputError);
+}
+
+}  // namespace rehearse

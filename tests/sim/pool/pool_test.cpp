@@ -1,0 +1,166 @@
+// Simulations side by side: results as they come, failures that disturb no other, an end that leaves nothing running.
+
+#include "sim/pool/pool.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "sim/engine/isolated.hpp"
+#include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// 'R', 'S', .. of /proc; 'X' if there is no such process or it only waits to be reaped.
+char process_state(pid_t process) {
+  std::ifstream stat{"/proc/" + std::to_string(process) + "/stat"};
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos || end + 2 >= text.size() || text[end + 2] == 'Z') return 'X';
+  return text[end + 2];
+}
+
+bool ends_soon(pid_t process) {
+  for (int i = 0; i < 500 && process_state(process) != 'X'; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  return process_state(process) == 'X';
+}
+
+pid_t wait_for_process_id(const std::filesystem::path& file) {
+  for (int i = 0; i < 500; ++i) {
+    std::ifstream stream{file};
+    if (pid_t process = 0; stream >> process) return process;
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  throw std::runtime_error{"no process id"};
+}
+
+std::string write_process_id_and_sleep(const std::filesystem::path& file) {
+  write_file(file, std::to_string(::getpid()) + "\n");
+  ::sleep(100);
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("each scenario gives the summary that it gives alone; one that fails gives its error") {
+  const std::vector<Json> scenarios{
+      test::shipped_scenario({{"/training/steps", "12"}}),
+      test::shipped_scenario({{"/workload/batch_per_worker", "60000"}}),
+      test::shipped_scenario({{"/training/steps", "12"}, {"/cluster/groups/1/count", "2"}})};
+  std::map<std::size_t, PooledRun> runs;
+  CHECK(simulate_each(
+      scenarios.size(), 2, [&](std::size_t i) { return test::resolved(scenarios[i]); },
+      [&](std::size_t i, const PooledRun& run) { runs[i] = run; }));
+  REQUIRE(runs.size() == 3);
+  for (const std::size_t i : {0U, 2U}) {
+    const Json alone = test::in_child([&] {
+      const Scenario scenario = test::resolved(scenarios[i]);
+      return to_json(scenario, summarize(scenario, simulate(scenario)));
+    });
+    CHECK(Json::parse(runs[i].summary) == alone);
+    CHECK(runs[i].error.empty());
+    CHECK(runs[i].wall_s > 0);
+  }
+  CHECK(runs[1].summary.empty());
+  CHECK(runs[1].error.find("GPU memory exceeded") == 0);
+  CHECK_FALSE(runs[1].has_died);
+}
+
+TEST_CASE("results are handed over as they come, not at the end") {
+  std::vector<std::size_t> order;
+  CHECK(for_each_isolated(
+      3, 2,
+      [](std::size_t job) {
+        if (job == 0) std::this_thread::sleep_for(std::chrono::milliseconds{500});
+        return std::string{};
+      },
+      [&](std::size_t job, const IsolatedResult&) { order.push_back(job); }));
+  CHECK(order == std::vector<std::size_t>{1, 2, 0});
+}
+
+TEST_CASE("a job that dies is a failed result that says so") {
+  std::vector<IsolatedResult> results(2);
+  for_each_isolated(
+      2, 1,
+      [](std::size_t job) -> std::string {
+        if (job == 0) ::raise(SIGKILL);
+        return "fine";
+      },
+      [&](std::size_t job, IsolatedResult result) { results[job] = std::move(result); });
+  CHECK(results[0].has_died);
+  CHECK(results[0].text == "the simulation's process ended early: signal 9");
+  CHECK(results[1].has_succeeded);
+  CHECK_FALSE(results[1].has_died);
+}
+
+TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "stopped";
+  CHECK_FALSE(for_each_isolated(
+      5, 2, [&](std::size_t) { return write_process_id_and_sleep(file); },
+      [](std::size_t, const IsolatedResult&) { FAIL("nothing ends"); },
+      {.is_stopped = [&] { return std::filesystem::exists(file); }, .job_wall_s = {}}));
+  CHECK(ends_soon(wait_for_process_id(file)));
+
+  const std::filesystem::path other = folder / "threw";
+  const auto run = [&] {
+    for_each_isolated(
+        2, 2,
+        [&](std::size_t job) {
+          if (job == 0) return write_process_id_and_sleep(other);
+          while (!std::filesystem::exists(other)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+          return std::string{};
+        },
+        [](std::size_t, const IsolatedResult&) { throw std::runtime_error{"enough"}; });
+  };
+  CHECK_THROWS_WITH(run(), "enough");
+  CHECK(ends_soon(wait_for_process_id(other)));
+}
+
+TEST_CASE("a job that runs longer than it may is killed, and the others go on") {
+  std::vector<IsolatedResult> results(3);
+  CHECK(for_each_isolated(
+      3, 1,
+      [](std::size_t job) {
+        if (job == 1) ::sleep(100);
+        return std::string{"done"};
+      },
+      [&](std::size_t job, IsolatedResult result) { results[job] = std::move(result); },
+      {.is_stopped = {}, .job_wall_s = 0.5}));
+  CHECK(results[0].has_succeeded);
+  CHECK_FALSE(results[1].has_succeeded);
+  CHECK(results[1].has_died);
+  CHECK(results[1].text == "stopped after 500ms");
+  CHECK(results[2].has_succeeded);
+}
+
+TEST_CASE("simulations do not outlive a parent that is killed") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "child";
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    for_each_isolated(
+        1, 1, [&](std::size_t) { return write_process_id_and_sleep(file); }, [](std::size_t, const IsolatedResult&) {});
+    ::_exit(0);
+  }
+  const pid_t child = wait_for_process_id(file);
+  CHECK(process_state(child) != 'X');
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  CHECK(ends_soon(child));
+}
+
+}  // namespace rehearse
