@@ -1,7 +1,8 @@
 #pragma once
 // What is known about machines, models and calibrated software, by name. Start here to read platforms/.
 //
-// A catalog folder holds   *.json            catalog files: "accelerators", "instances", "regions", "region_links"
+// A catalog folder holds   *.json            catalog files: "accelerators", "instances", "interconnects",
+// "region_links"
 //                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
 //                          profiles/*.json   calibration profiles
 

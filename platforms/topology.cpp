@@ -1,7 +1,8 @@
 #include "platforms/topology.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
 
@@ -12,9 +13,38 @@ namespace {
 constexpr std::size_t kMostLinks = 2'000'000;
 constexpr int kLongestTorusPath = 30;
 
-int divided_up(int a, int b) { return (a + b - 1) / b; }
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
+template <class Integer>
+std::size_t index(Integer i) {
+  return static_cast<std::size_t>(i);
+}
+
+void require(bool condition, const std::string& where, const char* expectation) {
+  if (!condition) throw std::invalid_argument{where + ": expected " + expectation};
+}
+
+bool is_rate(BytesPerSecond rate) { return rate > BytesPerSecond{0} && std::isfinite(rate.value()); }
+
+bool is_ratio(double ratio) { return ratio > 0 && std::isfinite(ratio); }
+
+void check(const Star&) {}
+void check(const FatTree& tree) {
+  require(tree.machines_per_leaf >= 1, "fat tree", "at least one machine for each leaf");
+  require(tree.uplinks >= 1, "fat tree", "at least one uplink");
+  require(is_ratio(tree.oversubscription), "fat tree", "an oversubscription above 0");
+}
+void check(const Dragonfly& dragonfly) {
+  require(dragonfly.machines_per_router >= 1, "dragonfly", "at least one machine for each router");
+  require(dragonfly.routers_per_group >= 1, "dragonfly", "at least one router for each group");
+  require(is_rate(dragonfly.local) && is_rate(dragonfly.global), "dragonfly", "rates above 0Bps");
+}
+void check(const Torus& torus) {
+  require(!torus.dimensions.empty(), "torus", "at least one dimension");
+  for (const int size : torus.dimensions) require(size >= 1, "torus", "sizes of at least 1");
+  require(is_rate(torus.link), "torus", "a link rate above 0Bps");
+}
+void check(const Rail& rail) { require(is_ratio(rail.oversubscription), "rail", "an oversubscription above 0"); }
 
 }  // namespace
 
@@ -24,27 +54,62 @@ Topology::Topology(std::vector<TopologyMachine> machines, const Fabric& fabric, 
       fabric_{fabric},
       region_links_{std::move(region_links)},
       hop_latency_{hop_latency} {
+  std::visit([](const auto& kind) { check(kind); }, fabric_);
   for (std::size_t m = 0; m < machines_.size(); ++m) {
+    check_machine(m);
     add_machine(m);
     const auto [entry, is_new] = region_of_name_.emplace(machines_[m].region, static_cast<int>(regions_.size()));
     if (is_new) regions_.emplace_back();
-    RegionLinks& region = regions_[static_cast<std::size_t>(entry->second)];
+    RegionLinks& region = regions_[index(entry->second)];
     region_of_.push_back(entry->second);
     number_of_.push_back(static_cast<int>(region.machines.size()));
     region.machines.push_back(static_cast<int>(m));
   }
-  for (RegionLinks& region : regions_) std::visit([&](const auto& kind) { add_links(region, kind); }, fabric_);
+  index_region_links();
+  for (RegionLinks& region : regions_) {
+    if (regions_.size() > 1) region.of = " in " + machines_[index(region.machines.front())].region;
+    std::visit([&](const auto& kind) { add_links(region, kind); }, fabric_);
+  }
+}
+
+void Topology::check_machine(std::size_t m) const {
+  const TopologyMachine& machine = machines_[m];
+  const Interconnect& inside = machine.interconnect;
+  const std::string where = "machine " + std::to_string(m);
+  require(machine.nics >= 1, where, "at least one NIC");
+  require(is_rate(machine.nic), where, "a NIC rate above 0Bps");
+  require(machine.gpus >= 0, where, "no negative number of GPUs");
+  if (machine.gpus == 0) return;
+  require(is_rate(inside.pcie), where, "a PCIe rate above 0Bps");
+  require(!inside.pcie_root || is_rate(*inside.pcie_root), where, "a rate of the PCIe root above 0Bps");
+  require(!inside.nvswitch || is_rate(*inside.nvswitch), where, "an NVSwitch rate above 0Bps");
+  for (const NvlinkPair& pair : inside.nvlinks) {
+    require(pair.a >= 0 && pair.b >= 0 && pair.a != pair.b, where, "NVLinks between two GPUs");
+    require(pair.count >= 1 && is_rate(inside.nvlink_rate), where, "at least one NVLink and a rate above 0Bps");
+  }
+}
+
+void Topology::index_region_links() {
   link_between_.assign(regions_.size(), std::vector<int>(regions_.size(), -1));
   for (std::size_t i = 0; i < region_links_.size(); ++i) {
     const auto from = region_of_name_.find(region_links_[i].from), to = region_of_name_.find(region_links_[i].to);
     if (from == region_of_name_.end() || to == region_of_name_.end()) continue;
-    const auto a = static_cast<std::size_t>(from->second), b = static_cast<std::size_t>(to->second);
+    const auto a = index(from->second), b = index(to->second);
     link_between_[a][b] = link_between_[b][a] = static_cast<int>(i);
   }
+  for (const auto& [from, a] : region_of_name_)
+    for (const auto& [to, b] : region_of_name_)
+      if (link_between_[index(a)][index(b)] < 0 && (a != b || regions_[index(a)].machines.size() > 1))
+        throw std::invalid_argument{a == b ? "no link inside " + from : "no link between " + from + " and " + to};
+}
+
+void Topology::check_room_for(double links) const {
+  if (static_cast<double>(links_.size()) + links > static_cast<double>(kMostLinks))
+    throw std::invalid_argument{"the network has more than two million links"};
 }
 
 int Topology::add_link(std::string name, BytesPerSecond rate) {
-  if (links_.size() == kMostLinks) throw std::invalid_argument{"the network has more than two million links"};
+  check_room_for(1);
   links_.push_back({std::move(name), rate});
   return static_cast<int>(links_.size()) - 1;
 }
@@ -75,7 +140,8 @@ void Topology::add_machine(std::size_t m) {
   links.nvlink.assign(gpus, std::vector<int>(gpus, -1));
   for (const NvlinkPair& pair : inside.nvlinks) {
     const auto a = static_cast<std::size_t>(pair.a), b = static_cast<std::size_t>(pair.b);
-    if (a >= gpus || b >= gpus || a == b) continue;  // a machine may be rented with fewer GPUs than the board has
+    if (a >= gpus || b >= gpus) continue;  // a machine may be rented with fewer GPUs than the board has
+    require(links.nvlink[a][b] < 0, "machine " + std::to_string(m), "each pair of GPUs once among the NVLinks");
     const BytesPerSecond rate = inside.nvlink_rate * pair.count;
     const std::string ends = std::to_string(pair.a) + "-" + std::to_string(pair.b);
     links.nvlink[a][b] = add_link("NVLink " + ends + of, rate);
@@ -101,6 +167,14 @@ void Topology::add_to_host(const MachineLinks& links, int gpu, bool is_up, Path&
     if (links.root_down >= 0) path.links.push_back(links.root_down);
     path.links.push_back(links.gpu_down[g]);
   }
+}
+
+void Topology::add_to_nic(std::size_t machine, int gpu, bool is_up, Path& path) const {
+  const MachineLinks& links = machine_links_[machine];
+  if (gpu == Endpoint::kHost || !machines_[machine].interconnect.reaches_nics_directly)
+    add_to_host(links, gpu, is_up, path);
+  else
+    path.links.push_back(is_up ? links.gpu_up[index(gpu)] : links.gpu_down[index(gpu)]);
 }
 
 void Topology::append_inside(const MachineLinks& links, const TopologyMachine& machine, int from, int to,
@@ -135,13 +209,10 @@ Path Topology::path(Endpoint from, Endpoint to) const {
   const int from_rail = from.gpu != Endpoint::kHost ? from.gpu : std::max(to.gpu, 0);
   const int to_rail = to.gpu != Endpoint::kHost ? to.gpu : from_rail;
   const int from_nic = from_rail % machines_[a].nics, to_nic = to_rail % machines_[b].nics;
-  add_to_host(machine_links_[a], from.gpu, true, path);
-  path.links.push_back(machine_links_[a].nic_up[static_cast<std::size_t>(from_nic)]);
+  add_to_nic(a, from.gpu, true, path);
+  path.links.push_back(machine_links_[a].nic_up[index(from_nic)]);
   const int region = region_of_[a];
-  const int between = link_between_[index(region)][index(region_of_[b])];
-  if (between < 0)
-    throw std::invalid_argument{"no link between " + machines_[a].region + " and " + machines_[b].region};
-  const RegionLink& region_link = region_links_[index(between)];
+  const RegionLink& region_link = region_links_[index(link_between_[index(region)][index(region_of_[b])])];
   path.per_flow_rate = region_link.per_flow_rate;
   path.latency = region_link.latency;
   const std::size_t before = path.links.size();
@@ -156,7 +227,7 @@ Path Topology::path(Endpoint from, Endpoint to) const {
     if (hop_latency_) path.latency = *hop_latency_ * static_cast<double>(hops);
   }
   path.links.push_back(machine_links_[b].nic_down[index(to_nic)]);
-  add_to_host(machine_links_[b], to.gpu, false, path);
+  add_to_nic(b, to.gpu, false, path);
   return path;
 }
 
@@ -164,18 +235,21 @@ void Topology::add_links(RegionLinks&, const Star&) {}
 void Topology::append(const RegionLinks&, const Star&, int, int, int, int, std::vector<int>&) const {}
 
 void Topology::add_links(RegionLinks& region, const FatTree& tree) {
-  const int machines = static_cast<int>(region.machines.size());
-  for (int leaf = 0; leaf < divided_up(machines, tree.machines_per_leaf); ++leaf) {
+  const auto machines = static_cast<std::int64_t>(region.machines.size());
+  const std::int64_t leafs = divided_up(machines, tree.machines_per_leaf);
+  check_room_for(2.0 * static_cast<double>(leafs) * tree.uplinks);
+  for (std::int64_t leaf = 0; leaf < leafs; ++leaf) {
     BytesPerSecond nics{};
-    for (int i = leaf * tree.machines_per_leaf; i < std::min(machines, (leaf + 1) * tree.machines_per_leaf); ++i) {
+    const std::int64_t first = leaf * tree.machines_per_leaf;
+    for (std::int64_t i = first; i < std::min(machines, first + tree.machines_per_leaf); ++i) {
       const TopologyMachine& machine = machines_[index(region.machines[index(i)])];
-      nics = nics + machine.nic * machine.nics;
+      nics += machine.nic * machine.nics;
     }
     const BytesPerSecond rate = nics / (tree.oversubscription * tree.uplinks);
     region.up.emplace_back();
     region.down.emplace_back();
     for (int i = 0; i < tree.uplinks; ++i) {
-      const std::string name = "uplink " + std::to_string(i) + " of leaf " + std::to_string(leaf);
+      const std::string name = "uplink " + std::to_string(i) + " of leaf " + std::to_string(leaf) + region.of;
       region.up.back().push_back(add_link(name + ", up", rate));
       region.down.back().push_back(add_link(name + ", down", rate));
     }
@@ -191,27 +265,32 @@ void Topology::append(const RegionLinks& region, const FatTree& tree, int from, 
 }
 
 void Topology::add_links(RegionLinks& region, const Dragonfly& dragonfly) {
-  const int routers = divided_up(static_cast<int>(region.machines.size()), dragonfly.machines_per_router);
-  const int per_group = dragonfly.routers_per_group;
-  const int groups = divided_up(routers, per_group);
-  const auto all = static_cast<double>(groups) * (groups + static_cast<double>(per_group) * per_group);
-  if (all > static_cast<double>(kMostLinks)) throw std::invalid_argument{"the network has more than two million links"};
-  for (int router = 0; router < groups * per_group; ++router) {
-    region.local.emplace_back();
-    for (int other = 0; other < per_group; ++other)
-      region.local.back().push_back(other == router % per_group
-                                        ? -1
-                                        : add_link("router " + std::to_string(router) + " to " +
-                                                       std::to_string(router / per_group * per_group + other),
-                                                   dragonfly.local));
+  const std::int64_t routers =
+      divided_up(static_cast<std::int64_t>(region.machines.size()), dragonfly.machines_per_router);
+  const std::int64_t groups = divided_up(routers, dragonfly.routers_per_group);
+  const auto within = static_cast<double>(std::min<std::int64_t>(routers, dragonfly.routers_per_group));
+  check_room_for(static_cast<double>(groups) * static_cast<double>(groups - 1) +
+                 static_cast<double>(routers) * (within - 1));
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t first = group * dragonfly.routers_per_group;
+    const std::int64_t last = std::min(routers, first + dragonfly.routers_per_group);
+    region.routers.push_back(static_cast<int>(last - first));
+    for (std::int64_t router = first; router < last; ++router) {
+      region.local.emplace_back();
+      for (std::int64_t other = first; other < last; ++other)
+        region.local.back().push_back(
+            other == router ? -1
+                            : add_link("router " + std::to_string(router) + " to " + std::to_string(other) + region.of,
+                                       dragonfly.local));
+    }
   }
-  for (int group = 0; group < groups; ++group) {
+  for (std::int64_t group = 0; group < groups; ++group) {
     region.global.emplace_back();
-    for (int other = 0; other < groups; ++other)
+    for (std::int64_t other = 0; other < groups; ++other)
       region.global.back().push_back(
-          other == group
-              ? -1
-              : add_link("group " + std::to_string(group) + " to " + std::to_string(other), dragonfly.global));
+          other == group ? -1
+                         : add_link("group " + std::to_string(group) + " to " + std::to_string(other) + region.of,
+                                    dragonfly.global));
   }
 }
 
@@ -228,8 +307,8 @@ void Topology::append(const RegionLinks& region, const Dragonfly& dragonfly, int
     return;
   }
   // Each group's links to the others are spread over its routers in turn.
-  const auto gateway = [per_group](int group, int other) {
-    return group * per_group + (other > group ? other - 1 : other) % per_group;
+  const auto gateway = [&](int group, int other) {
+    return group * per_group + (other > group ? other - 1 : other) % region.routers[index(group)];
   };
   walk(first, gateway(a, b));
   links.push_back(region.global[index(a)][index(b)]);
@@ -237,26 +316,30 @@ void Topology::append(const RegionLinks& region, const Dragonfly& dragonfly, int
 }
 
 void Topology::add_links(RegionLinks& region, const Torus& torus) {
-  std::int64_t points = 1;
-  int longest = 0;
+  double points = 1;
+  std::int64_t longest = 0;
   for (const int size : torus.dimensions) {
-    points = std::min<std::int64_t>(points * size, kMostLinks);
+    points *= size;
     longest += size / 2;
   }
-  if (points != static_cast<std::int64_t>(region.machines.size()))
-    throw std::invalid_argument{"a torus of " + std::to_string(points) + " points for the " +
-                                std::to_string(region.machines.size()) + " machines of region " +
-                                machines_[index(region.machines.front())].region};
+  if (points != static_cast<double>(region.machines.size())) {
+    std::string sizes;
+    for (const int size : torus.dimensions) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+    throw std::invalid_argument{"a torus of " + sizes + " points for the " + std::to_string(region.machines.size()) +
+                                " machines of region " + machines_[index(region.machines.front())].region};
+  }
   if (longest > kLongestTorusPath)
     throw std::invalid_argument{"a torus with paths of " + std::to_string(longest) + " links: more than " +
                                 std::to_string(kLongestTorusPath)};
-  for (std::size_t machine = 0; machine < region.machines.size(); ++machine) {
+  for (const int machine : region.machines) {
+    const std::string of = "torus link of machine " + std::to_string(machine) + ", dimension ";
     region.torus.emplace_back();
-    for (std::size_t d = 0; d < torus.dimensions.size(); ++d)
-      for (const char* direction : {" up", " down"})
-        region.torus.back().push_back(add_link(
-            "torus link of machine " + std::to_string(machine) + ", dimension " + std::to_string(d) + direction,
-            torus.link));
+    for (std::size_t d = 0; d < torus.dimensions.size(); ++d) {
+      const std::string name = of + std::to_string(d);
+      const int size = torus.dimensions[d];  // of two, both directions lead to the same machine
+      region.torus.back().push_back(size >= 2 ? add_link(name + " up", torus.link) : -1);
+      region.torus.back().push_back(size >= 3 ? add_link(name + " down", torus.link) : -1);
+    }
   }
 }
 
@@ -284,10 +367,10 @@ void Topology::add_links(RegionLinks& region, const Rail& rail) {
   for (const int machine : region.machines) {
     const TopologyMachine& of = machines_[index(machine)];
     rates.resize(std::max(rates.size(), index(of.nics)));
-    for (int nic = 0; nic < of.nics; ++nic) rates[index(nic)] = rates[index(nic)] + of.nic;
+    for (int nic = 0; nic < of.nics; ++nic) rates[index(nic)] += of.nic;
   }
   for (std::size_t r = 0; r < rates.size(); ++r) {
-    const std::string name = "rail " + std::to_string(r);
+    const std::string name = "rail " + std::to_string(r) + region.of;
     region.up.push_back({add_link(name + " to the spine", rates[r] / rail.oversubscription)});
     region.down.push_back({add_link(name + " from the spine", rates[r] / rail.oversubscription)});
   }
@@ -298,100 +381,6 @@ void Topology::append(const RegionLinks& region, const Rail&, int, int, int from
   if (from_nic == to_nic) return;
   links.push_back(region.up[index(from_nic)].front());
   links.push_back(region.down[index(to_nic)].front());
-}
-
-namespace {
-
-/// Cycles over nodes 0 .. n-1 that start at 0, each once per direction pair; `left` [n][n] links not used yet.
-class RingSearch {
- public:
-  explicit RingSearch(std::vector<std::vector<int>> left) : left_{std::move(left)} {}
-
-  std::vector<std::vector<int>> run() {
-    cycle_ = {0};
-    extend();
-    return best_;
-  }
-
- private:
-  /// Extends the open cycle; a closed one is taken and the next begun from nothing.
-  void extend() {
-    if (++steps_ > kMostSteps) return;
-    const int n = static_cast<int>(left_.size());
-    const int at = cycle_.back();
-    if (static_cast<int>(cycle_.size()) == n) {
-      if (left_[index(at)][0] == 0 || (n > 2 && cycle_[1] > at)) return;  // the other direction is the same cycle
-      take(at, 0, -1);
-      rings_.push_back(cycle_);
-      if (rings_.size() > best_.size()) best_ = rings_;
-      const std::vector<int> closed = std::exchange(cycle_, {0});
-      if (best_.size() < bound()) extend();
-      cycle_ = closed;
-      rings_.pop_back();
-      take(at, 0, +1);
-      return;
-    }
-    for (int next = 1; next < n; ++next) {
-      if (left_[index(at)][index(next)] == 0 || std::find(cycle_.begin(), cycle_.end(), next) != cycle_.end()) continue;
-      take(at, next, -1);
-      cycle_.push_back(next);
-      extend();
-      cycle_.pop_back();
-      take(at, next, +1);
-      if (best_.size() >= bound()) return;
-    }
-  }
-
-  void take(int a, int b, int change) {
-    left_[index(a)][index(b)] += change;
-    left_[index(b)][index(a)] += change;
-  }
-
-  /// No more cycles than half of the links of any node, counting those in use.
-  std::size_t bound() const {
-    int fewest = std::numeric_limits<int>::max();
-    for (std::size_t a = 0; a < left_.size(); ++a) {
-      int links = 0;
-      for (const int count : left_[a]) links += count;
-      fewest = std::min(fewest, links);
-    }
-    return rings_.size() + index(fewest) / 2 + (cycle_.size() > 1 ? 1 : 0);
-  }
-
-  static constexpr int kMostSteps = 200'000;
-  std::vector<std::vector<int>> left_;
-  std::vector<int> cycle_;
-  std::vector<std::vector<int>> rings_, best_;
-  int steps_ = 0;
-};
-
-}  // namespace
-
-std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus) {
-  constexpr std::size_t kMostGpus = 8;
-  const std::size_t n = gpus.size();
-  if (n < 2 || n > kMostGpus || interconnect.nvlinks.empty()) return {};
-  std::vector<std::vector<int>> links(n, std::vector<int>(n));
-  for (const NvlinkPair& pair : interconnect.nvlinks) {
-    const auto a = std::find(gpus.begin(), gpus.end(), pair.a), b = std::find(gpus.begin(), gpus.end(), pair.b);
-    if (a == gpus.end() || b == gpus.end() || a == b) continue;
-    const auto i = static_cast<std::size_t>(a - gpus.begin()), j = static_cast<std::size_t>(b - gpus.begin());
-    links[i][j] += pair.count;
-    links[j][i] += pair.count;
-  }
-  std::vector<std::vector<int>> rings;
-  if (n == 2) {  // every link is a ring of two in itself
-    for (int i = 0; i < links[0][1]; ++i) rings.push_back(gpus);
-    return rings;
-  }
-  for (const std::vector<int>& cycle : RingSearch{links}.run()) {
-    std::vector<int> ring;
-    for (const int node : cycle) ring.push_back(gpus[index(node)]);
-    rings.push_back(ring);
-    std::reverse(ring.begin(), ring.end());
-    rings.push_back(std::move(ring));
-  }
-  return rings;
 }
 
 }  // namespace rehearse

@@ -4,12 +4,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
+#include "platforms/fabric.hpp"
+#include "platforms/interconnect.hpp"
 #include "platforms/region_link.hpp"
-#include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -22,80 +21,13 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// Direct links between two GPUs of a machine: `count` of them, each with a rate of Interconnect::nvlink_rate per
-/// direction.
-struct NvlinkPair {
-  int a = 0, b = 0;
-  int count = 1;
-  friend bool operator==(const NvlinkPair&, const NvlinkPair&) = default;
-};
-
-/// How the GPUs of one machine reach one another and the host. Every GPU has a PCIe link of its own; with `pcie_root`
-/// all of them share the way to the host and the NICs.
-struct Interconnect {
-  BytesPerSecond pcie{};                    // of one GPU, each direction
-  std::optional<BytesPerSecond> pcie_root;  // shared by all GPUs of the machine, each direction
-  bool stages_copies_in_host = false;       // GPU-to-GPU copies without NVLink go through host memory (over pcie_root)
-  BytesPerSecond nvlink_rate{};             // one NVLink, each direction
-  std::vector<NvlinkPair> nvlinks;          // point to point
-  std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
-  Seconds latency{};                        // between two GPUs, and between a GPU and its host
-};
-
-/// Reads one entry of a catalog's "interconnects", or an inline object; `pcie` is what it has if it states none. Throws
-/// InputError.
-Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie);
-
 struct TopologyMachine {
   std::string region;
   BytesPerSecond nic{};  // payload rate of one NIC, each direction
-  int nics = 1;          // GPU i uses NIC i modulo nics; the host uses NIC 0
+  int nics = 1;          // GPU i uses NIC i modulo nics; the host the NIC of the GPU at the other end, or NIC 0
   int gpus = 0;
   Interconnect interconnect;
 };
-
-/// One non-blocking switch.
-struct Star {};
-
-/// Leaf switches of `machines_per_leaf` machines. Each leaf has `uplinks` links to the spine, destination d using
-/// number d modulo uplinks; together they carry the leaf's NICs' rate divided by `oversubscription`.
-struct FatTree {
-  int machines_per_leaf = 1;
-  double oversubscription = 1;
-  int uplinks = 1;
-};
-
-/// Groups of routers; routers of a group are all connected by `local` links and every pair of groups by one `global`
-/// link. Minimal routing: at most local, global, local.
-struct Dragonfly {
-  int machines_per_router = 1;
-  int routers_per_group = 1;
-  BytesPerSecond local{};
-  BytesPerSecond global{};
-};
-
-/// Machines at the points of a grid with wrap-around, the first dimension counting fastest; dimension-ordered routing,
-/// the shorter way round, upwards if both are equal.
-struct Torus {
-  std::vector<int> dimensions;
-  BytesPerSecond link{};
-};
-
-/// NIC r of every machine is on switch r; messages between different rails cross a spine whose link to each switch
-/// carries that switch's NICs' rate divided by `oversubscription`.
-struct Rail {
-  double oversubscription = 1;
-};
-
-/// What connects the machines of a region.
-using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
-
-/// Reads "topology" and its sizes from a scenario's network object. Throws InputError.
-Fabric read_fabric(const JsonReader& json);
-/// The same keys and values.
-Json to_json(const Fabric& fabric);
-/// Name and one line of what it is, for each fabric.
-std::vector<std::pair<std::string, std::string>> list_fabrics();
 
 /// A directed resource that the flows crossing it share.
 struct TopologyLink {
@@ -111,18 +43,20 @@ struct Path {
 
 class Topology {
  public:
-  /// `region_links` must hold every pair of regions in use. `hop_latency`, if given, is the one-way latency of each
-  /// link between NIC and switch and between switches; otherwise the region's own latency covers the whole way.
-  /// Machines of one region are on one fabric, regions are connected pairwise without a limit but the per-flow rate.
-  /// Throws std::invalid_argument if a fabric cannot hold its machines: a torus of another size or with paths of more
-  /// than 30 links, a fabric with more than two million links.
+  /// `region_links` must hold every pair of regions in use, and every region of two machines or more with itself.
+  /// `hop_latency`, if given, is the one-way latency of each link between NIC and switch and between switches;
+  /// otherwise the region's own latency covers the whole way. Machines of one region are on one fabric and numbered in
+  /// their order; regions are connected pairwise without a limit but the per-flow rate. Throws std::invalid_argument
+  /// for sizes and rates out of range, a missing region link, and if a fabric cannot hold its machines: a torus of
+  /// another size or with paths of more than 30 links, a network of more than two million links.
   Topology(std::vector<TopologyMachine> machines, const Fabric& fabric, std::vector<RegionLink> region_links,
            std::optional<Seconds> hop_latency = {});
 
   const std::vector<TopologyLink>& links() const { return links_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
-  /// `from != to`. A pair of GPUs of one machine goes over NVLink where both ends have it, over PCIe otherwise.
+  /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
+  /// them, over PCIe otherwise. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
@@ -137,21 +71,28 @@ class Topology {
   };
   /// The switches of one region. A machine has a number within its region.
   struct RegionLinks {
+    std::string of;                          // for names: which region, if there are several
     std::vector<int> machines;               // by number
     std::vector<std::vector<int>> up, down;  // fat tree: [leafs][uplinks]; rail: [rails][1]
+    std::vector<int> routers;                // dragonfly: [groups] routers that have machines
     std::vector<std::vector<int>> local;     // dragonfly: [routers][routers of its group]
     std::vector<std::vector<int>> global;    // dragonfly: [groups][groups]
-    std::vector<std::vector<int>> torus;     // [machines][2 * dimension + (0 up, 1 down)]
+    std::vector<std::vector<int>> torus;     // [machines][2 * dimension + (0 up, 1 down)], -1: never used
   };
 
   int add_link(std::string name, BytesPerSecond rate);
+  void check_room_for(double links) const;
+  void check_machine(std::size_t machine) const;
+  void index_region_links();
   void add_machine(std::size_t machine);
   void add_links(RegionLinks& region, const Star&);
   void add_links(RegionLinks& region, const FatTree& tree);
   void add_links(RegionLinks& region, const Dragonfly& dragonfly);
   void add_links(RegionLinks& region, const Torus& torus);
   void add_links(RegionLinks& region, const Rail& rail);
-  void append(const RegionLinks& region, const Star&, int from, int to, int rail, int to_rail, std::vector<int>&) const;
+  /// The links between two NICs of a region, from switch to switch; `from` and `to` are machine numbers.
+  void append(const RegionLinks& region, const Star&, int from, int to, int from_nic, int to_nic,
+              std::vector<int>& links) const;
   void append(const RegionLinks& region, const FatTree& tree, int from, int to, int, int,
               std::vector<int>& links) const;
   void append(const RegionLinks& region, const Dragonfly& dragonfly, int from, int to, int, int,
@@ -160,6 +101,7 @@ class Topology {
   void append(const RegionLinks& region, const Rail& rail, int, int, int from_nic, int to_nic,
               std::vector<int>& links) const;
   void add_to_host(const MachineLinks& links, int gpu, bool is_up, Path& path) const;
+  void add_to_nic(std::size_t machine, int gpu, bool is_up, Path& path) const;
   void append_inside(const MachineLinks& links, const TopologyMachine& machine, int from, int to, Path& path) const;
 
   std::vector<TopologyMachine> machines_;
@@ -174,10 +116,5 @@ class Topology {
   std::vector<int> number_of_;                  // [machines] within its region
   std::vector<std::vector<int>> link_between_;  // [regions][regions] index into region_links_, -1: none
 };
-
-/// Rings over the given GPUs of a machine that use no NVLink twice in one direction, as many as can be found: each one
-/// is a list of all GPUs. Both directions of a cycle count. Empty if the GPUs' links make no ring, or there are more
-/// than eight.
-std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus);
 
 }  // namespace rehearse

@@ -9,7 +9,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
-#include "platforms/topology.hpp"
+#include "platforms/fabric.hpp"
 #include "sim/app/explain.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
@@ -245,6 +245,27 @@ int run(const CalibrateCommand& command) {
   return kSuccess;
 }
 
+namespace {
+
+/// What connects machines, then what connects the GPUs of one: name and one line each.
+std::vector<std::string> describe_topologies(const Catalog& catalog) {
+  std::vector<std::pair<std::string, std::string>> entries = list_fabrics();
+  const Json nobody;
+  for (const std::string& name : catalog.interconnect_names())
+    entries.emplace_back(
+        name,
+        "inside a machine: " +
+            catalog.interconnect(name, JsonReader{nobody, name}).optional<std::string>("source", "source not stated"));
+  std::size_t widest = 0;
+  for (const auto& [name, description] : entries) widest = std::max(widest, name.size());
+  std::vector<std::string> lines;
+  for (const auto& [name, description] : entries)
+    lines.push_back(name + std::string(widest + 2 - name.size(), ' ') + description);
+  return lines;
+}
+
+}  // namespace
+
 int list(const CommonOptions& common, const std::string& kind) {
   const Catalog catalog = load_catalog(common);
   std::vector<std::string> names;
@@ -261,7 +282,7 @@ int list(const CommonOptions& common, const std::string& kind) {
   else if (kind == "interconnects")
     names = catalog.interconnect_names();
   else if (kind == "topologies")
-    for (const auto& [name, description] : list_fabrics()) names.push_back(name + "\t" + description);
+    names = describe_topologies(catalog);
   else
     throw InputError{"list: " +
                      unknown_name_message("kind", kind,

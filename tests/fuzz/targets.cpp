@@ -1,12 +1,15 @@
 #include "tests/fuzz/targets.hpp"
 
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
 
 #include "platforms/catalog.hpp"
 #include "platforms/profile.hpp"
+#include "platforms/topology.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
@@ -141,7 +144,64 @@ void run_catalog(std::string_view input) {
     const JsonReader reader{json, "input"};
     for (const auto& [name, entry] : reader.child("accelerators").items()) (void)read_accelerator(name, entry);
     for (const auto& [name, entry] : reader.child("instances").items()) (void)read_instance(name, entry);
+    if (reader.has("interconnects"))
+      for (const auto& [name, entry] : reader.child("interconnects").items())
+        (void)read_interconnect(entry, BytesPerSecond{1e9});
     for (const JsonReader& entry : reader.children("region_links")) (void)read_region_link(entry);
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void require_sound_paths(const Topology& topology, int machines, int gpus) {
+  for (int a = 0; a < machines; ++a) {
+    for (int b = 0; b < machines; ++b) {
+      for (const int gpu : {Endpoint::kHost, 0, gpus - 1}) {
+        if (a == b && gpu <= 0) continue;
+        const Path path = topology.path({a, gpu}, {b, 0});
+        require(!path.links.empty() && path.latency >= Seconds{}, "messages cross links and take no negative time");
+        require(std::set<int>(path.links.begin(), path.links.end()).size() == path.links.size(),
+                "a path crosses no link twice");
+        require(topology.path({b, 0}, {a, gpu}).links.size() == path.links.size(), "back is as far as forth");
+        for (const int link : path.links)
+          require(topology.links().at(static_cast<std::size_t>(link)).rate > BytesPerSecond{}, "links have a rate");
+      }
+    }
+  }
+}
+
+void require_sound_rings(const Interconnect& interconnect, const std::vector<int>& gpus) {
+  std::map<std::pair<int, int>, int> left;
+  for (const NvlinkPair& pair : interconnect.nvlinks) left[{pair.a, pair.b}] = left[{pair.b, pair.a}] = pair.count;
+  for (const std::vector<int>& ring : find_rings(interconnect, gpus)) {
+    require(std::set<int>(ring.begin(), ring.end()) == std::set<int>(gpus.begin(), gpus.end()),
+            "a ring visits all GPUs");
+    require(ring.size() == gpus.size(), "a ring visits no GPU twice");
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      require(--left[{ring[i], ring[(i + 1) % ring.size()]}] >= 0, "no NVLink is used twice in one direction");
+  }
+}
+
+/// A "network" of twelve machines whose GPUs have an "interconnect".
+void run_topology(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const JsonReader reader{json, "input"};
+    const Fabric fabric = read_fabric(reader.child("network"));
+    const Json written = to_json(fabric);
+    require(read_fabric(JsonReader{written, "output"}) == fabric, "a written fabric is read back the same");
+    const Interconnect interconnect = read_interconnect(reader.child("interconnect"), BytesPerSecond{1e9});
+    constexpr int kMachines = 12, kGpus = 5;
+    const TopologyMachine machine{
+        .region = "r", .nic = BytesPerSecond{1e9}, .nics = 2, .gpus = kGpus, .interconnect = interconnect};
+    for (const int gpus : {2, 3, 5, 8}) {
+      std::vector<int> some;
+      for (int gpu = 0; gpu < gpus; ++gpu) some.push_back(gpu);
+      require_sound_rings(interconnect, some);
+    }
+    try {
+      const Topology topology{
+          std::vector<TopologyMachine>(kMachines, machine), fabric, {{"r", "r", Seconds{1e-6}, {}, ""}}, Seconds{1e-6}};
+      require_sound_paths(topology, kMachines, kGpus);
+    } catch (const std::invalid_argument& error) { require_one_line(error.what()); }
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
@@ -201,7 +261,8 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"gunzip", run_gunzip},
                               Target{"model", run_model},
                               Target{"expression", run_expression},
-                              Target{"sweep", run_sweep}};
+                              Target{"sweep", run_sweep},
+                              Target{"topology", run_topology}};
 
 }  // namespace
 

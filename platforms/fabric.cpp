@@ -1,6 +1,7 @@
+#include "platforms/fabric.hpp"
+
 #include <nlohmann/json.hpp>
 
-#include "platforms/topology.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
@@ -28,38 +29,6 @@ double read_oversubscription(const JsonReader& json) {
 
 }  // namespace
 
-Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
-  constexpr int kMostGpus = 64;
-  Interconnect interconnect;
-  interconnect.pcie = json.has("pcie") ? read_rate(json, "pcie") : pcie;
-  if (json.has("pcie_root")) interconnect.pcie_root = read_rate(json, "pcie_root");
-  interconnect.stages_copies_in_host = json.optional<bool>("stages_copies_in_host", false);
-  interconnect.latency = json.optional<Seconds>("latency", Seconds{0});
-  json.expect(interconnect.latency <= Seconds{1}, "latency", "at most 1s");
-  if (json.has("nvswitch")) interconnect.nvswitch = read_rate(json, "nvswitch");
-  if (json.has("nvlinks")) {
-    interconnect.nvlink_rate = read_rate(json, "nvlink_rate");
-    const std::vector<JsonReader> pairs = json.children("nvlinks");
-    json.expect(pairs.size() <= kMostGpus * kMostGpus, "nvlinks", "at most 4096 pairs");
-    for (const JsonReader& entry : pairs) {
-      const NvlinkPair pair{entry.required<int>("a"), entry.required<int>("b"), entry.optional<int>("count", 1)};
-      for (const char* end : {"a", "b"})
-        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostGpus, end, "a GPU from 0 to 63");
-      entry.expect(pair.a != pair.b, "b", "another GPU than \"a\"");
-      entry.expect(pair.count >= 1 && pair.count <= 100, "count", "1 to 100 links");
-      for (const NvlinkPair& other : interconnect.nvlinks)
-        if (std::minmax(other.a, other.b) == std::minmax(pair.a, pair.b))
-          entry.fail("b", "these two GPUs are listed already; state their links as one \"count\"");
-      entry.reject_unknown_keys();
-      interconnect.nvlinks.push_back(pair);
-    }
-  }
-  (void)json.optional<std::string>("source", "");
-  (void)json.optional<std::string>("name", "");
-  json.reject_unknown_keys();
-  return interconnect;
-}
-
 Fabric read_fabric(const JsonReader& json) {
   const auto topology = json.optional<std::string>("topology", "star");
   if (topology == "star") return Star{};
@@ -78,8 +47,8 @@ Fabric read_fabric(const JsonReader& json) {
   if (topology == "torus") {
     Torus torus{.dimensions = json.required<std::vector<int>>("dimensions"), .link = read_rate(json, "link_rate")};
     json.expect(!torus.dimensions.empty() && torus.dimensions.size() <= 6, "dimensions", "1 to 6 sizes");
-    for (const int size : torus.dimensions)
-      json.expect(size >= 1 && size <= 20'000, "dimensions", "sizes from 1 to 20000");
+    for (const JsonReader& size : json.children("dimensions"))
+      size.expect(size.as<int>() >= 1 && size.as<int>() <= 20'000, "1 to 20000 machines");
     return torus;
   }
   if (topology == "rail") return Rail{.oversubscription = read_oversubscription(json)};
@@ -112,6 +81,42 @@ Json to_json(const Fabric& fabric) {
     }
   };
   return std::visit(Write{}, fabric);
+}
+
+std::string_view fabric_schema() {
+  return R"json({
+  "properties": {
+    "topology": { "enum": ["star", "fat_tree", "dragonfly", "torus", "rail"], "default": "star",
+                  "description": "what connects the machines of a region; rehearse list topologies" },
+    "machines_per_leaf": { "type": "integer", "minimum": 1, "maximum": 20000, "description": "fat tree" },
+    "oversubscription": { "type": "number", "minimum": 1, "maximum": 1000, "default": 1,
+                          "description": "fat tree, rail: the NICs' rate below a switch over that of its links to the spine" },
+    "uplinks": { "type": "integer", "minimum": 1, "maximum": 1024, "default": 1,
+                 "description": "fat tree: links of a leaf to the spine; messages to machine d use number d modulo uplinks" },
+    "machines_per_router": { "type": "integer", "minimum": 1, "maximum": 20000, "description": "dragonfly" },
+    "routers_per_group": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "dragonfly" },
+    "local_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: of a link within a group, each way" },
+    "global_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: of a link between groups, each way" },
+    "dimensions": { "type": "array", "minItems": 1, "maxItems": 6, "items": { "type": "integer", "minimum": 1, "maximum": 20000 },
+                    "description": "torus: machines in each dimension; their product is the number of machines of each region" },
+    "link_rate": { "$ref": "#/$defs/rate", "description": "torus: of a link between neighbours, each way" }
+  },
+  "allOf": [
+    { "if": { "properties": { "topology": { "const": "fat_tree" } }, "required": ["topology"] },
+      "then": { "required": ["machines_per_leaf"] },
+      "else": { "properties": { "machines_per_leaf": false, "uplinks": false } } },
+    { "if": { "properties": { "topology": { "enum": ["fat_tree", "rail"] } }, "required": ["topology"] },
+      "else": { "properties": { "oversubscription": false } } },
+    { "if": { "properties": { "topology": { "const": "dragonfly" } }, "required": ["topology"] },
+      "then": { "required": ["machines_per_router", "routers_per_group", "local_rate", "global_rate"] },
+      "else": { "properties": { "machines_per_router": false, "routers_per_group": false,
+                                "local_rate": false, "global_rate": false } } },
+    { "if": { "properties": { "topology": { "const": "torus" } }, "required": ["topology"] },
+      "then": { "required": ["dimensions", "link_rate"] },
+      "else": { "properties": { "dimensions": false, "link_rate": false } } }
+  ]
+}
+)json";
 }
 
 std::vector<std::pair<std::string, std::string>> list_fabrics() {

@@ -1,0 +1,150 @@
+#include "platforms/interconnect.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+namespace {
+
+BytesPerSecond read_rate(const JsonReader& json, std::string_view key) {
+  const auto rate = json.required<BytesPerSecond>(key);
+  json.expect(rate > BytesPerSecond{0}, key, "a rate above 0Bps");
+  return rate;
+}
+
+}  // namespace
+
+Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
+  constexpr int kMostGpus = 64;
+  Interconnect interconnect;
+  interconnect.pcie = json.has("pcie") ? read_rate(json, "pcie") : pcie;
+  if (json.has("pcie_root")) interconnect.pcie_root = read_rate(json, "pcie_root");
+  interconnect.reaches_nics_directly = json.optional<bool>("reaches_nics_directly", false);
+  interconnect.stages_copies_in_host = json.optional<bool>("stages_copies_in_host", false);
+  interconnect.latency = json.optional<Seconds>("latency", Seconds{0});
+  json.expect(interconnect.latency <= Seconds{1}, "latency", "at most 1s");
+  if (json.has("nvswitch")) interconnect.nvswitch = read_rate(json, "nvswitch");
+  if (json.has("nvlinks") || json.has("nvlink_rate")) {  // neither means anything without the other
+    interconnect.nvlink_rate = read_rate(json, "nvlink_rate");
+    const std::vector<JsonReader> pairs = json.children("nvlinks");
+    json.expect(pairs.size() <= kMostGpus * kMostGpus, "nvlinks", "at most 4096 pairs");
+    for (const JsonReader& entry : pairs) {
+      const NvlinkPair pair{entry.required<int>("a"), entry.required<int>("b"), entry.optional<int>("count", 1)};
+      for (const char* end : {"a", "b"})
+        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostGpus, end, "a GPU from 0 to 63");
+      entry.expect(pair.a != pair.b, "b", "another GPU than \"a\"");
+      entry.expect(pair.count >= 1 && pair.count <= 100, "count", "1 to 100 links");
+      for (const NvlinkPair& other : interconnect.nvlinks)
+        if (std::minmax(other.a, other.b) == std::minmax(pair.a, pair.b))
+          entry.fail("b", "these two GPUs are listed already; state their links as one \"count\"");
+      entry.reject_unknown_keys();
+      interconnect.nvlinks.push_back(pair);
+    }
+  }
+  (void)json.optional<std::string>("source", "");
+  (void)json.optional<std::string>("name", "");
+  json.reject_unknown_keys();
+  return interconnect;
+}
+
+namespace {
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+/// Cycles over nodes 0 .. n-1 that start at 0, each once per direction pair; `left` [n][n] links not used yet.
+class RingSearch {
+ public:
+  explicit RingSearch(std::vector<std::vector<int>> left) : left_{std::move(left)} {}
+
+  std::vector<std::vector<int>> run() {
+    cycle_ = {0};
+    extend();
+    return best_;
+  }
+
+ private:
+  /// Extends the open cycle; a closed one is taken and the next begun from nothing.
+  void extend() {
+    if (++steps_ > kMostSteps) return;
+    const int n = static_cast<int>(left_.size());
+    const int at = cycle_.back();
+    if (static_cast<int>(cycle_.size()) == n) {
+      if (left_[index(at)][0] == 0 || (n > 2 && cycle_[1] > at)) return;  // the other direction is the same cycle
+      take(at, 0, -1);
+      rings_.push_back(cycle_);
+      if (rings_.size() > best_.size()) best_ = rings_;
+      const std::vector<int> closed = std::exchange(cycle_, {0});
+      if (best_.size() < bound()) extend();
+      cycle_ = closed;
+      rings_.pop_back();
+      take(at, 0, +1);
+      return;
+    }
+    for (int next = 1; next < n; ++next) {
+      if (left_[index(at)][index(next)] == 0 || std::find(cycle_.begin(), cycle_.end(), next) != cycle_.end()) continue;
+      take(at, next, -1);
+      cycle_.push_back(next);
+      extend();
+      cycle_.pop_back();
+      take(at, next, +1);
+      if (best_.size() >= bound()) return;
+    }
+  }
+
+  void take(int a, int b, int change) {
+    left_[index(a)][index(b)] += change;
+    left_[index(b)][index(a)] += change;
+  }
+
+  /// No more cycles than half of the links of any node, counting those in use.
+  std::size_t bound() const {
+    int fewest = std::numeric_limits<int>::max();
+    for (std::size_t a = 0; a < left_.size(); ++a) {
+      int links = 0;
+      for (const int count : left_[a]) links += count;
+      fewest = std::min(fewest, links);
+    }
+    return rings_.size() + index(fewest) / 2 + (cycle_.size() > 1 ? 1 : 0);
+  }
+
+  static constexpr int kMostSteps = 200'000;
+  std::vector<std::vector<int>> left_;
+  std::vector<int> cycle_;
+  std::vector<std::vector<int>> rings_, best_;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus) {
+  constexpr std::size_t kMostGpus = 8;
+  const std::size_t n = gpus.size();
+  if (n < 2 || n > kMostGpus || interconnect.nvlinks.empty()) return {};
+  std::vector<std::vector<int>> links(n, std::vector<int>(n));
+  for (const NvlinkPair& pair : interconnect.nvlinks) {
+    const auto a = std::find(gpus.begin(), gpus.end(), pair.a), b = std::find(gpus.begin(), gpus.end(), pair.b);
+    if (a == gpus.end() || b == gpus.end() || a == b) continue;
+    const auto i = static_cast<std::size_t>(a - gpus.begin()), j = static_cast<std::size_t>(b - gpus.begin());
+    links[i][j] += pair.count;
+    links[j][i] += pair.count;
+  }
+  std::vector<std::vector<int>> rings;
+  if (n == 2) {  // every link is a ring of two in itself
+    for (int i = 0; i < links[0][1]; ++i) rings.push_back(gpus);
+    return rings;
+  }
+  for (const std::vector<int>& cycle : RingSearch{links}.run()) {
+    std::vector<int> ring;
+    for (const int node : cycle) ring.push_back(gpus[index(node)]);
+    rings.push_back(ring);
+    std::reverse(ring.begin(), ring.end());
+    rings.push_back(std::move(ring));
+  }
+  return rings;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,45 @@
+#pragma once
+// How the GPUs of one machine are connected, and the rings that their NVLinks make.
+
+#include <optional>
+#include <vector>
+
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+class JsonReader;
+
+/// Direct links between two GPUs of a machine: `count` of them, each with a rate of Interconnect::nvlink_rate per
+/// direction.
+struct NvlinkPair {
+  int a = 0, b = 0;
+  int count = 1;
+  friend bool operator==(const NvlinkPair&, const NvlinkPair&) = default;
+};
+
+/// How the GPUs of one machine reach one another, the host and the NICs. Every GPU has a PCIe link of its own; with
+/// `pcie_root` all of them share the way to the host, and to the NICs unless `reaches_nics_directly`.
+struct Interconnect {
+  BytesPerSecond pcie{};                    // of one GPU, each direction
+  std::optional<BytesPerSecond> pcie_root;  // shared by all GPUs of the machine, each direction
+  bool reaches_nics_directly = false;       // NICs beside the GPUs: messages to the network do not cross pcie_root
+  bool stages_copies_in_host = false;       // GPU-to-GPU copies without NVLink go through host memory (over pcie_root)
+  BytesPerSecond nvlink_rate{};             // one NVLink, each direction
+  std::vector<NvlinkPair> nvlinks;          // point to point
+  std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
+  Seconds latency{};                        // between two GPUs, and between a GPU and its host
+};
+
+/// Reads one entry of a catalog's "interconnects", or an inline object; `pcie` is what it has if it states none. Throws
+/// InputError.
+Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie);
+
+/// Rings over the given GPUs of a machine that use no NVLink twice in one direction; each is a list of all GPUs,
+/// followed by the same one backwards. No more than the fewest links of a GPU to the others, rounded down to an even
+/// number (two GPUs: their links); as many as there can be, also counting rings whose reverse is not used, for every
+/// choice of three or more GPUs of a DGX-1, which interconnect_test.cpp counts in full. Empty without NVLinks, if they
+/// make no ring, or for more than eight GPUs: one ring in any order is then as good as another.
+std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus);
+
+}  // namespace rehearse
