@@ -261,7 +261,7 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Path& path = network.path(phase.edges[e]);
       const auto flow =
-          flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever, 0);
+          flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
       if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
       edge_of[flow] = e;
     }

@@ -20,31 +20,33 @@ MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.siz
   for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
 }
 
-MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double now) {
+MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap) {
   assert(links.size() <= kMaxLinks && bytes > 0);
   FlowIndex index;
   if (free_.empty()) {
     index = static_cast<FlowIndex>(flows_.size());
     flows_.emplace_back();
+    rests_.emplace_back();
   } else {
     index = free_.back();
     free_.pop_back();
   }
   Flow& flow = flows_[index];
+  Rest& rest = rests_[index];
   flow.rate = 0;
-  flow.remaining = bytes;
-  flow.settled = now;
-  flow.finish = kNever;
-  flow.cap = cap;
-  flow.sequence = next_sequence_++;
+  flow.finish = bytes;
   flow.owner = kNone;
   flow.is_live = true;
-  flow.count = static_cast<std::uint8_t>(links.size());
+  flow.is_capped = cap != kNever;
+  flow.count = static_cast<std::uint16_t>(links.size());
+  rest.cap = cap;
+  rest.sequence = next_sequence_++;
   for (std::size_t i = 0; i < links.size(); ++i) {
-    const auto link = static_cast<std::uint32_t>(links[i]);
-    flow.links[i] = link;
-    flow.position[i] = static_cast<std::uint32_t>(links_[link].members.size());
-    links_[link].members.push_back({index, static_cast<std::uint32_t>(i)});
+    const auto number = static_cast<std::uint32_t>(links[i]);
+    (i < kNearLinks ? flow.links[i] : rest.links[i - kNearLinks]) = number;
+    Link& link = links_[number];
+    rest.position[i] = link.size++;
+    link.members.push_back({index, static_cast<std::uint32_t>(i)});
   }
   started_.push_back(index);
   ++live_;
@@ -60,13 +62,15 @@ void MaxMinFlows::mark_dirty(std::uint32_t link) {
 void MaxMinFlows::remove(FlowIndex index) {
   Flow& flow = flows_[index];
   for (std::size_t i = 0; i < flow.count; ++i) {
-    Link& link = links_[flow.links[i]];
+    const std::uint32_t number = link_of(index, i);
+    Link& link = links_[number];
     const Member last = link.members.back();
-    link.members[flow.position[i]] = last;
-    flows_[last.flow].position[last.slot] = flow.position[i];
+    link.members[rests_[index].position[i]] = last;
+    rests_[last.flow].position[last.slot] = rests_[index].position[i];
     link.members.pop_back();
+    --link.size;
     link.used -= flow.rate;
-    if (link.is_bottleneck) mark_dirty(flow.links[i]);  // elsewhere nobody waits for what it leaves
+    if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
   flow.is_live = false;
   free_.push_back(index);
@@ -112,12 +116,13 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
     }
     const std::size_t before = completed.size();
     for (const Member& member : link.members)
-      if (flows_[member.flow].owner == index && flows_[member.flow].finish <= until) completed.push_back(member.flow);
+      if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
+        completed.push_back(member.flow);
     for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
     list_completions(index);  // those that are left keep their rates until the next solve
   }
   std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first), completed.end(),
-            [this](FlowIndex a, FlowIndex b) { return flows_[a].sequence < flows_[b].sequence; });
+            [this](FlowIndex a, FlowIndex b) { return rests_[a].sequence < rests_[b].sequence; });
 }
 
 void MaxMinFlows::list_completions(std::uint32_t index) {
@@ -129,6 +134,7 @@ void MaxMinFlows::list_completions(std::uint32_t index) {
 }
 
 void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
+  if (flows_[index].rate == 0) return;
   const double finish = flows_[index].finish;
   if (finish < link.next) {
     link.second = link.next;
@@ -163,7 +169,8 @@ void MaxMinFlows::solve(double now) {
     if (!flow.is_live) continue;
     if (flow.mark != mark_) take_flow(index);
     for (std::size_t i = 0; i < flow.count; ++i)
-      if (links_[flow.links[i]].is_bottleneck) take_into_region(flow.links[i]);  // it will have to share
+      if (const std::uint32_t link = link_of(index, i); links_[link].is_bottleneck)
+        take_into_region(link);  // it will have to share
   }
   started_.clear();
   fill();
@@ -192,9 +199,9 @@ void MaxMinFlows::take_flow(FlowIndex index) {
   flow.mark = mark_;
   flow.new_rate = -1;
   region_flows_.push_back(index);
-  if (flow.cap != kNever) capped_.push_back(index);
+  if (flow.is_capped) capped_.push_back(index);
   for (std::size_t i = 0; i < flow.count; ++i) {
-    Link& crossed = touch(flow.links[i]);
+    Link& crossed = touch(link_of(index, i));
     crossed.used_before += flow.rate;
     ++crossed.crossing;
   }
@@ -216,7 +223,7 @@ void MaxMinFlows::fill() {
     return a.share != b.share ? a.share > b.share : a.link != b.link ? a.link > b.link : a.flow > b.flow;
   };
   levels_.clear();
-  for (const FlowIndex index : capped_) levels_.push_back({flows_[index].cap, kNone, index});
+  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap, kNone, index});
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
     link.limits = false;
@@ -230,7 +237,7 @@ void MaxMinFlows::fill() {
     flow.new_rate = rate;
     flow.new_owner = bottleneck;
     for (std::size_t i = 0; i < flow.count; ++i) {
-      Link& crossed = links_[flow.links[i]];
+      Link& crossed = links_[link_of(index, i)];
       crossed.left -= rate;
       crossed.used_after += rate;
       --crossed.unfrozen;
@@ -280,7 +287,7 @@ bool MaxMinFlows::grow_region() {
     const std::uint32_t l = touched_[i];
     const Link& link = links_[l];
     if (link.is_in_region) continue;
-    if (link.crossing == link.members.size()) continue;
+    if (link.crossing == link.size) continue;
     const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
     if (link.limits || (link.is_bottleneck && changes)) {
       take_into_region(l);
@@ -302,16 +309,15 @@ void MaxMinFlows::commit(double now) {
     }
     if (flow.new_rate != flow.rate) {
       links_[owner].rescan = true;
-      flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now - flow.settled));
-      flow.settled = now;
+      const double left = flow.rate > 0 ? std::max(0.0, flow.finish - now) * flow.rate : flow.finish;
       flow.rate = flow.new_rate;
-      flow.finish = flow.rate > 0 ? now + flow.remaining / flow.rate : kNever;
+      flow.finish = flow.rate > 0 ? now + left / flow.rate : left;
     }
     if (Link& link = links_[owner]; link.is_in_region) note_completion(link, index);
   }
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
-    const bool has_others = link.crossing != link.members.size();
+    const bool has_others = link.crossing != link.size;
     link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
     if (link.is_in_region)

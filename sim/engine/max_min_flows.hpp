@@ -29,7 +29,7 @@ class MaxMinFlows {
 
   /// `links` without repetition, at most kMaxLinks; `bytes` > 0; `cap` limits this flow alone. The index may be that of
   /// an earlier flow that has ended. At least one link or a finite cap.
-  FlowIndex start(std::span<const int> links, double bytes, double cap, double now);
+  FlowIndex start(std::span<const int> links, double bytes, double cap);
   void cancel(FlowIndex flow);
   void set_capacity(int link, double capacity);
 
@@ -45,32 +45,36 @@ class MaxMinFlows {
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  /// What a solve looks at comes first: one cache line, as long as a flow crosses no more than eight links.
+  static constexpr std::size_t kNearLinks = 6;
+
+  /// What a solve looks at: one cache line.
   struct alignas(64) Flow {
     double rate = 0;
-    double new_rate = 0;     // during a solve; negative: not frozen yet
-    std::uint32_t mark = 0;  // of the solve that last looked at it
-    std::uint32_t new_owner = kNone;
+    double new_rate = 0;          // during a solve; negative: not frozen yet
+    double finish = kNever;       // date; while the rate is 0: the bytes to carry
+    std::uint32_t mark = 0;       // of the solve that last looked at it
     std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
-    std::uint8_t count = 0;
+    std::uint32_t new_owner = kNone;
+    std::uint16_t count = 0;  // of links
     bool is_live = false;
-    std::array<std::uint32_t, kMaxLinks> links{};
-    double remaining = 0;  // at `settled`
-    double settled = 0;    // date
-    double finish = kNever;
+    bool is_capped = false;
+    std::array<std::uint32_t, kNearLinks> links{};  // the others are in Rest
+  };
+  struct Rest {
     double cap = kNever;
     std::uint64_t sequence = 0;
+    std::array<std::uint32_t, kMaxLinks - kNearLinks> links{};
     std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list
   };
   struct Member {
     FlowIndex flow;
     std::uint32_t slot;  // which of the flow's links this is
   };
+  /// The first cache line is all that a solve needs of a link outside of the region.
   struct alignas(64) Link {
     double capacity = 0;
-    double used = 0;  // sum of the rates of its flows
-    // During a solve:
-    double left = 0;
+    double used = 0;                         // sum of the rates of its flows
+    double left = 0;                         // during a solve, as all up to `rescan`
     double used_before = 0, used_after = 0;  // by the flows of the region
     std::uint32_t mark = 0;
     std::uint32_t crossing = 0;  // flows of the region
@@ -78,9 +82,9 @@ class MaxMinFlows {
     bool is_in_region = false;
     bool limits = false;  // bottleneck of a flow of the region
     bool rescan = false;
-    // Between solves:
+    bool is_bottleneck = false;  // of at least one flow
+    std::uint32_t size = 0;      // of `members`
     bool is_dirty = false;
-    bool is_bottleneck = false;    // of at least one flow
     std::uint32_t generation = 0;  // of its entry in the calendar
     FlowIndex first = 0;           // of the flows that it owns, that which completes first
     double next = kNever;          // when that is
@@ -98,6 +102,9 @@ class MaxMinFlows {
     FlowIndex flow;
   };
 
+  std::uint32_t link_of(FlowIndex flow, std::size_t i) const {
+    return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].links[i - kNearLinks];
+  }
   static bool is_later(const Due& a, const Due& b);
   double first_date();
   void mark_dirty(std::uint32_t link);
@@ -115,6 +122,7 @@ class MaxMinFlows {
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
+  std::vector<Rest> rests_;  // [flows]
   std::vector<FlowIndex> free_;
   std::vector<std::uint32_t> dirty_;  // links whose capacity, or whose bottlenecked flows, have changed
   std::vector<FlowIndex> started_;    // since the last solve

@@ -226,8 +226,7 @@ class MaxMinNetwork final : public Network, public simgrid::kernel::resource::Mo
   FlowId start(PathIndex index, Bytes size, std::function<void()> on_sent) override {
     const Path& way = path(index);
     const auto flow =
-        flows_.start(way.links, as_double(size), way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever,
-                     sg::Engine::get_clock());
+        flows_.start(way.links, as_double(size), way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever);
     if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
     const FlowId id = ++started_ << 32U | flow;
     running_[flow] = {id, std::move(on_sent)};

@@ -76,7 +76,7 @@ TEST_CASE("flows that start and end at random have the rates that filling everyt
         if (flow.links.empty()) flow.links.push_back(0);
         if (flow.links.size() > MaxMinFlows::kMaxLinks) flow.links.resize(MaxMinFlows::kMaxLinks);
         if (random.below(5) == 0) flow.cap = 0.1 + random.uniform();
-        known[flows.start(flow.links, 1 + 10 * random.uniform(), flow.cap, now)] = flow;
+        known[flows.start(flow.links, 1 + 10 * random.uniform(), flow.cap)] = flow;
       } else if (action < 7) {
         const auto chosen = std::next(known.begin(), static_cast<std::ptrdiff_t>(random.below(known.size())));
         flows.cancel(chosen->first);
@@ -110,7 +110,7 @@ TEST_CASE("every byte is carried: the integral of a flow's rate until it ends is
     if (started < 200) {
       const double bytes = 0.5 + random.uniform();
       left[flows.start(std::vector<int>{static_cast<int>(random.below(2)), 2 + static_cast<int>(random.below(2))},
-                       bytes, kNever, now)] = bytes;
+                       bytes, kNever)] = bytes;
       ++started;
     }
     const double next = flows.next_completion(now);
@@ -128,9 +128,9 @@ TEST_CASE("every byte is carried: the integral of a flow's rate until it ends is
 
 TEST_CASE("flows that end together are handed back in the order in which they started") {
   MaxMinFlows flows{{1, 1, 1}};
-  const auto a = flows.start(std::vector<int>{2}, 1, kNever, 0);
-  const auto b = flows.start(std::vector<int>{0}, 1, kNever, 0);
-  const auto c = flows.start(std::vector<int>{1}, 1, kNever, 0);
+  const auto a = flows.start(std::vector<int>{2}, 1, kNever);
+  const auto b = flows.start(std::vector<int>{0}, 1, kNever);
+  const auto c = flows.start(std::vector<int>{1}, 1, kNever);
   CHECK(flows.next_completion(0) == 1.0);
   std::vector<MaxMinFlows::FlowIndex> ended;
   flows.pop_completed(1, ended);
