@@ -96,7 +96,9 @@ TEST_CASE("the schema and the reader agree on the keys of each fabric, and on wh
       if (!holds)
         for (const auto& [key, allowed] : rule["else"]["properties"].items()) refused.insert(key);
     }
-    for (const auto& [key, rule] : properties.items()) {
+    for (const auto& property : properties.items()) {  // no structured binding: clang 14 cannot capture those
+      const std::string& key = property.key();
+      const Json& rule = property.value();
       if (key == "topology") continue;
       CAPTURE(topology);
       CAPTURE(key);
