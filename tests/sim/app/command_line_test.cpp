@@ -161,7 +161,7 @@ TEST_CASE("--dry-run and --explain say what a run takes and where its numbers co
 }
 
 TEST_CASE("list and schema print what the catalogs hold") {
-  CHECK(rehearse_with("list gpus").out == "A100\nH100\nH200\nK80\nP100\nT4\nV100\n");
+  CHECK(rehearse_with("list gpus").out == "A100\nB200\nGTX 1080 Ti\nH100\nH200\nK80\nL4\nM60\nP100\nRTX 2080 Ti\nT4\nTitan RTX\nV100\n");
   const std::string models = rehearse_with("list models").out;
   CHECK(std::count(models.begin(), models.end(), '\n') >= 21);
   const std::string topologies = rehearse_with("list topologies").out;

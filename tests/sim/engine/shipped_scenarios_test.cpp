@@ -1,0 +1,32 @@
+// Every scenario in scenarios/ can be read and runs.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+TEST_CASE("every shipped scenario runs for a few steps") {
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{test::source_folder() + "/scenarios"}) {
+    const std::string folder = entry.path().parent_path().filename().string();
+    if (entry.path().extension() == ".json" && folder != "studies" && folder != "sweeps") files.insert(entry.path());
+  }
+  CHECK(files.size() >= 23);
+  for (const std::filesystem::path& file : files) {
+    CAPTURE(file);
+    const Json summary = test::in_child([&] {
+      Json json = load_json_file(file);
+      json["training"]["steps"] = 8;
+      const Scenario scenario = read_scenario(json, file.string(), test::shipped_catalog());
+      return to_json(scenario, summarize(scenario, simulate(scenario, {})));
+    });
+    CHECK_MESSAGE(!summary.contains("error"), summary.dump());
+    CHECK(summary.value("steps_per_s", 0.0) > 0);
+  }
+}
+
+}  // namespace rehearse
