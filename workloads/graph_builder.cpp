@@ -55,9 +55,19 @@ void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
   }
 }
 
-void GraphBuilder::check_kernel(const std::string& layer, const Tensor& x, std::int64_t kernel) const {
-  if (kernel > 2 * std::max(x.height, x.width) + 1)
-    fail("layer " + layer + " has a kernel larger than its padded input");
+GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor& x, const Window& window,
+                                         std::int64_t channels) const {
+  if (!window.padding) {
+    if (std::max(window.height, window.width) > 2 * std::max(x.height, x.width) + 1)
+      fail("layer " + layer + " has a kernel larger than its padded input");
+    return {(x.height - 1) / window.stride + 1, (x.width - 1) / window.stride + 1, channels};
+  }
+  const std::int64_t height = x.height + 2 * *window.padding - window.height;
+  const std::int64_t width = x.width + 2 * *window.padding - window.width;
+  if (height < 0 || width < 0) fail("layer " + layer + " has a kernel larger than its padded input");
+  if (*window.padding >= std::max(window.height, window.width))
+    fail("layer " + layer + " has a padding that its kernel does not reach over");
+  return {height / window.stride + 1, width / window.stride + 1, channels};
 }
 
 void GraphBuilder::register_value(Tensor& x) {
@@ -137,19 +147,20 @@ GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::spa
   return elementwise(name, OperatorKind::kElementwise, {parts.begin(), parts.end()}, output);
 }
 
-GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, std::int64_t kernel,
-                                            std::int64_t stride) {
-  check_kernel(name, x, kernel);
+GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, const Window& window) {
+  const Tensor y = slide(name, x, window, x.channels);
   if (x.needs_gradient) keep_for_backward(x);
-  return elementwise(name, OperatorKind::kPooling, {x},
-                     {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
+  return elementwise(name, OperatorKind::kPooling, {x}, y);
 }
 
-GraphBuilder::Tensor GraphBuilder::average_pool(const std::string& name, const Tensor& x, std::int64_t kernel,
-                                                std::int64_t stride) {
-  check_kernel(name, x, kernel);
-  return elementwise(name, OperatorKind::kPooling, {x},
-                     {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, x.channels});
+GraphBuilder::Tensor GraphBuilder::average_pool(const std::string& name, const Tensor& x, const Window& window) {
+  return elementwise(name, OperatorKind::kPooling, {x}, slide(name, x, window, x.channels));
+}
+
+GraphBuilder::Tensor GraphBuilder::subsample_and_pad(const std::string& name, const Tensor& x, std::int64_t channels,
+                                                     std::int64_t stride) {
+  return elementwise(name, OperatorKind::kElementwise, {x},
+                     {(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, channels});
 }
 
 GraphBuilder::Tensor GraphBuilder::global_average_pool(const std::string& name, const Tensor& x) {
@@ -157,7 +168,7 @@ GraphBuilder::Tensor GraphBuilder::global_average_pool(const std::string& name, 
 }
 
 GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::int64_t> weights,
-                                                std::int64_t kernel_area, std::int64_t stride) {
+                                                std::int64_t kernel_area, std::int64_t groups) {
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
   check_size("layer " + layer.name, y);
@@ -165,12 +176,15 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
   layer.variables.push_back(variable(layer.name + "/kernel", std::move(weights), true));
   const double in_positions = static_cast<double>(workload_.batch) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(workload_.batch) * static_cast<double>(y.height * y.width);
-  const auto in = static_cast<double>(x.channels), out = static_cast<double>(y.channels);
-  const auto area = static_cast<double>(kernel_area);
-  layer.flops = Flops{2 * out_positions * out * in * area};
-  layer.data_gradient = {in_positions, in, out * area};
-  layer.weight_gradient = {in * area, out, out_positions};
-  layer.is_3x3_stride_1 = kernel_area == 9 && stride == 1;
+  const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
+  const double in = static_cast<double>(x.channels) / products, out = static_cast<double>(y.channels) / products;
+  layer.flops = Flops{2 * out_positions * out * products * in * area};
+  MatrixShape forward;
+  if (groups == 1 || groups < x.channels) {
+    forward = {out_positions, out, in * area, products};
+    layer.data_gradient = {in_positions, in, out * area, products};
+    layer.weight_gradient = {in * area, out, out_positions, products};
+  }
   if (layer.has_bias) layer.variables.push_back(variable(layer.name + "/bias", {y.channels}, true));
 
   Operator op{.name = layer.name,
@@ -178,7 +192,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
               .flops = layer.flops,
               .bytes_read = bytes_of(x) + workload_.variables[static_cast<std::size_t>(layer.variables[0])].bytes,
               .bytes_written = bytes_of(y),
-              .matrix = {out_positions, out, in * area},
+              .matrix = forward,
               .is_3x3_stride_1 = layer.is_3x3_stride_1,
               .output_shape = shape_of(y),
               .reads_variables = {layer.variables[0]}};
@@ -200,16 +214,24 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
 }
 
 GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,
-                                               std::int64_t kernel, std::int64_t stride, bool has_bias) {
-  check_kernel(name, x, kernel);
-  const Tensor y{(x.height - 1) / stride + 1, (x.width - 1) / stride + 1, channels};
+                                               const Window& window, std::int64_t groups, bool has_bias) {
+  const Tensor y = slide(name, x, window, channels);
+  if (x.channels % groups != 0 || channels % groups != 0)
+    fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
   return matrix_layer({.type = Layer::Type::kConvolution,
                        .name = name,
                        .kind = OperatorKind::kConvolution,
                        .inputs = {x},
                        .output = y,
+                       .is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1,
                        .has_bias = has_bias},
-                      {kernel, kernel, x.channels, channels}, kernel * kernel, stride);
+                      {window.height, window.width, x.channels / groups, channels}, window.height * window.width,
+                      groups);
+}
+
+GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,
+                                               std::int64_t kernel, std::int64_t stride, bool has_bias) {
+  return convolution(name, x, channels, {kernel, kernel, stride, std::nullopt}, 1, has_bias);
 }
 
 GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& x, std::int64_t features,
@@ -223,7 +245,7 @@ GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& 
                        .inputs = {flat},
                        .output = {1, 1, features},
                        .has_bias = has_bias},
-                      {flat.channels, features}, 1, 1);
+                      {flat.channels, features}, 1);
 }
 
 GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Tensor& x) {

@@ -9,6 +9,7 @@
 // Workload::input_bytes. No gradient is computed that no variable needs, such as that of the input images.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,13 +33,26 @@ class GraphBuilder {
     bool needs_gradient = false;  // a variable lies before it
   };
 
+  /// How the kernel of a convolution or pooling moves over its input. Without `padding` it is "same": ceil(input /
+  /// stride) outputs, and the kernel may be larger than the input, but not so large that its rim never meets it: kernel
+  /// <= 2 max(height, width) + 1. With it, on every side: floor((input + 2 padding - kernel) / stride) + 1 outputs; 0
+  /// is what frameworks call "valid".
+  struct Window {
+    std::int64_t height = 1, width = 1;
+    std::int64_t stride = 1;
+    std::optional<std::int64_t> padding;
+  };
+
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 100000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision);
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
-  /// Square kernel, padding "same": output = ceil(input / stride). The kernel may be larger than the input, but not so
-  /// large that its rim never meets it: kernel <= 2 max(height, width) + 1.
+  /// `groups` divides the channels of input and output. With one input channel per group (a depthwise convolution)
+  /// kernels are bound by memory: no library lowers them to matrix products.
+  Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, const Window& window,
+                     std::int64_t groups, bool has_bias);
+  /// Square kernel, padding "same", one group.
   Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t kernel,
                      std::int64_t stride, bool has_bias);
   /// Four variables: gamma and beta, and the moving mean and variance, which are not trainable.
@@ -48,8 +62,10 @@ class GraphBuilder {
   /// Weighted sum with random weights, as shake-shake regularisation does.
   Tensor mix(const std::string& name, std::span<const Tensor> terms);
   Tensor concatenate(const std::string& name, std::span<const Tensor> parts);
-  Tensor max_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride);
-  Tensor average_pool(const std::string& name, const Tensor& x, std::int64_t kernel, std::int64_t stride);
+  Tensor max_pool(const std::string& name, const Tensor& x, const Window& window);
+  Tensor average_pool(const std::string& name, const Tensor& x, const Window& window);
+  /// Every `stride`-th position, and channels of zeros up to `channels`.
+  Tensor subsample_and_pad(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t stride);
   Tensor global_average_pool(const std::string& name, const Tensor& x);
   /// Flattens its input.
   Tensor dense(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias = true);
@@ -79,11 +95,13 @@ class GraphBuilder {
   int append(Operator op, std::span<const int> reads);
   /// Throws InputError if the tensor is too large to count.
   void check_size(const std::string& layer, const Tensor& x) const;
-  void check_kernel(const std::string& layer, const Tensor& x, std::int64_t kernel) const;
+  /// The output of a window; throws InputError if it does not fit.
+  Tensor slide(const std::string& layer, const Tensor& x, const Window& window, std::int64_t channels) const;
   /// Makes `x` a value of its own, whose gradient can be asked for.
   void register_value(Tensor& x);
   Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output);
-  Tensor matrix_layer(Layer layer, std::vector<std::int64_t> weights, std::int64_t kernel_area, std::int64_t stride);
+  Tensor matrix_layer(Layer layer, std::vector<std::int64_t> weights, std::int64_t kernel_area,
+                      std::int64_t groups = 1);
   void keep_for_backward(const Tensor& x);
   void append_backward(const Layer& layer);
   /// The vertex that holds the gradient of a value, adding up the contributions of several consumers first.

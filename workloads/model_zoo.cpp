@@ -5,27 +5,15 @@
 #include <utility>
 
 #include "sim/base/names.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr int kMaxSize = 1 << 20;  // of one dimension in a model file
-constexpr int kMaxBranchDepth = 8;
+constexpr int kMaxDepth = 8;  // of branches and repetitions
 constexpr std::size_t kMaxBranches = 1000;
-
-int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {
-  const int size = fallback > 0 ? json.optional<int>(key, fallback) : json.required<int>(key);
-  if (json.has(key)) json.expect(size >= 1 && size <= kMaxSize, key, "an integer from 1 to 1048576");
-  return size;
-}
-
-std::vector<int> read_sizes(const JsonReader& json, std::string_view key) {
-  std::vector<int> sizes = json.required<std::vector<int>>(key);
-  json.expect(!sizes.empty() && sizes.size() <= 100, key, "1 to 100 integers");
-  for (const int size : sizes) json.expect(size >= 1 && size <= kMaxSize, key, "integers from 1 to 1048576");
-  return sizes;
-}
+constexpr int kMaxRepetitions = 1000;
 
 template <class Family>
 Family read_family(const JsonReader& json, int stem_kernel) {
@@ -40,16 +28,48 @@ Family read_family(const JsonReader& json, int stem_kernel) {
 
 std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, int depth);
 
+/// A size, or [height, width].
+void read_kernel(const JsonReader& json, GraphBuilder::Window& window) {
+  if (json.child("kernel").is_array()) {
+    const std::vector<int> sizes = read_sizes(json, "kernel");
+    json.expect(sizes.size() == 2, "kernel", "an integer or [height, width]");
+    window.height = sizes[0];
+    window.width = sizes[1];
+  } else {
+    window.height = window.width = read_size(json, "kernel");
+  }
+}
+
+/// `stride` 0: the kernel's height.
+GraphBuilder::Window read_window(const JsonReader& json, int stride) {
+  GraphBuilder::Window window;
+  read_kernel(json, window);
+  window.stride = read_size(json, "stride", stride > 0 ? stride : static_cast<int>(window.height));
+  if (!json.has("padding")) return window;
+  const JsonReader padding = json.child("padding");
+  if (padding.is_number()) {
+    window.padding = padding.as<int>();
+    json.expect(*window.padding >= 0 && *window.padding <= kMaxModelSize, "padding", "an integer from 0 to 1048576");
+  } else {
+    const auto name = padding.as<std::string>();
+    json.expect(name == "same" || name == "valid", "padding", "\"same\", \"valid\" or a number of positions");
+    if (name == "valid") window.padding = 0;
+  }
+  return window;
+}
+
 LayerDescription read_layer(const JsonReader& json, int depth) {
   using Kind = LayerDescription::Kind;
   static const std::map<std::string, Kind> kinds{{"convolution", Kind::kConvolution},
+                                                 {"convolution_unit", Kind::kConvolutionUnit},
                                                  {"batch_norm", Kind::kBatchNorm},
                                                  {"relu", Kind::kRelu},
                                                  {"dense", Kind::kDense},
                                                  {"max_pool", Kind::kMaxPool},
                                                  {"average_pool", Kind::kAveragePool},
                                                  {"global_average_pool", Kind::kGlobalAveragePool},
-                                                 {"branches", Kind::kBranches}};
+                                                 {"branches", Kind::kBranches},
+                                                 {"repeat", Kind::kRepeat}};
   const auto name = json.required<std::string>("layer");
   const auto found = kinds.find(name);
   if (found == kinds.end()) {
@@ -60,10 +80,12 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
   LayerDescription layer{.kind = found->second};
   switch (layer.kind) {
     case Kind::kConvolution:
-      layer.channels = read_size(json, "channels");
-      layer.kernel = read_size(json, "kernel");
-      layer.stride = read_size(json, "stride", 1);
       layer.has_bias = json.optional<bool>("bias", false);
+      [[fallthrough]];
+    case Kind::kConvolutionUnit:
+      layer.channels = read_size(json, "channels");
+      layer.window = read_window(json, 1);
+      layer.groups = read_size(json, "groups", 1);
       break;
     case Kind::kDense:
       layer.channels = read_size(json, "features");
@@ -71,11 +93,10 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
       break;
     case Kind::kMaxPool:
     case Kind::kAveragePool:
-      layer.kernel = read_size(json, "kernel");
-      layer.stride = read_size(json, "stride", layer.kernel);
+      layer.window = read_window(json, 0);
       break;
     case Kind::kBranches: {
-      if (depth >= kMaxBranchDepth) json.fail("branches are nested more than 8 deep");
+      if (depth >= kMaxDepth) json.fail("branches are nested more than 8 deep");
       static const std::map<std::string, Branches::Combine> ways{{"add", Branches::Combine::kAdd},
                                                                  {"mix", Branches::Combine::kMix},
                                                                  {"concatenate", Branches::Combine::kConcatenate}};
@@ -88,6 +109,13 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
         layer.branches.branches.push_back(read_layers(branch.elements(), depth + 1));
       break;
     }
+    case Kind::kRepeat:
+      if (depth >= kMaxDepth) json.fail("repetitions are nested more than 8 deep");
+      layer.times = read_size(json, "times");
+      json.expect(layer.times <= kMaxRepetitions, "times", "an integer from 1 to 1000");
+      layer.repeated = read_layers(json.children("layers"), depth + 1);
+      json.expect(!layer.repeated.empty(), "layers", "at least one layer");
+      break;
     case Kind::kBatchNorm:
     case Kind::kRelu:
     case Kind::kGlobalAveragePool:
@@ -166,7 +194,14 @@ Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& la
     const std::string name = prefix + std::to_string(i + 1);
     switch (layer.kind) {
       case Kind::kConvolution:
-        x = graph.convolution(name + "/conv", x, layer.channels, layer.kernel, layer.stride, layer.has_bias);
+        x = graph.convolution(name + "/conv", x, layer.channels, layer.window, layer.groups, layer.has_bias);
+        break;
+      case Kind::kConvolutionUnit:
+        x = convolution_unit(graph, name + "/conv", x, layer.channels, layer.window, layer.groups);
+        break;
+      case Kind::kRepeat:
+        for (int time = 1; time <= layer.times; ++time)
+          x = build_layers(graph, layer.repeated, x, name + "/" + std::to_string(time) + "/");
         break;
       case Kind::kBatchNorm:
         x = graph.batch_norm(name + "/bn", x);
@@ -178,10 +213,10 @@ Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& la
         x = graph.dense(name + "/dense", x, layer.channels, layer.has_bias);
         break;
       case Kind::kMaxPool:
-        x = graph.max_pool(name + "/max_pool", x, layer.kernel, layer.stride);
+        x = graph.max_pool(name + "/max_pool", x, layer.window);
         break;
       case Kind::kAveragePool:
-        x = graph.average_pool(name + "/average_pool", x, layer.kernel, layer.stride);
+        x = graph.average_pool(name + "/average_pool", x, layer.window);
         break;
       case Kind::kGlobalAveragePool:
         x = graph.global_average_pool(name + "/pool", x);
@@ -248,16 +283,25 @@ ModelDescription read_model(std::string name, JsonReader json) {
     for (const int width : net.widths)
       structure.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
     model.structure = net;
+  } else if (family == "resnet") {
+    model.structure = read_resnet(structure);
+  } else if (family == "densenet") {
+    model.structure = read_densenet(structure);
+  } else if (family == "mobilenet_v2") {
+    model.structure = read_mobilenet_v2(structure);
   } else if (family == "layers") {
     LayerList list{read_layers(structure.children("layers"), 0)};
     structure.expect(!list.layers.empty(), "layers", "at least one layer");
     model.structure = std::move(list);
   } else {
-    structure.fail("family", unknown_name_message("family", family,
-                                                  std::vector<std::string>{"layers", "resnet_v2_basic",
-                                                                           "shake_shake_2branch", "timed_layers"}));
+    structure.fail("family", unknown_name_message(
+                                 "family", family,
+                                 std::vector<std::string>{"densenet", "layers", "mobilenet_v2", "resnet",
+                                                          "resnet_v2_basic", "shake_shake_2branch", "timed_layers"}));
   }
-  if (family != "layers") model.classes = read_size(structure, "classes", 10);
+  if (family != "layers")
+    model.classes =
+        read_size(structure, "classes", family == "resnet_v2_basic" || family == "shake_shake_2branch" ? 10 : 1000);
   structure.reject_unknown_keys();
   json.reject_unknown_keys();
   return model;
@@ -301,6 +345,37 @@ std::string_view model_schema() {
             "stem_channels": { "type": "integer", "minimum": 1, "default": 16 },
             "stem_kernel": { "type": "integer", "minimum": 1 },
             "classes": { "type": "integer", "minimum": 1, "default": 10 } } },
+        { "required": ["family", "block", "blocks_per_stage", "widths"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "resnet" },
+            "block": { "enum": ["basic", "bottleneck"] },
+            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
+            "widths": { "$ref": "#/$defs/sizes" },
+            "stem": { "enum": ["imagenet", "small"], "default": "imagenet", "description": "7x7 with stride 2 and max pooling, or 3x3" },
+            "stem_channels": { "type": "integer", "minimum": 1, "default": 64 },
+            "skip": { "enum": ["projection", "padding"], "default": "projection", "description": "where shapes differ" },
+            "strides_in_3x3": { "type": "boolean", "default": true, "description": "v1.5; false: in the first 1x1, as in the paper" },
+            "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
+        { "required": ["family", "layers_per_block"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "densenet" },
+            "layers_per_block": { "$ref": "#/$defs/sizes" },
+            "growth": { "type": "integer", "minimum": 1, "default": 32 },
+            "stem_channels": { "type": "integer", "minimum": 1, "default": 64 },
+            "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
+        { "required": ["family", "blocks_per_stage", "widths", "expansions", "strides"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "mobilenet_v2" },
+            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
+            "widths": { "$ref": "#/$defs/sizes" },
+            "expansions": { "$ref": "#/$defs/sizes" },
+            "strides": { "$ref": "#/$defs/sizes" },
+            "stem_channels": { "type": "integer", "minimum": 1, "default": 32 },
+            "head_channels": { "type": "integer", "minimum": 1, "default": 1280 },
+            "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
         { "required": ["family", "layers"],
           "additionalProperties": false,
           "properties": {
@@ -324,14 +399,23 @@ std::string_view model_schema() {
     }
   },
   "$defs": {
+    "sizes": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 100 },
     "layers": { "type": "array", "items": {
       "type": "object",
       "required": ["layer"],
       "properties": {
-        "layer": { "enum": ["convolution", "batch_norm", "relu", "dense", "max_pool", "average_pool", "global_average_pool", "branches"] },
+        "layer": { "enum": ["convolution", "convolution_unit", "batch_norm", "relu", "dense", "max_pool", "average_pool", "global_average_pool", "branches", "repeat"],
+                   "description": "convolution_unit: convolution without bias, batch normalisation, ReLU" },
         "channels": { "type": "integer", "minimum": 1, "description": "of a convolution" },
         "features": { "type": "integer", "minimum": 1, "description": "of a dense layer" },
-        "kernel": { "type": "integer", "minimum": 1 },
+        "kernel": { "oneOf": [{ "type": "integer", "minimum": 1 },
+                              { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2 }],
+                    "description": "a size, or [height, width]" },
+        "padding": { "oneOf": [{ "enum": ["same", "valid"] }, { "type": "integer", "minimum": 0 }], "default": "same",
+                     "description": "same: ceil(input / stride) outputs; valid: none; or positions on every side" },
+        "groups": { "type": "integer", "minimum": 1, "default": 1, "description": "of a convolution; its input channels for a depthwise one" },
+        "times": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "that a repeat has its layers" },
+        "layers": { "$ref": "#/$defs/layers", "description": "of a repeat" },
         "stride": { "type": "integer", "minimum": 1, "description": "1 for a convolution, the kernel for pooling, unless given" },
         "bias": { "type": "boolean", "description": "false for a convolution, true for a dense layer, unless given" },
         "combine": { "enum": ["add", "mix", "concatenate"], "default": "add" },

@@ -10,6 +10,7 @@
 
 #include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
+#include "workloads/image_families.hpp"
 #include "workloads/operator_graph.hpp"
 #include "workloads/timed_layers.hpp"
 
@@ -46,13 +47,26 @@ struct Branches {
 
 /// One layer of a "layers" model. Sizes that a kind does not use are ignored.
 struct LayerDescription {
-  enum class Kind { kConvolution, kBatchNorm, kRelu, kDense, kMaxPool, kAveragePool, kGlobalAveragePool, kBranches };
+  enum class Kind {
+    kConvolution,
+    kConvolutionUnit,  // convolution without bias, batch normalisation, ReLU
+    kBatchNorm,
+    kRelu,
+    kDense,
+    kMaxPool,
+    kAveragePool,
+    kGlobalAveragePool,
+    kBranches,
+    kRepeat,
+  };
   Kind kind = Kind::kRelu;
   int channels = 0;
-  int kernel = 1;
-  int stride = 1;
+  GraphBuilder::Window window;
+  int groups = 1;
   bool has_bias = false;
   Branches branches;
+  int times = 1;  // that `repeated` is there
+  std::vector<LayerDescription> repeated;
 };
 
 /// A list of layers, for models that belong to no family.
@@ -66,7 +80,7 @@ struct ModelDescription {
   std::vector<int> input;  // [height, width, channels]; timed layers need none
   int classes = 0;         // features of the dense layer that ends a family's network
   Layout layout = Layout::kNchw;
-  std::variant<ResnetV2Basic, ShakeShake, LayerList, TimedLayers> structure;
+  std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, LayerList, TimedLayers> structure;
 };
 
 /// Reads a model file's object. Throws InputError.

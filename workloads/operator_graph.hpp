@@ -34,6 +34,7 @@ struct MatrixShape {
   double rows = 0;       // batch * output height * output width for a convolution
   double columns = 0;    // output channels
   double reduction = 0;  // input channels * kernel height * kernel width
+  double products = 1;   // independent products of this shape in one kernel: groups, or batch * attention heads
 };
 
 /// One kernel launch. Sizes are for the whole batch.

@@ -16,7 +16,7 @@ double matrix_efficiency(const MatrixShape& shape, int multiprocessors, double r
   const double row_tiles = std::ceil(shape.rows / kTileRows);
   const double column_tiles = std::ceil(shape.columns / kTileColumns);
   const double fill = shape.rows * shape.columns / (row_tiles * kTileRows * column_tiles * kTileColumns);
-  double tiles = row_tiles * column_tiles;
+  double tiles = row_tiles * column_tiles * shape.products;
   if (tiles < processors) {
     const double splits = std::floor(std::min(processors / tiles, shape.reduction / kShortestSplit));
     tiles *= std::max(1.0, splits);

@@ -107,9 +107,12 @@ void require_sound(const Workload& workload) {
     const Operator& op = workload.graph[v];
     require(op.flops >= Flops{} && op.flops < Flops{1e30}, "FLOPs are finite and not negative");
     require(op.bytes_read > Bytes{} && op.bytes_written > Bytes{}, "every kernel reads and writes");
-    const bool is_matrix = op.kind == OperatorKind::kConvolution || op.kind == OperatorKind::kDense;
+    const bool is_matrix = op.matrix.reduction > 0;
     for (const double size : {op.matrix.rows, op.matrix.columns, op.matrix.reduction})
-      require(is_matrix ? size >= 1 : size == 0, "matrix-like kernels, and no others, have a matrix shape");
+      require(is_matrix ? size >= 1 : size == 0, "a matrix shape is whole or not there");
+    require(op.matrix.products >= 1, "there is at least one product");
+    require(!is_matrix || op.flops > Flops{}, "matrix products have FLOPs");
+    require(op.kind != OperatorKind::kDense || is_matrix, "dense layers are matrix products");
     for (const std::int64_t size : op.output_shape) require(size >= 1, "shapes are positive");
     for (const int variable : op.produces_gradients) ++produced.at(static_cast<std::size_t>(variable));
   }

@@ -41,7 +41,7 @@ TEST_CASE("padding \"same\" gives ceil(input / stride) outputs") {
   CHECK(x.height == 4);
   CHECK(x.width == 4);
   CHECK(x.channels == 4);
-  const auto y = graph.max_pool("pool", x, 2, 2);
+  const auto y = graph.max_pool("pool", x, {2, 2, 2, std::nullopt});
   CHECK(y.height == 2);
   const auto z = graph.concatenate("concat", std::vector{y, y});
   CHECK(z.channels == 8);
@@ -126,7 +126,7 @@ TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
 TEST_CASE("no gradient is computed that no variable needs") {
   CHECK_FALSE(has_operator(small_network(1), "conv/data_gradient"));
   GraphBuilder graph{"test", "images first", Layout::kNchw, 1, Precision::kFp32};
-  const auto x = graph.max_pool("pool", graph.relu("relu", graph.input(8, 8, 3)), 2, 2);
+  const auto x = graph.max_pool("pool", graph.relu("relu", graph.input(8, 8, 3)), {2, 2, 2, std::nullopt});
   const Workload workload = graph.finish(graph.dense("dense", x, 10));
   CHECK_FALSE(has_operator(workload, "relu/gradient"));
   CHECK_FALSE(has_operator(workload, "pool/gradient"));

@@ -25,9 +25,30 @@ TEST_CASE("a model can be a list of layers with branches") {
   CHECK(workload.parameters() == 898);
 }
 
+TEST_CASE("windows: rectangular kernels, padding by name or number, groups; repetitions share no variables") {
+  const Workload workload = build_text(R"({"family": "layers", "layers": [
+    {"layer": "convolution", "channels": 8, "kernel": [1, 7], "padding": "valid", "bias": true},
+    {"layer": "max_pool", "kernel": 3, "stride": 2, "padding": 1},
+    {"layer": "repeat", "times": 2, "layers": [{"layer": "convolution_unit", "channels": 8, "kernel": 3, "groups": 4}]},
+    {"layer": "dense", "features": 2, "bias": false}]})");
+  // 32 x 32 -> 32 x 26 -> 16 x 13; 1*7*3*8 + 8 + 2 (3*3*2*8 + 16) + 16*13*8*2 = 168 + 8 + 320 + 3328
+  CHECK(workload.parameters() == 3824);
+  const Operator* grouped = nullptr;
+  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+    if (workload.graph[v].name == "layer3/2/1/conv") grouped = &workload.graph[v];
+  REQUIRE(grouped != nullptr);
+  // Four groups of two channels: 16 * 13 positions, 2 outputs of 2 * 9 terms each, four times.
+  CHECK(grouped->matrix.rows == 208);
+  CHECK(grouped->matrix.columns == 2);
+  CHECK(grouped->matrix.reduction == 18);
+  CHECK(grouped->matrix.products == 4);
+  CHECK(grouped->flops == Flops{2.0 * 208 * 2 * 18 * 4});
+}
+
 TEST_CASE("mistakes in model files are named with their place") {
-  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "resnet", "layers": []})"),
-                       "m.json: /structure/family: unknown family \"resnet\"; known: \"layers\", \"resnet_v2_basic\", "
+  CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "vgg", "layers": []})"),
+                       "m.json: /structure/family: unknown family \"vgg\"; known: \"densenet\", \"layers\", "
+                       "\"mobilenet_v2\", \"resnet\", \"resnet_v2_basic\", "
                        "\"shake_shake_2branch\", \"timed_layers\"",
                        InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
@@ -39,6 +60,21 @@ TEST_CASE("mistakes in model files are named with their place") {
       (void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1, 2], "widths": [8]})"),
       "m.json: /structure/widths: expected as many integers as \"blocks_per_stage\" has; found an array of 1",
       InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "layers", "layers": [{"layer": "max_pool", "kernel": 33, "padding": "valid"}]})"),
+      "m.json: layer layer1/max_pool has a kernel larger than its padded input", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(
+          R"({"family": "layers", "layers": [{"layer": "convolution", "channels": 4, "kernel": 3, "groups": 2}]})"),
+      "m.json: layer layer1/conv has channels that its 2 groups do not divide", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(
+          R"({"family": "layers", "layers": [{"layer": "convolution", "channels": 4, "kernel": 3, "padding": "full"}]})"),
+      "m.json: /structure/layers/0/padding: expected \"same\", \"valid\" or a number of positions; found \"full\"",
+      InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)build_text(R"({"family": "layers", "layers": [{"layer": "repeat", "times": 2, "layers": []}]})"),
+      "m.json: /structure/layers/0/layers: expected at least one layer; found an empty array", InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relu"}]})"),
                        "m.json: the model has no variable to train", InputError);
 }

@@ -1,0 +1,34 @@
+#pragma once
+// Sizes in model files: integers from 1 to 2^20.
+
+#include <string_view>
+#include <vector>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+constexpr int kMaxModelSize = 1 << 20;  // of one dimension in a model file
+
+/// `fallback` 0: the key is required.
+inline int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {
+  const int size = fallback > 0 ? json.optional<int>(key, fallback) : json.required<int>(key);
+  if (json.has(key)) json.expect(size >= 1 && size <= kMaxModelSize, key, "an integer from 1 to 1048576");
+  return size;
+}
+
+inline std::vector<int> read_sizes(const JsonReader& json, std::string_view key) {
+  std::vector<int> sizes = json.required<std::vector<int>>(key);
+  json.expect(!sizes.empty() && sizes.size() <= 100, key, "1 to 100 integers");
+  for (const int size : sizes) json.expect(size >= 1 && size <= kMaxModelSize, key, "integers from 1 to 1048576");
+  return sizes;
+}
+
+/// One size for each stage of "blocks_per_stage".
+inline std::vector<int> read_sizes_of_stages(const JsonReader& json, std::string_view key, std::size_t stages) {
+  std::vector<int> sizes = read_sizes(json, key);
+  json.expect(sizes.size() == stages, key, "as many integers as \"blocks_per_stage\" has");
+  return sizes;
+}
+
+}  // namespace rehearse
