@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kMaxScalars = std::int64_t{1} << 40;  // of one tensor: far beyond any GPU, far below overflow
 constexpr std::size_t kMaxOperators = 100'000;
 constexpr int kMaxBatch = 65536;
+constexpr std::int64_t kBytesPerIdentifier = 8;
 
 }  // namespace
 
@@ -43,8 +44,13 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
     if (size > kMaxScalars / scalars) fail("variable " + name + " has more than 2^40 scalars");
     scalars *= size;
   }
-  workload_.variables.push_back({name, std::move(shape), is_trainable, Bytes{scalars * scalar_bytes_}});
+  workload_.variables.push_back(
+      {.name = name, .shape = std::move(shape), .is_trainable = is_trainable, .bytes = Bytes{scalars * scalar_bytes_}});
   return static_cast<int>(workload_.variables.size()) - 1;
+}
+
+const Variable& GraphBuilder::variable_at(int index) const {
+  return workload_.variables[static_cast<std::size_t>(index)];
 }
 
 void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
@@ -71,9 +77,8 @@ GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor&
 }
 
 void GraphBuilder::register_value(Tensor& x) {
-  x.id = next_id_++;
-  gradients_.emplace_back();
-  is_kept_.push_back(false);
+  x.id = static_cast<int>(values_.size());
+  values_.push_back({.bytes = bytes_of(x), .kept = {}, .gradient = {}});
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
@@ -85,23 +90,39 @@ int GraphBuilder::append(Operator op, std::span<const int> reads) {
 }
 
 void GraphBuilder::keep_for_backward(const Tensor& x) {
-  if (x.producer < 0 || is_kept_[static_cast<std::size_t>(x.id)]) return;
-  is_kept_[static_cast<std::size_t>(x.id)] = true;
-  workload_.activation_bytes += bytes_of(x);
+  if (x.producer < 0) return;
+  Value& value = value_of(x);
+  const Bytes more = std::min(bytes_of(x), value.bytes - value.kept);
+  value.kept += more;
+  workload_.activation_bytes += more;
 }
 
 GraphBuilder::Tensor GraphBuilder::input(std::int64_t height, std::int64_t width, std::int64_t channels) {
   Tensor x{height, width, channels};
   check_size("the input", x);
   register_value(x);
-  workload_.input_bytes = bytes_of(x);
+  workload_.input_bytes += bytes_of(x);
+  return x;
+}
+
+GraphBuilder::Tensor GraphBuilder::identifiers(std::int64_t positions) {
+  Tensor x{.height = positions};
+  check_size("the input", x);
+  register_value(x);
+  workload_.input_bytes += Bytes{elements(x) * kBytesPerIdentifier};
   return x;
 }
 
 GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs,
-                                               Tensor output) {
+                                               Tensor output, std::vector<int> variables) {
   check_size("layer " + name, output);
-  Operator op{.name = name, .kind = kind, .bytes_written = bytes_of(output), .output_shape = shape_of(output)};
+  Operator op{.name = name,
+              .kind = kind,
+              .bytes_written = bytes_of(output),
+              .output_shape = shape_of(output),
+              .reads_variables = variables};
+  output.needs_gradient = !variables.empty();
+  for (const int read : variables) op.bytes_read += variable_at(read).bytes;
   std::vector<int> reads;
   for (const Tensor& x : inputs) {
     op.bytes_read += bytes_of(x);
@@ -115,14 +136,31 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
                      .kind = kind,
                      .inputs = std::move(inputs),
                      .output = output,
-                     .forward = output.producer});
+                     .forward = output.producer,
+                     .variables = std::move(variables)});
   return output;
 }
 
-GraphBuilder::Tensor GraphBuilder::relu(const std::string& name, const Tensor& x) {
+GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x) {
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
   if (y.needs_gradient) keep_for_backward(y);
   return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::dropout(const std::string& name, const Tensor& x) {
+  const Tensor y = elementwise(name, OperatorKind::kDropout, {x}, {x.height, x.width, x.channels});
+  const Bytes mask{elements(x)};
+  workload_.graph[static_cast<std::size_t>(y.producer)].bytes_written += mask;
+  if (y.needs_gradient) workload_.activation_bytes += mask;
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::combine(const std::string& name, std::span<const Tensor> inputs,
+                                           std::span<const Table> tables, const Tensor& output) {
+  std::vector<int> variables;
+  for (const Table& table : tables) variables.push_back(table.variable);
+  return elementwise(name, OperatorKind::kElementwise, {inputs.begin(), inputs.end()},
+                     {output.height, output.width, output.channels}, std::move(variables));
 }
 
 GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const Tensor> terms) {
@@ -167,13 +205,11 @@ GraphBuilder::Tensor GraphBuilder::global_average_pool(const std::string& name, 
   return elementwise(name, OperatorKind::kPooling, {x}, {1, 1, x.channels});
 }
 
-GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::int64_t> weights,
-                                                std::int64_t kernel_area, std::int64_t groups) {
+GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups) {
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
   check_size("layer " + layer.name, y);
   keep_for_backward(x);
-  layer.variables.push_back(variable(layer.name + "/kernel", std::move(weights), true));
   const double in_positions = static_cast<double>(workload_.batch) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(workload_.batch) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
@@ -190,7 +226,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::vector<std::in
   Operator op{.name = layer.name,
               .kind = layer.kind,
               .flops = layer.flops,
-              .bytes_read = bytes_of(x) + workload_.variables[static_cast<std::size_t>(layer.variables[0])].bytes,
+              .bytes_read = bytes_of(x) + variable_at(layer.variables[0]).bytes,
               .bytes_written = bytes_of(y),
               .matrix = forward,
               .is_3x3_stride_1 = layer.is_3x3_stride_1,
@@ -218,15 +254,16 @@ GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Te
   const Tensor y = slide(name, x, window, channels);
   if (x.channels % groups != 0 || channels % groups != 0)
     fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
-  return matrix_layer({.type = Layer::Type::kConvolution,
-                       .name = name,
-                       .kind = OperatorKind::kConvolution,
-                       .inputs = {x},
-                       .output = y,
-                       .is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1,
-                       .has_bias = has_bias},
-                      {window.height, window.width, x.channels / groups, channels}, window.height * window.width,
-                      groups);
+  return matrix_layer(
+      {.type = Layer::Type::kMatrix,
+       .name = name,
+       .kind = OperatorKind::kConvolution,
+       .inputs = {x},
+       .output = y,
+       .variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, channels}, true)},
+       .is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1,
+       .has_bias = has_bias},
+      window.height * window.width, groups);
 }
 
 GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,
@@ -239,147 +276,429 @@ GraphBuilder::Tensor GraphBuilder::dense(const std::string& name, const Tensor& 
   Tensor flat = x;
   flat.channels = x.channels * x.height * x.width;
   flat.height = flat.width = 1;
-  return matrix_layer({.type = Layer::Type::kDense,
-                       .name = name,
-                       .kind = OperatorKind::kDense,
-                       .inputs = {flat},
-                       .output = {1, 1, features},
-                       .has_bias = has_bias},
-                      {flat.channels, features}, 1);
+  return linear(name, flat, features, has_bias);
 }
 
-GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Tensor& x) {
-  keep_for_backward(x);
-  const int gamma = variable(name + "/gamma", {x.channels}, true);
-  const int beta = variable(name + "/beta", {x.channels}, true);
-  const int mean = variable(name + "/moving_mean", {x.channels}, false);
-  const int variance = variable(name + "/moving_variance", {x.channels}, false);
-  Tensor y{x.height, x.width, x.channels};
+GraphBuilder::Tensor GraphBuilder::linear(const std::string& name, const Tensor& x, std::int64_t features,
+                                          bool has_bias) {
+  return matrix_layer({.type = Layer::Type::kMatrix,
+                       .name = name,
+                       .kind = OperatorKind::kDense,
+                       .inputs = {x},
+                       .output = {x.height, x.width, features},
+                       .variables = {variable(name + "/kernel", {x.channels, features}, true)},
+                       .has_bias = has_bias},
+                      1);
+}
+
+GraphBuilder::Table GraphBuilder::table(const std::string& name, std::int64_t rows, std::int64_t features,
+                                        bool is_sparse) {
+  const Table table{variable(name, {rows, features}, true), rows, features};
+  if (is_sparse) workload_.variables.back().rows_used = Bytes{};
+  return table;
+}
+
+GraphBuilder::Tensor GraphBuilder::lookup(const std::string& name, const Tensor& identifiers, const Table& table) {
+  Tensor y{identifiers.height, identifiers.width, table.features};
+  check_size("layer " + name, y);
+  Variable& rows = workload_.variables[static_cast<std::size_t>(table.variable)];
+  if (rows.rows_used) rows.rows_used = std::min(rows.bytes, *rows.rows_used + bytes_of(y));
   Operator op{.name = name,
-              .kind = OperatorKind::kBatchNorm,
-              .bytes_read = 2 * bytes_of(x),  // once for the statistics, once to normalise
+              .kind = OperatorKind::kEmbedding,
+              .bytes_read = Bytes{elements(identifiers) * kBytesPerIdentifier} + bytes_of(y),
               .bytes_written = bytes_of(y),
               .output_shape = shape_of(y),
-              .reads_variables = {gamma, beta},
-              .produces_gradients = {mean, variance}};
-  y.producer = append(std::move(op), std::array{x.producer});
+              .reads_variables = {table.variable}};
+  y.producer = append(std::move(op), std::array{identifiers.producer});
   y.needs_gradient = true;
   register_value(y);
-  layers_.push_back({.type = Layer::Type::kBatchNorm,
+  layers_.push_back({.type = Layer::Type::kLookup,
                      .name = name,
-                     .kind = OperatorKind::kBatchNorm,
-                     .inputs = {x},
+                     .kind = OperatorKind::kEmbedding,
+                     .inputs = {},
                      .output = y,
                      .forward = y.producer,
-                     .variables = {gamma, beta}});
+                     .variables = {table.variable}});
   return y;
 }
 
+GraphBuilder::Tensor GraphBuilder::score(const std::string& name, const Tensor& x, const Table& table, bool has_bias) {
+  if (x.channels != table.features) fail("layer " + name + " scores features that its table does not have");
+  workload_.variables[static_cast<std::size_t>(table.variable)].rows_used.reset();
+  return matrix_layer({.type = Layer::Type::kMatrix,
+                       .name = name,
+                       .kind = OperatorKind::kDense,
+                       .inputs = {x},
+                       .output = {x.height, x.width, table.rows},
+                       .variables = {table.variable},
+                       .has_bias = has_bias},
+                      1);
+}
+
+GraphBuilder::Tensor GraphBuilder::view(const std::string& name, const Tensor& x, std::int64_t positions,
+                                        std::int64_t channels) {
+  if (positions > x.height || channels > x.channels) fail("layer " + name + " takes more than there is");
+  Tensor part = x;
+  part.height = positions;
+  part.channels = channels;
+  return part;
+}
+
+GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor& a, const Tensor& b, MatrixShape shape,
+                                           const Tensor& output) {
+  Tensor y{output.height, output.width, output.channels};
+  check_size("layer " + name, y);
+  keep_for_backward(a);
+  keep_for_backward(b);
+  shape.products *= workload_.batch;
+  const Flops flops{2 * shape.products * shape.rows * shape.columns * shape.reduction};
+  Operator op{.name = name,
+              .kind = OperatorKind::kProduct,
+              .flops = flops,
+              .bytes_read = bytes_of(a) + bytes_of(b),
+              .bytes_written = bytes_of(y),
+              .matrix = shape,
+              .output_shape = shape_of(y)};
+  y.producer = append(std::move(op), std::array{a.producer, b.producer});
+  y.needs_gradient = a.needs_gradient || b.needs_gradient;
+  register_value(y);
+  layers_.push_back({.type = Layer::Type::kProduct,
+                     .name = name,
+                     .kind = OperatorKind::kProduct,
+                     .inputs = {a, b},
+                     .output = y,
+                     .forward = y.producer,
+                     .flops = flops,
+                     .data_gradient = {shape.rows, shape.reduction, shape.columns, shape.products},
+                     .weight_gradient = {shape.reduction, shape.columns, shape.rows, shape.products}});
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split) {
+  Tensor y{x.height, 1, hidden};
+  Tensor gates{x.height, 1, 4 * hidden};
+  check_size("layer " + name, gates);
+  Layer layer{.type = Layer::Type::kLstm, .name = name, .kind = OperatorKind::kRecurrent, .inputs = {x}, .output = {}};
+  if (is_split)
+    layer.variables = {variable(name + "/kernel", {x.channels, 4 * hidden}, true),
+                       variable(name + "/recurrent_kernel", {hidden, 4 * hidden}, true),
+                       variable(name + "/bias", {4 * hidden}, true),
+                       variable(name + "/recurrent_bias", {4 * hidden}, true)};
+  else
+    layer.variables = {variable(name + "/kernel", {x.channels + hidden, 4 * hidden}, true),
+                       variable(name + "/bias", {4 * hidden}, true)};
+  keep_for_backward(x);
+
+  const double samples = workload_.batch, positions = static_cast<double>(x.height);
+  const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
+  Operator projection{.name = name + "/input",
+                      .kind = OperatorKind::kDense,
+                      .flops = Flops{2 * samples * positions * in * 4 * state},
+                      .bytes_read = bytes_of(x) + Bytes{x.channels * 4 * hidden * scalar_bytes_},
+                      .bytes_written = bytes_of(gates),
+                      .matrix = {samples * positions, 4 * state, in},
+                      .output_shape = shape_of(gates),
+                      .reads_variables = layer.variables};
+  const int projected = append(std::move(projection), std::array{x.producer});
+  const Bytes row{workload_.batch * hidden * scalar_bytes_};  // a state
+  int last = -1;
+  for (std::int64_t position = 1; position <= x.height; ++position) {
+    const std::string step = name + "/" + std::to_string(position);
+    Operator recurrent{.name = step + "/recurrent",
+                       .kind = OperatorKind::kRecurrent,
+                       .flops = Flops{2 * samples * state * 4 * state},
+                       .bytes_read = row + Bytes{hidden * 4 * hidden * scalar_bytes_},
+                       .bytes_written = 4 * row,
+                       .matrix = {samples, 4 * state, state},
+                       .output_shape = {workload_.batch, 4 * hidden}};
+    Operator cell{.name = step + "/cell",
+                  .kind = OperatorKind::kActivation,
+                  .bytes_read = 9 * row,  // both products and the cell
+                  .bytes_written = 2 * row,
+                  .output_shape = {workload_.batch, hidden}};
+    const int product = append(std::move(recurrent), std::array{last});
+    last = append(std::move(cell), std::array{projected, product});
+  }
+  y.producer = layer.forward = last;
+  y.needs_gradient = true;
+  register_value(y);
+  keep_for_backward(y);
+  workload_.activation_bytes += 5 * bytes_of(y);  // four gates and the cell
+  layer.output = y;
+  layers_.push_back(std::move(layer));
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x) {
+  keep_for_backward(x);
+  const bool is_over_batch = kind == OperatorKind::kBatchNorm;
+  const std::vector<int> scales{variable(name + "/gamma", {x.channels}, true),
+                                variable(name + "/beta", {x.channels}, true)};
+  std::vector<int> moving;
+  if (is_over_batch)
+    moving = {variable(name + "/moving_mean", {x.channels}, false),
+              variable(name + "/moving_variance", {x.channels}, false)};
+  Tensor y{x.height, x.width, x.channels};
+  Operator op{.name = name,
+              .kind = kind,
+              .bytes_read = (is_over_batch ? 2 : 1) * bytes_of(x),  // over the batch: for the statistics first
+              .bytes_written = bytes_of(y),
+              .output_shape = shape_of(y),
+              .reads_variables = scales,
+              .produces_gradients = std::move(moving)};
+  y.producer = append(std::move(op), std::array{x.producer});
+  y.needs_gradient = true;
+  register_value(y);
+  layers_.push_back({.type = Layer::Type::kNormalisation,
+                     .name = name,
+                     .kind = kind,
+                     .inputs = {x},
+                     .output = y,
+                     .forward = y.producer,
+                     .variables = scales});
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Tensor& x) {
+  return normalisation(name, OperatorKind::kBatchNorm, x);
+}
+
+GraphBuilder::Tensor GraphBuilder::layer_norm(const std::string& name, const Tensor& x) {
+  return normalisation(name, OperatorKind::kLayerNorm, x);
+}
+
+void GraphBuilder::give(const Tensor& value, int vertex) {
+  if (!value.needs_gradient) return;
+  std::vector<GradientPart>& parts = value_of(value).gradient;
+  const bool is_given = !parts.empty() && parts.back().vertex == vertex;  // a kernel adds up what it gives to one value
+  if (!is_given) parts.push_back({vertex, bytes_of(value)});
+}
+
 int GraphBuilder::gradient_of(const Tensor& value) {
-  std::vector<int>& parts = gradients_[static_cast<std::size_t>(value.id)];
-  if (parts.size() > 1) {
+  std::vector<GradientPart>& parts = value_of(value).gradient;
+  if (parts.empty()) return -1;
+  if (parts.size() > 1 || parts[0].bytes < bytes_of(value)) {
     Operator sum{.name = "gradient sum",
                  .kind = OperatorKind::kElementwise,
                  .phase = Phase::kBackward,
-                 .bytes_read = bytes_of(value) * static_cast<std::int64_t>(parts.size()),
                  .bytes_written = bytes_of(value),
                  .output_shape = shape_of(value)};
-    parts = {append(std::move(sum), parts)};
+    std::vector<int> reads;
+    for (const GradientPart& part : parts) {
+      sum.bytes_read += part.bytes;
+      reads.push_back(part.vertex);
+    }
+    parts = {{append(std::move(sum), reads), bytes_of(value)}};
   }
-  return parts.empty() ? -1 : parts.front();
+  return parts.front().vertex;
 }
 
 void GraphBuilder::append_backward(const Layer& layer) {
   const int gradient = gradient_of(layer.output);
   if (gradient < 0) return;  // nothing depends on this layer
-  const Bytes output_bytes = bytes_of(layer.output);
-  const auto give = [this](const Tensor& input, int vertex) {
-    std::vector<int>& parts = gradients_[static_cast<std::size_t>(input.id)];
-    const bool is_given = !parts.empty() && parts.back() == vertex;  // a kernel adds up what it gives to one tensor
-    if (input.needs_gradient && !is_given) parts.push_back(vertex);
-  };
-
   switch (layer.type) {
-    case Layer::Type::kElementwise: {
-      // One kernel gives the gradients of all inputs. Pooling reads its input again, ReLU its output, of the same size;
-      // sums neither.
-      const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
-      Operator op{
-          .name = layer.name + "/gradient", .kind = layer.kind, .phase = Phase::kBackward, .bytes_read = output_bytes};
-      for (const Tensor& x : layer.inputs) {
-        if (rereads) op.bytes_read += bytes_of(x);
-        op.bytes_written += bytes_of(x);
-      }
-      op.output_shape = shape_of(layer.inputs[0]);
-      std::vector<int> reads{gradient};
-      if (layer.kind == OperatorKind::kActivation)
-        reads.push_back(layer.forward);  // its output tells where its input was positive
-      if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
-      const int vertex = append(std::move(op), reads);
-      for (const Tensor& x : layer.inputs) give(x, vertex);
-      break;
-    }
-    case Layer::Type::kBatchNorm: {
+    case Layer::Type::kElementwise:
+      return append_backward_of_elementwise(layer, gradient);
+    case Layer::Type::kMatrix:
+      return append_backward_of_matrix(layer, gradient);
+    case Layer::Type::kProduct:
+      return append_backward_of_product(layer, gradient);
+    case Layer::Type::kLstm:
+      return append_backward_of_lstm(layer, gradient);
+    case Layer::Type::kNormalisation: {
       const Tensor& x = layer.inputs[0];
       Operator op{.name = layer.name + "/gradient",
-                  .kind = OperatorKind::kBatchNorm,
+                  .kind = layer.kind,
                   .phase = Phase::kBackward,
-                  .bytes_read = 2 * (bytes_of(x) + output_bytes),  // once for the sums, once for the result
+                  .bytes_read = 2 * (bytes_of(x) + bytes_of(layer.output)),  // once for the sums, once for the result
                   .bytes_written = bytes_of(x),
                   .output_shape = shape_of(x),
                   .produces_gradients = layer.variables};
-      give(x, append(std::move(op),
-                     std::array{gradient, layer.forward, x.producer}));  // forward: the batch's mean and variance
-      break;
+      give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));  // forward: its statistics
+      return;
     }
-    case Layer::Type::kConvolution:
-    case Layer::Type::kDense: {
-      const Tensor& x = layer.inputs[0];
-      const Bytes weights = workload_.variables[static_cast<std::size_t>(layer.variables[0])].bytes;
-      if (layer.has_bias) {
-        Operator bias{.name = layer.name + "/bias_gradient",
-                      .phase = Phase::kBackwardWeights,
-                      .bytes_read = output_bytes,
-                      .bytes_written = workload_.variables[static_cast<std::size_t>(layer.variables[1])].bytes,
-                      .output_shape = {layer.output.channels},
-                      .produces_gradients = {layer.variables[1]}};
-        append(std::move(bias), std::array{gradient});
-      }
-      Operator weight{.name = layer.name + "/weight_gradient",
-                      .kind = layer.kind,
-                      .phase = Phase::kBackwardWeights,
-                      .flops = layer.flops,
-                      .bytes_read = bytes_of(x) + output_bytes,
-                      .bytes_written = weights,
-                      .matrix = layer.weight_gradient,
-                      .is_3x3_stride_1 = layer.is_3x3_stride_1,
-                      .output_shape = workload_.variables[static_cast<std::size_t>(layer.variables[0])].shape,
-                      .produces_gradients = {layer.variables[0]}};
-      append(std::move(weight), std::array{gradient, x.producer});
-      if (!x.needs_gradient) break;
-      Operator data{.name = layer.name + "/data_gradient",
-                    .kind = layer.kind,
-                    .phase = Phase::kBackwardData,
-                    .flops = layer.flops,
-                    .bytes_read = output_bytes + weights,
-                    .bytes_written = bytes_of(x),
-                    .matrix = layer.data_gradient,
-                    .is_3x3_stride_1 = layer.is_3x3_stride_1,
-                    .output_shape = shape_of(x)};
-      give(x, append(std::move(data), std::array{gradient}));
-      break;
+    case Layer::Type::kLookup: {
+      const Variable& table = variable_at(layer.variables[0]);
+      const Bytes rows = bytes_of(layer.output);
+      Operator op{.name = layer.name + "/gradient",
+                  .kind = layer.kind,
+                  .phase = Phase::kBackwardWeights,
+                  .bytes_read = rows,
+                  .bytes_written = rows + (table.rows_used ? Bytes{} : table.bytes),  // a dense one is cleared first
+                  .output_shape = table.shape,
+                  .produces_gradients = layer.variables};
+      append(std::move(op), std::array{gradient});
+      return;
     }
   }
 }
 
-Workload GraphBuilder::finish(const Tensor& logits) {
-  Operator loss{.name = "loss",
-                .kind = OperatorKind::kSoftmaxLoss,
-                .bytes_read = bytes_of(logits),
-                .bytes_written = bytes_of(logits),
-                .output_shape = shape_of(logits)};
-  gradients_[static_cast<std::size_t>(logits.id)].push_back(append(std::move(loss), std::array{logits.producer}));
+void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradient) {
+  // One kernel gives the gradients of all inputs. Pooling reads its input again, an activation its output, of the same
+  // size, dropout its mask; sums nothing.
+  const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
+  Operator op{.name = layer.name + "/gradient",
+              .kind = layer.kind,
+              .phase = Phase::kBackward,
+              .bytes_read = bytes_of(layer.output),
+              .output_shape = shape_of(layer.inputs[0]),
+              .produces_gradients = layer.variables};
+  for (const Tensor& x : layer.inputs) {
+    if (rereads) op.bytes_read += bytes_of(x);
+    op.bytes_written += bytes_of(x);
+  }
+  for (const int variable : layer.variables) op.bytes_written += variable_at(variable).bytes;
+  if (layer.kind == OperatorKind::kDropout) op.bytes_read += Bytes{elements(layer.output)};
+  std::vector<int> reads{gradient};
+  if (layer.kind == OperatorKind::kActivation)
+    reads.push_back(layer.forward);  // its output tells where its input was positive
+  if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
+  const int vertex = append(std::move(op), reads);
+  for (const Tensor& x : layer.inputs) give(x, vertex);
+}
+
+void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
+  const Tensor& x = layer.inputs[0];
+  const Bytes output_bytes = bytes_of(layer.output);
+  const Variable& weights = variable_at(layer.variables[0]);
+  if (layer.has_bias) {
+    Operator bias{.name = layer.name + "/bias_gradient",
+                  .phase = Phase::kBackwardWeights,
+                  .bytes_read = output_bytes,
+                  .bytes_written = variable_at(layer.variables[1]).bytes,
+                  .output_shape = {layer.output.channels},
+                  .produces_gradients = {layer.variables[1]}};
+    append(std::move(bias), std::array{gradient});
+  }
+  Operator weight{.name = layer.name + "/weight_gradient",
+                  .kind = layer.kind,
+                  .phase = Phase::kBackwardWeights,
+                  .flops = layer.flops,
+                  .bytes_read = bytes_of(x) + output_bytes,
+                  .bytes_written = weights.bytes,
+                  .matrix = layer.weight_gradient,
+                  .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                  .output_shape = weights.shape,
+                  .produces_gradients = {layer.variables[0]}};
+  append(std::move(weight), std::array{gradient, x.producer});
+  if (!x.needs_gradient) return;
+  Operator data{.name = layer.name + "/data_gradient",
+                .kind = layer.kind,
+                .phase = Phase::kBackwardData,
+                .flops = layer.flops,
+                .bytes_read = output_bytes + weights.bytes,
+                .bytes_written = bytes_of(x),
+                .matrix = layer.data_gradient,
+                .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                .output_shape = shape_of(x)};
+  give(x, append(std::move(data), std::array{gradient}));
+}
+
+void GraphBuilder::append_backward_of_product(const Layer& layer, int gradient) {
+  for (const std::size_t factor : {0U, 1U}) {
+    const Tensor &of = layer.inputs[factor], &other = layer.inputs[1 - factor];
+    if (!of.needs_gradient) continue;
+    Operator op{.name = layer.name + (factor == 0 ? "/first_gradient" : "/second_gradient"),
+                .kind = layer.kind,
+                .phase = Phase::kBackwardData,
+                .flops = layer.flops,
+                .bytes_read = bytes_of(layer.output) + bytes_of(other),
+                .bytes_written = bytes_of(of),
+                .matrix = factor == 0 ? layer.data_gradient : layer.weight_gradient,
+                .output_shape = shape_of(of)};
+    give(of, append(std::move(op), std::array{gradient, other.producer}));
+  }
+}
+
+void GraphBuilder::append_backward_of_lstm(const Layer& layer, int gradient) {
+  const Tensor &x = layer.inputs[0], &y = layer.output;
+  const std::int64_t hidden = y.channels;
+  const double samples = workload_.batch, positions = static_cast<double>(x.height);
+  const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
+  const Bytes row{workload_.batch * hidden * scalar_bytes_}, gates = 4 * bytes_of(y);
+  int last = gradient;
+  for (std::int64_t position = x.height; position >= 1; --position) {
+    const std::string step = layer.name + "/" + std::to_string(position);
+    Operator cell{.name = step + "/cell_gradient",
+                  .kind = OperatorKind::kActivation,
+                  .phase = Phase::kBackward,
+                  .bytes_read = 8 * row,  // gates, two cells, gradients of state and cell
+                  .bytes_written = 5 * row,
+                  .output_shape = {workload_.batch, 4 * hidden}};
+    Operator recurrent{.name = step + "/recurrent_gradient",
+                       .kind = OperatorKind::kRecurrent,
+                       .phase = Phase::kBackwardData,
+                       .flops = Flops{2 * samples * state * 4 * state},
+                       .bytes_read = 4 * row + Bytes{hidden * 4 * hidden * scalar_bytes_},
+                       .bytes_written = row,
+                       .matrix = {samples, state, 4 * state},
+                       .output_shape = {workload_.batch, hidden}};
+    last = append(std::move(cell), std::array{gradient, last});
+    last = append(std::move(recurrent), std::array{last});
+  }
+  const bool is_split = layer.variables.size() == 4;
+  const auto weights = [&](const std::string& name, int index, double rows, Bytes read) {
+    const Variable& of = variable_at(index);
+    Operator op{.name = layer.name + name,
+                .kind = OperatorKind::kDense,
+                .phase = Phase::kBackwardWeights,
+                .flops = Flops{2 * samples * positions * rows * 4 * state},
+                .bytes_read = read + gates,
+                .bytes_written = of.bytes,
+                .matrix = {rows, 4 * state, samples * positions},
+                .output_shape = of.shape,
+                .produces_gradients = {index}};
+    append(std::move(op), std::array{last, x.producer});
+  };
+  if (is_split) {
+    weights("/weight_gradient", layer.variables[0], in, bytes_of(x));
+    weights("/recurrent_weight_gradient", layer.variables[1], state, bytes_of(y));
+  } else {
+    weights("/weight_gradient", layer.variables[0], in + state, bytes_of(x) + bytes_of(y));
+  }
+  const std::vector<int> biases{layer.variables.begin() + (is_split ? 2 : 1), layer.variables.end()};
+  Operator bias{.name = layer.name + "/bias_gradient",
+                .phase = Phase::kBackwardWeights,
+                .bytes_read = gates,
+                .output_shape = {4 * hidden},
+                .produces_gradients = biases};
+  for (const int index : biases) bias.bytes_written += variable_at(index).bytes;
+  append(std::move(bias), std::array{last});
+  if (!x.needs_gradient) return;
+  Operator data{.name = layer.name + "/data_gradient",
+                .kind = OperatorKind::kDense,
+                .phase = Phase::kBackwardData,
+                .flops = Flops{2 * samples * positions * in * 4 * state},
+                .bytes_read = gates + Bytes{x.channels * 4 * hidden * scalar_bytes_},
+                .bytes_written = bytes_of(x),
+                .matrix = {samples * positions, in, 4 * state},
+                .output_shape = shape_of(x)};
+  give(x, append(std::move(data), std::array{last}));
+}
+
+void GraphBuilder::keep_last_gradients() {
+  std::vector<bool> is_complete(workload_.variables.size());
+  for (std::size_t vertex = num_vertices(workload_.graph); vertex-- > 0;) {
+    std::erase_if(workload_.graph[vertex].produces_gradients, [&](int variable) {
+      const auto index = static_cast<std::size_t>(variable);
+      const bool has_later_part = is_complete[index];
+      is_complete[index] = true;
+      return has_later_part;
+    });
+  }
+}
+
+Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
+  for (const Tensor& output : outputs) {
+    Operator loss{.name = "loss",
+                  .kind = OperatorKind::kSoftmaxLoss,
+                  .bytes_read = bytes_of(output),
+                  .bytes_written = bytes_of(output),
+                  .output_shape = shape_of(output)};
+    give(output, append(std::move(loss), std::array{output.producer}));
+  }
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) append_backward(*layer);
+  keep_last_gradients();
 
   // Where each gradient comes from, then the updates in creation order.
   std::vector<int> produced_by(workload_.variables.size(), -1);
@@ -393,8 +712,8 @@ Workload GraphBuilder::finish(const Tensor& logits) {
     append({.name = updated.name + "/update",
             .kind = OperatorKind::kUpdate,
             .phase = Phase::kUpdate,
-            .bytes_read = 3 * updated.bytes,  // parameter, gradient, momentum
-            .bytes_written = 2 * updated.bytes,
+            .bytes_read = 3 * updated.rows_used.value_or(updated.bytes),  // parameter, gradient, momentum
+            .bytes_written = 2 * updated.rows_used.value_or(updated.bytes),
             .output_shape = updated.shape},
            std::array{produced_by[index]});
   }

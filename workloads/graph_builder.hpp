@@ -2,11 +2,12 @@
 // Builds the operator graph of a training step layer by layer: shapes are inferred, forward kernels appended as layers
 // are added, and finish() derives backward and update kernels.
 //
-// Conventions. FLOPs: 2 per multiply-add of convolutions and dense layers; element-wise kernels have none, they are
-// bound by memory. Device memory: every input is read once and every output written once, except that batch
-// normalisation reads its input twice. Activations kept for the backward pass: the inputs of convolutions, dense
-// layers, batch normalisations and max pooling, and the outputs of ReLUs; each tensor once, and besides
-// Workload::input_bytes. No gradient is computed that no variable needs, such as that of the input images.
+// Conventions. FLOPs: 2 per multiply-add of convolutions, dense layers, products and recurrent layers; element-wise
+// kernels have none, they are bound by memory. Device memory: every input is read once and every output written once,
+// except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
+// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, and the
+// masks of dropouts; each tensor once, and besides Workload::input_bytes. No gradient is computed that no variable
+// needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
 #include <cstdint>
 #include <optional>
@@ -25,10 +26,11 @@ int bytes_per_scalar(Precision precision);
 
 class GraphBuilder {
  public:
-  /// A value that flows between layers: [batch, height, width, channels]; height = width = 1 after pooling.
+  /// A value that flows between layers: [batch, height, width, channels]; height = width = 1 after pooling. Of
+  /// sequences the height is the position and the width 1.
   struct Tensor {
     std::int64_t height = 1, width = 1, channels = 1;
-    int producer = -1;            // vertex; -1: the input images
+    int producer = -1;            // vertex; -1: the input
     int id = -1;                  // of the value, to find its gradient
     bool needs_gradient = false;  // a variable lies before it
   };
@@ -43,11 +45,19 @@ class GraphBuilder {
     std::optional<std::int64_t> padding;
   };
 
+  /// A matrix of one row for each identifier, looked up, and perhaps used again to score the rows.
+  struct Table {
+    int variable = 0;
+    std::int64_t rows = 0, features = 0;
+  };
+
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 100000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision);
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
+  /// Integer identifiers of 8 bytes.
+  Tensor identifiers(std::int64_t positions);
   /// `groups` divides the channels of input and output. With one input channel per group (a depthwise convolution)
   /// kernels are bound by memory: no library lowers them to matrix products.
   Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, const Window& window,
@@ -57,7 +67,11 @@ class GraphBuilder {
                      std::int64_t stride, bool has_bias);
   /// Four variables: gamma and beta, and the moving mean and variance, which are not trainable.
   Tensor batch_norm(const std::string& name, const Tensor& x);
-  Tensor relu(const std::string& name, const Tensor& x);
+  /// Over the channels; variables gamma and beta.
+  Tensor layer_norm(const std::string& name, const Tensor& x);
+  /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept.
+  Tensor activation(const std::string& name, const Tensor& x);
+  Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
   /// Weighted sum with random weights, as shake-shake regularisation does.
   Tensor mix(const std::string& name, std::span<const Tensor> terms);
@@ -69,24 +83,58 @@ class GraphBuilder {
   Tensor global_average_pool(const std::string& name, const Tensor& x);
   /// Flattens its input.
   Tensor dense(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias = true);
+  /// The same dense layer at every position.
+  Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias = true);
 
-  /// Adds the loss on `logits`, the backward pass in reverse order, and one update per trainable variable.
-  Workload finish(const Tensor& logits);
+  /// A variable [rows, features]. The gradient of a sparse one holds only the rows that were looked up; parameter
+  /// servers exchange those alone, all-reduce the whole.
+  Table table(const std::string& name, std::int64_t rows, std::int64_t features, bool is_sparse = false);
+  /// The rows of `identifiers`.
+  Tensor lookup(const std::string& name, const Tensor& identifiers, const Table& table);
+  /// x times the transposed table, plus a bias for each row: logits whose weights are tied to the table.
+  Tensor score(const std::string& name, const Tensor& x, const Table& table, bool has_bias);
+  /// Part of a tensor, without a kernel: some of its positions or channels. Their gradients are put together by one.
+  Tensor view(const std::string& name, const Tensor& x, std::int64_t positions, std::int64_t channels);
+  /// Products of two values for each sample (and attention head), in one kernel. `shape.products` counts them per
+  /// sample.
+  Tensor product(const std::string& name, const Tensor& a, const Tensor& b, MatrixShape shape, const Tensor& output);
+  /// Element-wise kernel of inputs and tables that are read as they are, such as the sum with a row for each position.
+  Tensor combine(const std::string& name, std::span<const Tensor> inputs, std::span<const Table> tables,
+                 const Tensor& output);
+  /// Long short-term memory, as libraries run it: one product for the input of all positions; then for each position a
+  /// recurrent product and an element-wise kernel for gates and cell. Variables: weights [features + hidden, 4 hidden]
+  /// and a bias [4 hidden]; or, `is_split`, weights for input and state apart and two biases.
+  Tensor lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split);
+
+  /// Adds a loss on each of `outputs`, the backward pass in reverse order, and one update per trainable variable.
+  Workload finish(std::span<const Tensor> outputs);
 
  private:
   /// A forward layer and what its backward pass needs.
   struct Layer {
-    enum class Type { kConvolution, kDense, kBatchNorm, kElementwise } type = Type::kElementwise;
+    enum class Type { kMatrix, kProduct, kLstm, kLookup, kNormalisation, kElementwise } type = Type::kElementwise;
     std::string name;
     OperatorKind kind = OperatorKind::kElementwise;
     std::vector<Tensor> inputs;
     Tensor output;
     int forward = 0;             // vertex
-    std::vector<int> variables;  // weights (and bias), or gamma and beta
+    std::vector<int> variables;  // weights (and biases), or gamma and beta
     Flops flops{};
-    MatrixShape data_gradient, weight_gradient;
+    MatrixShape data_gradient, weight_gradient;  // of a product: of its first and second factor
     bool is_3x3_stride_1 = false;
     bool has_bias = false;
+  };
+
+  /// What a kernel adds to the gradient of a value.
+  struct GradientPart {
+    int vertex = 0;
+    Bytes bytes{};
+  };
+
+  struct Value {
+    Bytes bytes{};
+    Bytes kept{};  // of them, counted in activation_bytes
+    std::vector<GradientPart> gradient;
   };
 
   int variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable);
@@ -97,15 +145,27 @@ class GraphBuilder {
   void check_size(const std::string& layer, const Tensor& x) const;
   /// The output of a window; throws InputError if it does not fit.
   Tensor slide(const std::string& layer, const Tensor& x, const Window& window, std::int64_t channels) const;
+  Value& value_of(const Tensor& x) { return values_[static_cast<std::size_t>(x.id)]; }
   /// Makes `x` a value of its own, whose gradient can be asked for.
   void register_value(Tensor& x);
-  Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output);
-  Tensor matrix_layer(Layer layer, std::vector<std::int64_t> weights, std::int64_t kernel_area,
-                      std::int64_t groups = 1);
+  Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output,
+                     std::vector<int> variables = {});
+  /// `layer.variables`: the weights; the bias is added here.
+  Tensor matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups = 1);
+  const Variable& variable_at(int index) const;
   void keep_for_backward(const Tensor& x);
+  Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x);
   void append_backward(const Layer& layer);
+  void append_backward_of_elementwise(const Layer& layer, int gradient);
+  void append_backward_of_matrix(const Layer& layer, int gradient);
+  void append_backward_of_product(const Layer& layer, int gradient);
+  void append_backward_of_lstm(const Layer& layer, int gradient);
+  /// `vertex` holds (a part of) the gradient of `value`.
+  void give(const Tensor& value, int vertex);
   /// The vertex that holds the gradient of a value, adding up the contributions of several consumers first.
   int gradient_of(const Tensor& value);
+  /// A variable is complete with the last kernel that produces a part of its gradient.
+  void keep_last_gradients();
   std::vector<std::int64_t> shape_of(const Tensor& x) const;
   [[noreturn]] void fail(const std::string& message) const;
 
@@ -113,9 +173,7 @@ class GraphBuilder {
   Workload workload_;
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
-  int next_id_ = 0;
-  std::vector<std::vector<int>> gradients_;  // [values] vertices that produce a part of the gradient
-  std::vector<bool> is_kept_;                // [values] counted in activation_bytes
+  std::vector<Value> values_;  // by Tensor::id
 };
 
 }  // namespace rehearse

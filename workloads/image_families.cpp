@@ -24,7 +24,7 @@ Tensor convolution_bn(GraphBuilder& graph, const std::string& name, const Tensor
 
 Tensor convolution_unit(GraphBuilder& graph, const std::string& name, const Tensor& x, std::int64_t channels,
                         const Window& window, std::int64_t groups) {
-  return graph.relu(name + "/relu", convolution_bn(graph, name, x, channels, window, groups));
+  return graph.activation(name + "/relu", convolution_bn(graph, name, x, channels, window, groups));
 }
 
 ResNet read_resnet(const JsonReader& json) {
@@ -68,7 +68,7 @@ Tensor build(GraphBuilder& graph, const ResNet& net, const Tensor& images, int c
         else
           skip = convolution_bn(graph, name + "/projection", x, outputs, square(1, stride));
       }
-      x = graph.relu(name + "/relu", graph.add(name + "/sum", std::vector{branch, skip}));
+      x = graph.activation(name + "/relu", graph.add(name + "/sum", std::vector{branch, skip}));
     }
   }
   return graph.dense("logits", graph.global_average_pool("pool", x), classes);
@@ -82,7 +82,7 @@ DenseNet read_densenet(const JsonReader& json) {
 
 Tensor build(GraphBuilder& graph, const DenseNet& net, const Tensor& images, int classes) {
   const auto active = [&](const std::string& name, const Tensor& x) {
-    return graph.relu(name + "/relu", graph.batch_norm(name + "/bn", x));
+    return graph.activation(name + "/relu", graph.batch_norm(name + "/bn", x));
   };
   Tensor x = convolution_unit(graph, "stem", images, net.stem_channels, square(7, 2));
   x = graph.max_pool("stem/pool", x, square(3, 2));

@@ -141,14 +141,14 @@ Tensor build(GraphBuilder& graph, const ResnetV2Basic& net, const Tensor& images
     for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
       const std::string name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1);
       const int stride = block == 0 && stage > 0 ? 2 : 1;
-      const Tensor active = graph.relu(name + "/relu1", graph.batch_norm(name + "/bn1", x));
+      const Tensor active = graph.activation(name + "/relu1", graph.batch_norm(name + "/bn1", x));
       Tensor skip = x;
       if (block == 0) {
         skip = graph.convolution(name + "/projection", active, width, 1, stride, false);
         skip = graph.batch_norm(name + "/projection/bn", skip);
       }
       Tensor branch = graph.convolution(name + "/conv1", active, width, 3, stride, false);
-      branch = graph.relu(name + "/relu2", graph.batch_norm(name + "/bn2", branch));
+      branch = graph.activation(name + "/relu2", graph.batch_norm(name + "/bn2", branch));
       branch = graph.convolution(name + "/conv2", branch, width, 3, 1, false);
       x = graph.add(name + "/sum", std::vector{branch, skip});
     }
@@ -167,15 +167,15 @@ Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, i
       std::vector<Tensor> branches;
       for (const char* side : {"/left", "/right"}) {
         const std::string path = name + side;
-        Tensor branch = graph.relu(path + "/relu1", x);
+        Tensor branch = graph.activation(path + "/relu1", x);
         branch = graph.batch_norm(path + "/bn1", graph.convolution(path + "/conv1", branch, width, 3, stride, true));
-        branch = graph.relu(path + "/relu2", branch);
+        branch = graph.activation(path + "/relu2", branch);
         branches.push_back(
             graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
       }
       Tensor skip = x;
       if (x.channels != width) {
-        const Tensor active = graph.relu(name + "/skip/relu", x);
+        const Tensor active = graph.activation(name + "/skip/relu", x);
         const Tensor left = graph.convolution(name + "/skip/conv1", active, width / 2, 1, stride, true);
         const Tensor right = graph.convolution(name + "/skip/conv2", active, width / 2, 1, stride, true);
         skip = graph.batch_norm(name + "/skip/bn", graph.concatenate(name + "/skip/concat", std::vector{left, right}));
@@ -183,7 +183,7 @@ Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, i
       x = graph.add(name + "/sum", std::vector{graph.mix(name + "/shake", branches), skip});
     }
   }
-  return graph.dense("logits", graph.global_average_pool("pool", graph.relu("last_relu", x)), classes);
+  return graph.dense("logits", graph.global_average_pool("pool", graph.activation("last_relu", x)), classes);
 }
 
 Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& layers, Tensor x,
@@ -207,7 +207,7 @@ Tensor build_layers(GraphBuilder& graph, const std::vector<LayerDescription>& la
         x = graph.batch_norm(name + "/bn", x);
         break;
       case Kind::kRelu:
-        x = graph.relu(name + "/relu", x);
+        x = graph.activation(name + "/relu", x);
         break;
       case Kind::kDense:
         x = graph.dense(name + "/dense", x, layer.channels, layer.has_bias);
@@ -248,7 +248,43 @@ Tensor build(GraphBuilder& graph, const LayerList& net, const Tensor& images, in
   return build_layers(graph, net.layers, images, "layer");
 }
 
-Tensor build(GraphBuilder&, const TimedLayers&, const Tensor& images, int) { return images; }  // not built by layers
+ModelStructure read_shake_shake(const JsonReader& json) {
+  auto net = read_family<ShakeShake>(json, 3);
+  for (const int width : net.widths)
+    json.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
+  return net;
+}
+
+ModelStructure read_layer_list(const JsonReader& json) {
+  LayerList list{read_layers(json.children("layers"), 0)};
+  json.expect(!list.layers.empty(), "layers", "at least one layer");
+  return list;
+}
+
+/// How a family's "structure" is read, and what else its model file holds.
+struct Family {
+  ModelStructure (*read)(const JsonReader& json);
+  bool has_images = false;  // "input" and "layout"
+  int classes = 0;          // default of "classes"; 0: it has none
+};
+
+const std::map<std::string, Family>& families() {
+  static const std::map<std::string, Family> all{
+      {"densenet", {[](const JsonReader& json) -> ModelStructure { return read_densenet(json); }, true, 1000}},
+      {"dlrm", {[](const JsonReader& json) -> ModelStructure { return read_dlrm(json); }}},
+      {"gnmt", {[](const JsonReader& json) -> ModelStructure { return read_gnmt(json); }}},
+      {"layers", {read_layer_list, true}},
+      {"lstm_language_model",
+       {[](const JsonReader& json) -> ModelStructure { return read_lstm_language_model(json); }}},
+      {"mobilenet_v2", {[](const JsonReader& json) -> ModelStructure { return read_mobilenet_v2(json); }, true, 1000}},
+      {"resnet", {[](const JsonReader& json) -> ModelStructure { return read_resnet(json); }, true, 1000}},
+      {"resnet_v2_basic",
+       {[](const JsonReader& json) -> ModelStructure { return read_family<ResnetV2Basic>(json, 7); }, true, 10}},
+      {"shake_shake_2branch", {read_shake_shake, true, 10}},
+      {"timed_layers", {[](const JsonReader& json) -> ModelStructure { return read_timed_layers(json); }}},
+      {"transformer", {[](const JsonReader& json) -> ModelStructure { return read_transformer(json); }}}};
+  return all;
+}
 
 }  // namespace
 
@@ -262,46 +298,23 @@ ModelDescription read_model(std::string name, JsonReader json) {
                          .structure = {}};
   (void)json.optional<std::string>("name", "");  // inline models are named this way
   const JsonReader structure = json.child("structure");
-  const auto family = structure.required<std::string>("family");
-  if (family == "timed_layers") {
-    model.structure = read_timed_layers(structure);
-    structure.reject_unknown_keys();
-    json.reject_unknown_keys();
-    return model;
+  const auto family_name = structure.required<std::string>("family");
+  const auto family = families().find(family_name);
+  if (family == families().end()) {
+    std::vector<std::string> known;
+    for (const auto& [name_of, family_of] : families()) known.push_back(name_of);
+    structure.fail("family", unknown_name_message("family", family_name, known));
   }
-  model.input = read_sizes(json, "input");
-  json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
-              "[height, width, channels], each at most 65536");
-  const auto layout = json.optional<std::string>("layout", "NCHW");
-  json.expect(layout == "NCHW" || layout == "NHWC", "layout", "\"NCHW\" or \"NHWC\"");
-  model.layout = layout == "NCHW" ? Layout::kNchw : Layout::kNhwc;
-
-  if (family == "resnet_v2_basic") {
-    model.structure = read_family<ResnetV2Basic>(structure, 7);
-  } else if (family == "shake_shake_2branch") {
-    const auto net = read_family<ShakeShake>(structure, 3);
-    for (const int width : net.widths)
-      structure.expect(width % 2 == 0, "widths", "even integers: two halves make a skip connection");
-    model.structure = net;
-  } else if (family == "resnet") {
-    model.structure = read_resnet(structure);
-  } else if (family == "densenet") {
-    model.structure = read_densenet(structure);
-  } else if (family == "mobilenet_v2") {
-    model.structure = read_mobilenet_v2(structure);
-  } else if (family == "layers") {
-    LayerList list{read_layers(structure.children("layers"), 0)};
-    structure.expect(!list.layers.empty(), "layers", "at least one layer");
-    model.structure = std::move(list);
-  } else {
-    structure.fail("family", unknown_name_message(
-                                 "family", family,
-                                 std::vector<std::string>{"densenet", "layers", "mobilenet_v2", "resnet",
-                                                          "resnet_v2_basic", "shake_shake_2branch", "timed_layers"}));
+  if (family->second.has_images) {
+    model.input = read_sizes(json, "input");
+    json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
+                "[height, width, channels], each at most 65536");
+    const auto layout = json.optional<std::string>("layout", "NCHW");
+    json.expect(layout == "NCHW" || layout == "NHWC", "layout", "\"NCHW\" or \"NHWC\"");
+    model.layout = layout == "NCHW" ? Layout::kNchw : Layout::kNhwc;
   }
-  if (family != "layers")
-    model.classes =
-        read_size(structure, "classes", family == "resnet_v2_basic" || family == "shake_shake_2branch" ? 10 : 1000);
+  model.structure = family->second.read(structure);
+  if (family->second.classes > 0) model.classes = read_size(structure, "classes", family->second.classes);
   structure.reject_unknown_keys();
   json.reject_unknown_keys();
   return model;
@@ -311,10 +324,18 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
     return build_workload(*timed, model.name, batch, precision, place);
   GraphBuilder graph{place, model.name, model.layout, batch, precision};
-  const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);
-  const Tensor logits = std::visit(
-      [&](const auto& structure) { return build(graph, structure, images, model.classes); }, model.structure);
-  Workload workload = graph.finish(logits);
+  const std::vector<Tensor> outputs = std::visit(
+      [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
+        if constexpr (requires { build(graph, structure); }) {
+          return build(graph, structure);
+        } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {
+          const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);
+          return {build(graph, structure, images, model.classes)};
+        }
+        return {};
+      },
+      model.structure);
+  Workload workload = graph.finish(outputs);
   if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
   return workload;
 }
@@ -331,8 +352,8 @@ std::string_view model_schema() {
     "name": { "type": "string", "description": "for a model inside a scenario; a model file is named by its path" },
     "source": { "type": "string", "description": "where the structure comes from" },
     "input": { "type": "array", "items": { "type": "integer", "minimum": 1, "maximum": 65536 }, "minItems": 3, "maxItems": 3,
-               "description": "[height, width, channels] of one sample; needed by all but timed_layers" },
-    "layout": { "enum": ["NCHW", "NHWC"], "default": "NCHW" },
+               "description": "[height, width, channels] of one sample, for images" },
+    "layout": { "enum": ["NCHW", "NHWC"], "default": "NCHW", "description": "for images" },
     "structure": {
       "type": "object",
       "oneOf": [
@@ -381,6 +402,52 @@ std::string_view model_schema() {
           "properties": {
             "family": { "const": "layers" },
             "layers": { "$ref": "#/$defs/layers" } } },
+        { "required": ["family", "layers", "width", "heads", "feed_forward", "vocabulary", "sequence_length", "normalisation", "head"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "transformer" },
+            "layers": { "type": "integer", "minimum": 1, "maximum": 1000 },
+            "decoder_layers": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 0, "description": "of a second stack that attends to the first" },
+            "width": { "$ref": "#/$defs/size" },
+            "heads": { "$ref": "#/$defs/size" },
+            "feed_forward": { "$ref": "#/$defs/size" },
+            "vocabulary": { "$ref": "#/$defs/size" },
+            "positions": { "$ref": "#/$defs/size", "description": "rows of a learned table; computed without" },
+            "token_types": { "$ref": "#/$defs/size", "description": "rows of a learned table" },
+            "sequence_length": { "$ref": "#/$defs/size" },
+            "normalisation": { "enum": ["pre", "post"] },
+            "normalises_embeddings": { "type": "boolean", "default": false },
+            "attention_biases": { "type": "boolean", "default": true },
+            "joint_projection": { "type": "boolean", "default": false, "description": "queries, keys and values are one variable" },
+            "head": { "enum": ["language_model", "pooler", "bert_pretraining"] },
+            "predictions": { "$ref": "#/$defs/size", "description": "masked positions of bert_pretraining" } } },
+        { "required": ["family", "vocabulary", "embedding", "hidden", "layers", "sequence_length"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "lstm_language_model" },
+            "vocabulary": { "$ref": "#/$defs/size" },
+            "embedding": { "$ref": "#/$defs/size" },
+            "hidden": { "$ref": "#/$defs/size" },
+            "layers": { "type": "integer", "minimum": 1, "maximum": 1000 },
+            "sequence_length": { "$ref": "#/$defs/size" } } },
+        { "required": ["family", "vocabulary", "hidden", "encoder_layers", "decoder_layers", "sequence_length"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "gnmt" },
+            "vocabulary": { "$ref": "#/$defs/size" },
+            "hidden": { "$ref": "#/$defs/size" },
+            "encoder_layers": { "type": "integer", "minimum": 2, "maximum": 1000 },
+            "decoder_layers": { "type": "integer", "minimum": 2, "maximum": 1000 },
+            "sequence_length": { "$ref": "#/$defs/size" } } },
+        { "required": ["family", "dense_features", "tables", "embedding", "bottom", "top"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "dlrm" },
+            "dense_features": { "$ref": "#/$defs/size" },
+            "tables": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 10000, "description": "rows of each" },
+            "embedding": { "$ref": "#/$defs/size" },
+            "bottom": { "$ref": "#/$defs/sizes" },
+            "top": { "$ref": "#/$defs/sizes" } } },
         { "required": ["family", "batch", "layers"],
           "additionalProperties": false,
           "properties": {
@@ -399,6 +466,7 @@ std::string_view model_schema() {
     }
   },
   "$defs": {
+    "size": { "type": "integer", "minimum": 1, "maximum": 1048576 },
     "sizes": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 100 },
     "layers": { "type": "array", "items": {
       "type": "object",

@@ -12,6 +12,7 @@
 #include "workloads/graph_builder.hpp"
 #include "workloads/image_families.hpp"
 #include "workloads/operator_graph.hpp"
+#include "workloads/sequence_families.hpp"
 #include "workloads/timed_layers.hpp"
 
 namespace rehearse {
@@ -74,13 +75,16 @@ struct LayerList {
   std::vector<LayerDescription> layers;
 };
 
+using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, LayerList, Transformer,
+                                    LstmLanguageModel, Gnmt, Dlrm, TimedLayers>;
+
 struct ModelDescription {
   std::string name;
   std::string source;
-  std::vector<int> input;  // [height, width, channels]; timed layers need none
-  int classes = 0;         // features of the dense layer that ends a family's network
+  std::vector<int> input;  // [height, width, channels] of an image; other families have none
+  int classes = 0;         // features of the dense layer that ends an image family's network
   Layout layout = Layout::kNchw;
-  std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, LayerList, TimedLayers> structure;
+  ModelStructure structure;
 };
 
 /// Reads a model file's object. Throws InputError.

@@ -11,8 +11,6 @@ Value sum_variables(const Workload& workload, Select select) {
   return total;
 }
 
-bool is_matrix(const Operator& op) { return op.kind == OperatorKind::kConvolution || op.kind == OperatorKind::kDense; }
-
 }  // namespace
 
 std::int64_t Workload::parameters() const {
@@ -36,17 +34,16 @@ Bytes Workload::variable_bytes() const {
   return sum_variables<Bytes>(*this, [](const Variable& variable) { return variable.bytes; });
 }
 
-Flops Workload::forward_conv_dense_flops() const {
+Flops Workload::forward_flops() const {
   Flops total{};
   for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex)
-    if (is_matrix(graph[vertex]) && graph[vertex].phase == Phase::kForward) total += graph[vertex].flops;
+    if (graph[vertex].phase == Phase::kForward) total += graph[vertex].flops;
   return total;
 }
 
-Flops Workload::training_conv_dense_flops() const {
+Flops Workload::training_flops() const {
   Flops total{};
-  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex)
-    if (is_matrix(graph[vertex])) total += graph[vertex].flops;
+  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex) total += graph[vertex].flops;
   return total;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A workload: the computational graph of one training step on one worker, per image batch, before any cluster is known.
+// A workload: the computational graph of one training step on one worker, per batch, before any cluster is known.
 // Start here; model_zoo.hpp reads structure descriptions, graph_builder.hpp turns layers into operators.
 
 #include <boost/graph/adjacency_list.hpp>
@@ -16,9 +16,14 @@ namespace rehearse {
 enum class OperatorKind {
   kConvolution,
   kDense,
+  kProduct,    // of two activations, as in attention
+  kRecurrent,  // one position of a recurrent layer
+  kEmbedding,  // rows of a table
   kBatchNorm,
+  kLayerNorm,
   kActivation,
   kElementwise,  // add, scale, concatenation of two branches, shake-shake mixing
+  kDropout,
   kPooling,
   kSoftmaxLoss,
   kUpdate,  // optimizer update of one variable; runs where the variable lives
@@ -63,8 +68,9 @@ using OperatorGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bid
 struct Variable {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool is_trainable = true;  // false: batch-normalisation moving mean and variance
-  Bytes bytes{};             // at the workload's precision
+  bool is_trainable = true;          // false: batch-normalisation moving mean and variance
+  Bytes bytes{};                     // at the workload's precision
+  std::optional<Bytes> rows_used{};  // of a sparse table: the rows that a batch looks up, at most
 };
 
 /// The training step of one worker for a stated batch.
@@ -81,10 +87,10 @@ struct Workload {
   // Totals over the graph, for tests and reports.
   std::int64_t parameters() const;  // trainable scalars
   int trainable_tensors() const;
-  Bytes parameter_bytes() const;            // trainable variables
-  Bytes variable_bytes() const;             // all variables
-  Flops forward_conv_dense_flops() const;   // whole batch, convolutions and dense layers only
-  Flops training_conv_dense_flops() const;  // whole batch, forward, data gradient and weight gradient
+  Bytes parameter_bytes() const;  // trainable variables
+  Bytes variable_bytes() const;   // all variables
+  Flops forward_flops() const;    // whole batch, of kernels that multiply: element-wise ones count none
+  Flops training_flops() const;   // whole batch, forward, data gradient and weight gradient
 };
 
 }  // namespace rehearse

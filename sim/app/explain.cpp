@@ -38,7 +38,7 @@ std::string explain(const Scenario& scenario) {
   const Workload& workload = scenario.workload;
   append(text, "model %s: %lld parameters in %d tensors, %zu variables, %.4g GFLOP per sample (forward and backward)\n",
          scenario.model.name.c_str(), static_cast<long long>(workload.parameters()), workload.trainable_tensors(),
-         workload.variables.size(), workload.training_conv_dense_flops().value() / workload.batch / 1e9);
+         workload.variables.size(), workload.training_flops().value() / workload.batch / 1e9);
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {

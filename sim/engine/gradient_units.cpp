@@ -72,6 +72,7 @@ class Planner {
       };
       piece.gradient_bytes = part(unit.gradient_bytes);
       piece.value_bytes = part(unit.value_bytes);
+      piece.stored_bytes = part(unit.stored_bytes);
       if (pieces > 1) piece.name += " [" + std::to_string(i + 1) + "/" + std::to_string(pieces) + "]";
       cut_units.push_back(std::move(piece));
     }
@@ -83,8 +84,14 @@ class Planner {
     return servers_ > 0 || variables_[static_cast<std::size_t>(variable)].is_trainable;
   }
 
+  /// Of a variable, what one step exchanges.
+  Bytes sent_bytes(int variable) const {
+    const Variable& of = variables_[static_cast<std::size_t>(variable)];
+    return servers_ > 0 ? of.rows_used.value_or(of.bytes) : of.bytes;
+  }
+
   Bytes gradient_bytes(int variable) const {
-    const Bytes bytes = variables_[static_cast<std::size_t>(variable)].bytes;
+    const Bytes bytes = sent_bytes(variable);
     return exchange_.is_half_precision && scalar_bytes_ > 2 ? Bytes{bytes.value() * 2 / scalar_bytes_} : bytes;
   }
 
@@ -95,7 +102,10 @@ class Planner {
     for (const int variable : members) {
       unit.gradient_bytes += gradient_bytes(variable);
       const auto index = static_cast<std::size_t>(variable);
-      if (variables_[index].is_trainable) unit.value_bytes += variables_[index].bytes;
+      if (variables_[index].is_trainable) {
+        unit.value_bytes += sent_bytes(variable);
+        unit.stored_bytes += variables_[index].bytes;
+      }
       unit.first_use = std::min(unit.first_use, first_use_[index]);
     }
     return unit;

@@ -13,6 +13,7 @@ struct GradientUnit {
   std::vector<int> variables;  // indices into Workload::variables
   Bytes gradient_bytes{};      // sent by a worker: moving averages included, at the exchange's precision
   Bytes value_bytes{};         // sent to a worker: trainable variables at the workload's precision
+  Bytes stored_bytes{};        // the same, with the rows of sparse tables that are not sent
   int first_use = 0;           // in the order in which the forward pass needs them: a lower one has priority
   int server = 0;              // that holds it
 };
@@ -28,7 +29,7 @@ struct GradientUnits {
 ///           2020, section 3.2.3). With a cycle time, fusion happens during the run instead.
 /// pieces    units above partition_size are cut into equal pieces (Peng et al., ByteScheduler, SOSP 2019).
 /// sharded placement cuts every variable into one piece per server.
-/// `servers` = 0 for strategies without: then moving averages are not exchanged.
+/// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
 
 }  // namespace rehearse

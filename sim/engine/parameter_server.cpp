@@ -391,7 +391,7 @@ class ParameterServers {
       record.unit_names.push_back(known.name);
       const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(known.server)].machine);
       record.placed_variables[m] += static_cast<int>(known.variables.size());
-      record.placed_bytes[m] += known.value_bytes;
+      record.placed_bytes[m] += known.stored_bytes;
     }
     return record;
   }

@@ -626,7 +626,8 @@ int Scenario::count(Role role) const {
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {
   const Workload& workload = scenario.workload;
-  return accelerator.memory_reserved + 2 * workload.parameter_bytes() + workload.activation_bytes +
+  const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
+  return accelerator.memory_reserved + (2 + slots) * workload.parameter_bytes() + workload.activation_bytes +
          workload.input_bytes;
 }
 

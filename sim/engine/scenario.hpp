@@ -146,8 +146,8 @@ struct Scenario {
   int count(Role role) const;  // workers: GPUs
 };
 
-/// Peak memory of one worker's GPU: driver context, parameters, gradients, activations kept for the backward pass,
-/// input.
+/// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
+/// them, activations kept for the backward pass, input.
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator);
 
 /// Bytes of one checkpoint: every variable and the optimizer's slots.

@@ -27,11 +27,11 @@ TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOP
     CHECK(workload.trainable_tensors() == row.integer("trainable_tensors"));
     CHECK(static_cast<std::int64_t>(workload.variables.size()) == row.integer("variables_incl_bn_moving"));
     CHECK(workload.parameter_bytes() == Bytes{row.integer("param_bytes")});
-    CHECK(workload.forward_conv_dense_flops().value() / batch == row.number("fwd_flops_per_image_derived"));
-    CHECK(workload.training_conv_dense_flops().value() / batch == row.number("conv_fc_train_flops_per_image_derived"));
+    CHECK(workload.forward_flops().value() / batch == row.number("fwd_flops_per_image_derived"));
+    CHECK(workload.training_flops().value() / batch == row.number("conv_fc_train_flops_per_image_derived"));
     // The profiler of the source counted 7 FLOPs per parameter besides; the rest is unexplained, within 3 %.
     const double with_updates =
-        workload.training_conv_dense_flops().value() / batch + 7.0 * static_cast<double>(workload.parameters());
+        workload.training_flops().value() / batch + 7.0 * static_cast<double>(workload.parameters());
     CHECK(with_updates == doctest::Approx(row.number("train_flops_per_image_source")).epsilon(0.03));
 
     // Placed one by one on two servers in creation order, moving averages included: share of the trainable bytes on the

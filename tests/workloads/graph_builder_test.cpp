@@ -13,10 +13,10 @@ namespace {
 Workload small_network(int batch) {
   GraphBuilder graph{"test", "small", Layout::kNchw, batch, Precision::kFp32};
   const auto images = graph.input(8, 8, 3);
-  const auto x = graph.relu("relu", graph.batch_norm("bn", graph.convolution("conv", images, 16, 3, 2, true)));
+  const auto x = graph.activation("relu", graph.batch_norm("bn", graph.convolution("conv", images, 16, 3, 2, true)));
   const auto left = graph.convolution("left", x, 16, 3, 1, false);
   const auto sum = graph.add("sum", std::vector{left, x});
-  return graph.finish(graph.dense("dense", graph.global_average_pool("pool", sum), 10));
+  return graph.finish(std::vector{graph.dense("dense", graph.global_average_pool("pool", sum), 10)});
 }
 
 const Operator& find(const Workload& workload, const std::string& name) {
@@ -92,13 +92,14 @@ TEST_CASE("activations kept: inputs of convolutions, dense layers and batch norm
 TEST_CASE("half precision halves every byte count and no FLOP") {
   const auto build = [](Precision precision) {
     GraphBuilder graph{"test", "dense", Layout::kNchw, 2, precision};
-    return graph.finish(graph.dense("dense", graph.relu("relu", graph.dense("first", graph.input(2, 2, 3), 8)), 10));
+    return graph.finish(
+        std::vector{graph.dense("dense", graph.activation("relu", graph.dense("first", graph.input(2, 2, 3), 8)), 10)});
   };
   const Workload full = build(Precision::kFp32), half = build(Precision::kFp16);
   CHECK(full.variable_bytes() == 2 * half.variable_bytes());
   CHECK(full.activation_bytes == 2 * half.activation_bytes);
   CHECK(full.input_bytes == 2 * half.input_bytes);
-  CHECK(full.training_conv_dense_flops() == half.training_conv_dense_flops());
+  CHECK(full.training_flops() == half.training_flops());
   for (std::size_t v = 0; v < num_vertices(full.graph); ++v) {
     CHECK(full.graph[v].bytes_read == 2 * half.graph[v].bytes_read);
     CHECK(full.graph[v].bytes_written == 2 * half.graph[v].bytes_written);
@@ -126,8 +127,8 @@ TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
 TEST_CASE("no gradient is computed that no variable needs") {
   CHECK_FALSE(has_operator(small_network(1), "conv/data_gradient"));
   GraphBuilder graph{"test", "images first", Layout::kNchw, 1, Precision::kFp32};
-  const auto x = graph.max_pool("pool", graph.relu("relu", graph.input(8, 8, 3)), {2, 2, 2, std::nullopt});
-  const Workload workload = graph.finish(graph.dense("dense", x, 10));
+  const auto x = graph.max_pool("pool", graph.activation("relu", graph.input(8, 8, 3)), {2, 2, 2, std::nullopt});
+  const Workload workload = graph.finish(std::vector{graph.dense("dense", x, 10)});
   CHECK_FALSE(has_operator(workload, "relu/gradient"));
   CHECK_FALSE(has_operator(workload, "pool/gradient"));
   CHECK_FALSE(has_operator(workload, "dense/data_gradient"));
@@ -154,7 +155,7 @@ TEST_CASE("creation order is a topological order") {
 
 TEST_CASE("doubling the batch doubles FLOPs and activations and leaves the variables") {
   const Workload one = small_network(4), two = small_network(8);
-  CHECK(two.training_conv_dense_flops() == 2.0 * one.training_conv_dense_flops());
+  CHECK(two.training_flops() == 2.0 * one.training_flops());
   CHECK(two.activation_bytes == 2 * one.activation_bytes);
   CHECK(two.variable_bytes() == one.variable_bytes());
 }
@@ -162,7 +163,7 @@ TEST_CASE("doubling the batch doubles FLOPs and activations and leaves the varia
 TEST_CASE("training takes three times the forward FLOPs, less the gradient of the images") {
   const Workload workload = small_network(4);
   const Flops stem = workload.graph[0].flops;
-  CHECK(workload.training_conv_dense_flops() == 3.0 * workload.forward_conv_dense_flops() - stem);
+  CHECK(workload.training_flops() == 3.0 * workload.forward_flops() - stem);
 }
 
 TEST_CASE("a tensor with two consumers gets the sum of two gradients") {
@@ -176,7 +177,7 @@ TEST_CASE("a tensor with two consumers gets the sum of two gradients") {
 TEST_CASE("a layer that takes one tensor twice gives it one gradient") {
   GraphBuilder graph{"test", "twice", Layout::kNchw, 1, Precision::kFp32};
   const auto x = graph.convolution("conv", graph.input(8, 8, 3), 4, 3, 1, false);
-  const Workload workload = graph.finish(graph.dense("dense", graph.add("sum", std::vector{x, x}), 10));
+  const Workload workload = graph.finish(std::vector{graph.dense("dense", graph.add("sum", std::vector{x, x}), 10)});
   CHECK_FALSE(has_operator(workload, "gradient sum"));
 }
 
@@ -201,6 +202,103 @@ TEST_CASE("impossible layers are refused with the place that asked for them") {
                        "s.json: /workload: expected a batch of 1 to 65536 samples; found 0", InputError);
   CHECK_THROWS_WITH_AS((GraphBuilder{"s.json: /workload", "bad", Layout::kNchw, 65537, Precision::kFp32}),
                        "s.json: /workload: expected a batch of 1 to 65536 samples; found 65537", InputError);
+}
+
+TEST_CASE("a table that scores what it embedded has one gradient, ready with the last of its two parts") {
+  GraphBuilder graph{"test", "tied", Layout::kNchw, 2, Precision::kFp32};
+  const auto words = graph.table("words", 100, 8);
+  const auto x = graph.lookup("lookup", graph.identifiers(5), words);
+  const Workload workload = graph.finish(std::vector{graph.score("logits", graph.linear("dense", x, 8), words, true)});
+  CHECK(workload.parameters() == 100 * 8 + 8 * 8 + 8 + 100);
+  CHECK(workload.input_bytes == Bytes{2 * 5 * 8});
+  CHECK(find(workload, "logits").flops == Flops{2.0 * 2 * 5 * 8 * 100});
+  CHECK(find(workload, "logits/weight_gradient").produces_gradients.empty());
+  CHECK(find(workload, "lookup/gradient").produces_gradients == std::vector{0});
+  CHECK(find(workload, "lookup/gradient").bytes_written == Bytes{(2 * 5 * 8 + 100 * 8) * 4});  // cleared, then added to
+}
+
+TEST_CASE("the gradient of a sparse table touches the rows of the batch, the table's size at most") {
+  const auto rows_used = [](int batch) {
+    GraphBuilder graph{"test", "sparse", Layout::kNchw, batch, Precision::kFp32};
+    const auto x = graph.lookup("lookup", graph.identifiers(3), graph.table("words", 100, 8, true));
+    const Workload workload = graph.finish(std::vector{graph.dense("dense", x, 2)});
+    CHECK(find(workload, "lookup/gradient").bytes_written == Bytes{batch * 3 * 8 * 4});
+    CHECK(find(workload, "words/update").bytes_written == 2 * *workload.variables[0].rows_used);
+    return *workload.variables[0].rows_used;
+  };
+  CHECK(rows_used(2) == Bytes{2 * 3 * 8 * 4});
+  CHECK(rows_used(64) == Bytes{100 * 8 * 4});
+}
+
+TEST_CASE("a product of two values has two gradients; views of one value put theirs together") {
+  GraphBuilder graph{"test", "product", Layout::kNchw, 2, Precision::kFp32};
+  const auto x = graph.lookup("lookup", graph.identifiers(5), graph.table("words", 10, 8));
+  const auto joint = graph.linear("joint", x, 24, false);
+  const auto part = graph.view("part", joint, 5, 8);
+  const auto scores = graph.product("scores", part, part, {5, 5, 4, 2}, {.height = 5, .width = 5, .channels = 2});
+  const auto context = graph.product("context", scores, part, {5, 4, 5, 2}, {.height = 5, .width = 1, .channels = 8});
+  const Workload workload = graph.finish(std::vector{graph.linear("logits", context, 3)});
+  const Operator& forward = find(workload, "scores");
+  CHECK(forward.flops == Flops{2.0 * 2 * 2 * 5 * 5 * 4});
+  CHECK(forward.matrix.products == 4);
+  const Operator& first = find(workload, "context/first_gradient");  // [5, 4] x [4, 5]
+  CHECK(first.matrix.rows == 5);
+  CHECK(first.matrix.columns == 5);
+  CHECK(first.matrix.reduction == 4);
+  const Operator& second = find(workload, "context/second_gradient");  // [5, 5] x [5, 4]
+  CHECK(second.matrix.reduction == 5);
+  CHECK(second.matrix.columns == 4);
+  const Operator& sum = find(workload, "gradient sum");
+  const std::int64_t part_bytes = 2 * 5 * 8 * 4;
+  CHECK(sum.bytes_read == Bytes{3 * part_bytes});
+  CHECK(sum.bytes_written == Bytes{3 * part_bytes});
+}
+
+TEST_CASE("an LSTM is a product for all positions, and two kernels for each, one after the other") {
+  const auto build = [](bool is_split) {
+    GraphBuilder graph{"test", "lstm", Layout::kNchw, 2, Precision::kFp32};
+    const auto x = graph.lookup("lookup", graph.identifiers(7), graph.table("words", 10, 8));
+    return graph.finish(std::vector{graph.linear("logits", graph.lstm("lstm", x, 16, is_split), 3)});
+  };
+  const Workload joined = build(false), split = build(true);
+  CHECK(joined.parameters() == 10 * 8 + (8 + 16) * 64 + 64 + 16 * 3 + 3);
+  CHECK(split.parameters() == joined.parameters() + 64);
+  CHECK(split.trainable_tensors() == joined.trainable_tensors() + 2);
+  CHECK(split.training_flops() == joined.training_flops());
+  CHECK(joined.forward_flops() == Flops{2.0 * 2 * 7 * (8 + 16) * 64 + 2.0 * 2 * 7 * 16 * 3});
+  CHECK(joined.training_flops().value() == doctest::Approx(3 * joined.forward_flops().value()));
+  for (int position = 2; position <= 7; ++position) {
+    const std::string before = "lstm/" + std::to_string(position - 1) + "/cell";
+    const std::string after = "lstm/" + std::to_string(position) + "/recurrent";
+    const auto position_of = [&](const std::string& name) {
+      std::size_t v = 0;
+      while (joined.graph[v].name != name) ++v;
+      return v;
+    };
+    CHECK(boost::edge(position_of(before), position_of(after), joined.graph).second);
+  }
+}
+
+TEST_CASE("dropout keeps and reads a mask of one byte per value; a layer normalisation has two variables") {
+  const auto build = [](bool has_dropout) {
+    GraphBuilder graph{"test", "dropout", Layout::kNchw, 2, Precision::kFp32};
+    auto x = graph.lookup("lookup", graph.identifiers(7), graph.table("words", 10, 8));
+    if (has_dropout) x = graph.dropout("dropout", x);
+    return graph.finish(std::vector{graph.linear("logits", graph.layer_norm("norm", x), 3)});
+  };
+  const Workload with = build(true), without = build(false);
+  CHECK(with.activation_bytes - without.activation_bytes == Bytes{2 * 7 * 8});
+  CHECK(find(with, "dropout/gradient").bytes_read == Bytes{2 * 7 * 8 * 5});
+  CHECK(with.variables.size() == 5);
+}
+
+TEST_CASE("what does not fit a sequence is named") {
+  GraphBuilder graph{"test", "bad", Layout::kNchw, 2, Precision::kFp32};
+  const auto words = graph.table("words", 10, 8);
+  const auto x = graph.lookup("lookup", graph.identifiers(7), words);
+  CHECK_THROWS_WITH_AS((void)graph.view("part", x, 8, 8), "test: layer part takes more than there is", InputError);
+  CHECK_THROWS_WITH_AS((void)graph.score("logits", graph.linear("dense", x, 4), words, false),
+                       "test: layer logits scores features that its table does not have", InputError);
 }
 
 }  // namespace rehearse

@@ -47,9 +47,9 @@ TEST_CASE("windows: rectangular kernels, padding by name or number, groups; repe
 
 TEST_CASE("mistakes in model files are named with their place") {
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "vgg", "layers": []})"),
-                       "m.json: /structure/family: unknown family \"vgg\"; known: \"densenet\", \"layers\", "
-                       "\"mobilenet_v2\", \"resnet\", \"resnet_v2_basic\", "
-                       "\"shake_shake_2branch\", \"timed_layers\"",
+                       "m.json: /structure/family: unknown family \"vgg\"; known: \"densenet\", \"dlrm\", "
+                       "\"gnmt\", \"layers\", \"lstm_language_model\", \"mobilenet_v2\", \"resnet\", "
+                       "\"resnet_v2_basic\", \"shake_shake_2branch\", \"timed_layers\", \"transformer\"",
                        InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
                        "m.json: /structure/layers/0/layer: unknown layer \"relo\"; did you mean \"relu\"?", InputError);
@@ -131,6 +131,29 @@ TEST_CASE("timed layers: a kernel per layer and direction with its own time, for
   CHECK(workload.graph[3].produces_gradients == std::vector{0});
   CHECK_THROWS_WITH_AS((void)build_timed(std::string{text}.replace(text.find("1,"), 1, "7")),
                        "m.json: its times were measured with a batch of 7; found batch_per_worker 1", InputError);
+}
+
+TEST_CASE("mistakes in sequence models are named with their place") {
+  const auto refuse = [](const std::string& structure, const std::string& message) {
+    const Json json = parse_json(R"({"format": 1, "source": "test", "structure": )" + structure + "}", "m.json");
+    CHECK_THROWS_WITH_AS((void)read_model("m", JsonReader{json, "m.json"}), ("m.json: " + message).c_str(), InputError);
+  };
+  const std::string sizes = R"({"family": "transformer", "layers": 2, "width": 8, "feed_forward": 16, "vocabulary": 10,
+    "sequence_length": 4, "normalisation": "pre", )";
+  refuse(sizes + R"("heads": 3, "head": "pooler"})", "/structure/heads: expected a divisor of \"width\"; found 3");
+  refuse(sizes + R"("heads": 2, "head": "bert"})",
+         "/structure/head: expected \"language_model\", \"pooler\" or \"bert_pretraining\"; found \"bert\"");
+  refuse(sizes + R"("heads": 2, "head": "pooler", "positions": 3})",
+         "/structure/sequence_length: expected at most \"positions\"; found 4");
+  refuse(sizes + R"("heads": 2, "head": "bert_pretraining", "predictions": 5})",
+         "/structure/predictions: expected at most \"sequence_length\"; found 5");
+  refuse(sizes + R"("heads": 2, "head": "bert_pretraining"})",
+         "/structure: expected the key \"predictions\"; found none");
+  refuse(
+      R"({"family": "gnmt", "vocabulary": 10, "hidden": 4, "encoder_layers": 1, "decoder_layers": 2, "sequence_length": 3})",
+      "/structure/encoder_layers: expected an integer from 2 to 1000; found 1");
+  refuse(R"({"family": "dlrm", "dense_features": 2, "tables": [5, 0], "embedding": 4, "bottom": [4], "top": [4]})",
+         "/structure/tables: expected integers from 1 to 2^36; found an array of 2");
 }
 
 }  // namespace rehearse

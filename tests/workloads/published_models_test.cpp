@@ -17,7 +17,7 @@ Workload shipped(const std::string& name, int batch = 1) {
 }
 
 /// Of one sample.
-double forward_multiply_adds(const Workload& workload) { return workload.forward_conv_dense_flops().value() / 2; }
+double forward_multiply_adds(const Workload& workload) { return workload.forward_flops().value() / 2; }
 
 }  // namespace
 
@@ -71,6 +71,70 @@ TEST_CASE("image models have the published multiply-adds of a forward pass") {
   check("vgg11", 7.61e9);
   check("vgg16", 15.47e9);
   check("vgg19", 19.63e9);
+}
+
+TEST_CASE("sequence models have the published numbers of parameters and tensors") {
+  const auto check = [](const char* name, std::int64_t parameters, int tensors) {
+    CAPTURE(name);
+    const Workload workload = shipped(name);
+    CHECK(workload.parameters() == parameters);
+    CHECK(workload.trainable_tensors() == tensors);
+    CHECK(workload.variables.size() == static_cast<std::size_t>(tensors));
+  };
+  check("bert_base", 109'482'240, 199);
+  check("bert_large", 335'141'888, 391);
+  check("bert_base_pretraining", 110'106'428, 206);
+  check("bert_large_pretraining", 336'226'108, 398);
+  check("gpt2", 124'439'808, 148);
+  check("gpt2_medium", 354'823'168, 292);
+  check("gpt2_large", 774'030'080, 436);
+  check("gpt2_xl", 1'557'611'200, 580);
+  check("gnmt", 160'671'297, 44);
+  // 10000 * 1500 twice, 10000 biases, and two layers of 4 * 1500 * (3000 + 1). The paper says 66 million.
+  check("lstm_language_model", 66'022'000, 7);
+  // 33762577 rows of 16, 13-512-256-64-16 and 367-512-256-1. The paper says 540 million.
+  check("dlrm", 540'677'217, 40);
+
+  // The paper says 65 and 213 million.
+  CHECK(static_cast<double>(shipped("transformer_base").parameters()) == doctest::Approx(65e6).epsilon(0.031));
+  CHECK(static_cast<double>(shipped("transformer_big").parameters()) == doctest::Approx(213e6).epsilon(0.01));
+}
+
+TEST_CASE("sequence models have the published FLOPs of a forward pass") {
+  // Sequences of 128 (Jiao et al., TinyBERT, EMNLP 2020, table 1).
+  CHECK(shipped("bert_base").forward_flops().value() == doctest::Approx(22.5e9).epsilon(0.03));
+  // Kaplan et al., Scaling Laws for Neural Language Models, 2020, table 1: of one token, 2 N + 2 layers positions
+  // width, N without embeddings; attention scores are counted for half of the positions there, since a language model
+  // looks back only; kernels compute all of them. The logits are 2 vocabulary width more.
+  struct Gpt {
+    const char* name;
+    double layers, width;
+  };
+  for (const auto& [name, layers, width] :
+       {Gpt{"gpt2", 12, 768}, Gpt{"gpt2_medium", 24, 1024}, Gpt{"gpt2_large", 36, 1280}, Gpt{"gpt2_xl", 48, 1600}}) {
+    CAPTURE(name);
+    const double positions = 1024;
+    const double per_token = 2 * 12 * layers * width * width + 4 * layers * positions * width + 2 * 50257 * width;
+    CHECK(shipped(name).forward_flops().value() == doctest::Approx(positions * per_token).epsilon(1e-12));
+  }
+  // Training takes three times as much: each product has two gradients.
+  const Workload gpt = shipped("gpt2");
+  CHECK(gpt.training_flops().value() == doctest::Approx(3 * gpt.forward_flops().value()).epsilon(1e-12));
+  // Per position 2 * 4 * 1500 * 3000 for each of two layers, and 2 * 1500 * 10000.
+  CHECK(shipped("lstm_language_model").forward_flops() ==
+        Flops{35.0 * (2 * 2.0 * 4 * 1500 * 3000 + 2.0 * 1500 * 10000)});
+}
+
+TEST_CASE("FLOPs and activations grow with the batch, parameters do not") {
+  for (const char* name : {"bert_base", "transformer_base", "lstm_language_model", "gnmt", "dlrm", "resnet50"}) {
+    CAPTURE(name);
+    const Workload one = shipped(name, 1), four = shipped(name, 4);
+    CHECK(four.parameters() == one.parameters());
+    CHECK(four.training_flops().value() == doctest::Approx(4 * one.training_flops().value()));
+    CHECK(four.activation_bytes == 4 * one.activation_bytes);
+    CHECK(four.input_bytes == 4 * one.input_bytes);
+    CHECK(num_vertices(four.graph) == num_vertices(one.graph));
+  }
 }
 
 TEST_CASE("a depthwise convolution has no matrix product, and nine multiply-adds per output") {

@@ -1,0 +1,81 @@
+#pragma once
+// Families of networks for sequences and tables of identifiers, by their sizes.
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/json.hpp"
+#include "workloads/graph_builder.hpp"
+
+namespace rehearse {
+
+/// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
+/// normalised before it (pre) or after the sum (post). Attention: queries, keys and values, scores, mask, softmax,
+/// dropout, sum of the values, output projection, one kernel each. Sources: Vaswani et al., Attention Is All You Need,
+/// NeurIPS 2017; Devlin et al., BERT, NAACL 2019; Radford et al., Language Models are Unsupervised Multitask Learners,
+/// 2019.
+struct Transformer {
+  enum class Head {
+    kLanguageModel,   // logits over the vocabulary at every position, tied to the embedding
+    kPooler,          // tanh of a dense layer on the first position
+    kBertPretraining  // kPooler with next-sentence classes, and masked tokens at `predictions` positions
+  };
+  int layers = 0;          // of self-attention
+  int decoder_layers = 0;  // a second stack that attends to the first; 0: there is only one
+  int width = 0;
+  int heads = 0;
+  int feed_forward = 0;
+  int vocabulary = 0;
+  int positions = 0;    // rows of the learned position table; 0: computed positions
+  int token_types = 0;  // rows of the token type table; 0: none
+  int sequence_length = 0;
+  int predictions = 0;
+  bool normalises_first = false;
+  bool normalises_embeddings = false;
+  bool has_attention_biases = true;
+  bool has_joint_projection = false;  // queries, keys and values of self-attention are one variable
+  Head head = Head::kLanguageModel;
+};
+
+/// Word-level language model: embedding, LSTM layers with dropout between them, dense layer to the vocabulary. Source:
+/// Zaremba et al., Recurrent Neural Network Regularization, arXiv 1409.2329.
+struct LstmLanguageModel {
+  int vocabulary = 0;
+  int embedding = 0;
+  int hidden = 0;
+  int layers = 0;
+  int sequence_length = 0;
+};
+
+/// Translation with LSTM layers and residual sums from the third on: the first layer of the encoder is bidirectional,
+/// the first of the decoder asks additive attention, whose result all later layers read. Source and target share an
+/// embedding. Source: Wu et al., Google's Neural Machine Translation System, arXiv 1609.08144.
+struct Gnmt {
+  int vocabulary = 0;
+  int hidden = 0;
+  int encoder_layers = 0;
+  int decoder_layers = 0;
+  int sequence_length = 0;
+};
+
+/// Recommendation: sparse embedding tables, a network for the dense features, products of all pairs, a network on top.
+/// The tables are replicated, as data parallelism does it. Source: Naumov et al., Deep Learning Recommendation Model,
+/// arXiv 1906.00091.
+struct Dlrm {
+  int dense_features = 0;
+  std::vector<std::int64_t> tables;  // rows of each
+  int embedding = 0;
+  std::vector<int> bottom, top;  // hidden layers; the bottom ends in one of `embedding`, the top in one of 1
+};
+
+// Readers of a model file's "structure", and the graph from the identifiers to what the losses are computed on.
+Transformer read_transformer(const JsonReader& json);
+LstmLanguageModel read_lstm_language_model(const JsonReader& json);
+Gnmt read_gnmt(const JsonReader& json);
+Dlrm read_dlrm(const JsonReader& json);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const LstmLanguageModel& net);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Gnmt& net);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Dlrm& net);
+
+}  // namespace rehearse
