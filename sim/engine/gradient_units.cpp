@@ -52,7 +52,7 @@ class Planner {
     for (const int variable : in_order_of_readiness(workload)) {
       if (!is_exchanged(variable)) continue;
       open.push_back(variable);
-      size += gradient_bytes(variable);
+      size += sent_bytes(variable);
       if (size < limit) continue;
       units.push_back(unit_of(open));
       open.clear();
