@@ -117,6 +117,13 @@ TEST_CASE("half-precision gradients move half of the bytes") {
   check_time(scenario, kCompute + 2 * (kAlpha + 6e-3));
 }
 
+TEST_CASE("buckets close by bytes before conversion") {
+  // Layers 2 and 1 reach 40 MB at 7 ms, layer 0 is ready at 9 ms.
+  check_time(timed_scenario(2, {{"24000000B"}, {"24000000B"}, {"24000000B"}},
+                            {{"kind", "all_reduce"}, {"bucket_size", "40MB"}, {"gradient_precision", "fp16"}}),
+             7e-3 + 2 * (kAlpha + 12e-3) + 2 * (kAlpha + 6e-3));
+}
+
 TEST_CASE("accumulation: so many passes, one exchange") {
   Json scenario = one_tensor(2, "ring");
   scenario["training"]["strategy"]["accumulation_steps"] = 4;
