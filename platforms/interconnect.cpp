@@ -45,8 +45,8 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
       interconnect.nvlinks.push_back(pair);
     }
   }
-  (void)json.optional<std::string>("source", "");
-  (void)json.optional<std::string>("name", "");
+  interconnect.name = json.optional<std::string>("name", "");
+  interconnect.source = json.optional<std::string>("source", "");
   json.reject_unknown_keys();
   return interconnect;
 }

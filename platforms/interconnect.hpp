@@ -2,6 +2,7 @@
 // How the GPUs of one machine are connected, and the rings that their NVLinks make.
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -21,6 +22,7 @@ struct NvlinkPair {
 /// How the GPUs of one machine reach one another, the host and the NICs. Every GPU has a PCIe link of its own; with
 /// `pcie_root` all of them share the way to the host, and to the NICs unless `reaches_nics_directly`.
 struct Interconnect {
+  std::string name, source;                 // empty if the instance names none
   BytesPerSecond pcie{};                    // of one GPU, each direction
   std::optional<BytesPerSecond> pcie_root;  // shared by all GPUs of the machine, each direction
   bool reaches_nics_directly = false;       // NICs beside the GPUs: messages to the network do not cross pcie_root

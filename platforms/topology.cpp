@@ -108,6 +108,11 @@ void Topology::check_room_for(double links) const {
     throw std::invalid_argument{"the network has more than two million links"};
 }
 
+std::string Topology::name_of(std::size_t machine) const {
+  const std::string& name = machines_[machine].name;
+  return name.empty() ? "machine " + std::to_string(machine) : name;
+}
+
 int Topology::add_link(std::string name, BytesPerSecond rate) {
   check_room_for(1);
   links_.push_back({std::move(name), rate});
@@ -119,7 +124,7 @@ void Topology::add_machine(std::size_t m) {
   const Interconnect& inside = machine.interconnect;
   const auto gpus = static_cast<std::size_t>(machine.gpus);
   MachineLinks links;
-  const std::string of = " of machine " + std::to_string(m);
+  const std::string of = " of " + name_of(m);
   for (int n = 0; n < machine.nics; ++n) {
     const std::string nic = "NIC " + std::to_string(n) + of;
     links.nic_up.push_back(add_link(nic + ", sending", machine.nic));
@@ -332,7 +337,7 @@ void Topology::add_links(RegionLinks& region, const Torus& torus) {
     throw std::invalid_argument{"a torus with paths of " + std::to_string(longest) + " links: more than " +
                                 std::to_string(kLongestTorusPath)};
   for (const int machine : region.machines) {
-    const std::string of = "torus link of machine " + std::to_string(machine) + ", dimension ";
+    const std::string of = "torus link of " + name_of(index(machine)) + ", dimension ";
     region.torus.emplace_back();
     for (std::size_t d = 0; d < torus.dimensions.size(); ++d) {
       const std::string name = of + std::to_string(d);

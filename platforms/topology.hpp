@@ -27,6 +27,7 @@ struct TopologyMachine {
   int nics = 1;          // GPU i uses NIC i modulo nics; the host the NIC of the GPU at the other end, or NIC 0
   int gpus = 0;
   Interconnect interconnect;
+  std::string name{};  // in the names of links; empty: "machine 3"
 };
 
 /// A directed resource that the flows crossing it share.
@@ -80,6 +81,7 @@ class Topology {
     std::vector<std::vector<int>> torus;     // [machines][2 * dimension + (0 up, 1 down)], -1: never used
   };
 
+  std::string name_of(std::size_t machine) const;
   int add_link(std::string name, BytesPerSecond rate);
   void check_room_for(double links) const;
   void check_machine(std::size_t machine) const;

@@ -60,6 +60,7 @@ int run_command_line(int argc, char** argv) {
       "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results");
   simulate_verb->add_option("SCENARIO", simulate.scenario, "Scenario file")->required();
   simulate_verb->add_option("--set", simulate.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");
   simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")
       ->check([](const std::string& text) {

@@ -10,7 +10,7 @@
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
 //
-// Reductions, all exact within the domain that is checked where they are switched on, and off in an exact run:
+// Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
 //   workers folded       one worker of each group runs, for all of them: they do the same at the same time
 //   kernels fused        compute_stream.hpp
@@ -27,6 +27,7 @@
 #include "sim/engine/compute_stream.hpp"
 #include "sim/engine/copy_engine.hpp"
 #include "sim/engine/gradient_units.hpp"
+#include "sim/engine/reductions.hpp"
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/strategy.hpp"
 
@@ -37,21 +38,10 @@ namespace {
 /// Carries out one all-reduce at a time.
 class Communicator {
  public:
-  /// `is_alone`: no other flow crosses the links of the plan while a collective is under way.
-  Communicator(Cluster& cluster, Traffic& traffic, const CollectivePlan& plan, bool is_alone)
-      : cluster_{cluster}, traffic_{traffic}, plan_{plan} {
-    if (!is_alone || cluster.is_exact) return;
-    timer_.emplace(plan, cluster.network);
-    for (const CollectivePhase& phase : plan) {
-      crossings_.emplace_back(cluster.machines.size());
-      for (const PathIndex edge : phase.edges) {
-        const auto from = static_cast<std::size_t>(cluster.network.source(edge).machine);
-        const auto to = static_cast<std::size_t>(cluster.network.destination(edge).machine);
-        if (from == to) continue;
-        ++crossings_.back()[from].sent;
-        ++crossings_.back()[to].received;
-      }
-    }
+  /// `is_timed`: without flows. No other flow may then cross the links of the plan while a collective is under way.
+  Communicator(Cluster& cluster, Traffic& traffic, const CollectivePlan& plan, bool is_timed)
+      : cluster_{cluster}, traffic_{traffic}, plan_{plan}, unsettled_(plan.size()) {
+    if (is_timed) timer_.emplace(plan, cluster.network);
   }
 
   void all_reduce(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done) {
@@ -63,7 +53,8 @@ class Communicator {
       const Seconds start = cluster_.clock.now();
       if (cluster_.recorder.keeps_activity) record_edges(start);
       cluster_.clock.schedule(start + timer_->duration(payload), [this] {
-        count_traffic();
+        for (std::size_t p = 0; p < plan_.size(); ++p)
+          unsettled_[p] += message_size(plan_[p], payload_) * plan_[p].repeat;
         std::exchange(on_done_, {})();
       });
       return;
@@ -73,19 +64,21 @@ class Communicator {
     next_round();
   }
 
- private:
-  struct Crossings {
-    std::int64_t sent = 0, received = 0;  // messages over a machine's NICs in one round
-  };
-
-  void count_traffic() {
+  /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
+  void settle() {
     for (std::size_t p = 0; p < plan_.size(); ++p) {
-      const Bytes each = message_size(plan_[p], payload_) * plan_[p].repeat;
-      for (std::size_t m = 0; m < crossings_[p].size(); ++m)
-        traffic_.add(m, each * crossings_[p][m].sent, each * crossings_[p][m].received);
+      const Bytes size = std::exchange(unsettled_[p], {});
+      if (size == Bytes{}) continue;
+      for (const PathIndex edge : plan_[p].edges) {
+        const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+        traffic_.sent(from, to, size);
+        traffic_.received(from, to, size);
+        cluster_.network.count(edge, size);
+      }
     }
   }
 
+ private:
   /// As if the messages of an edge were one.
   void record_edges(Seconds start) {
     for (std::size_t p = 0; p < plan_.size(); ++p) {
@@ -143,7 +136,7 @@ class Communicator {
   Traffic& traffic_;
   const CollectivePlan& plan_;
   std::optional<CollectiveTimer> timer_;
-  std::vector<std::vector<Crossings>> crossings_;  // [phases][machines]
+  std::vector<Bytes> unsettled_;  // [phases] over each edge, not counted yet
   int unit_ = 0;
   std::int64_t step_ = 0;
   Bytes payload_{};
@@ -160,11 +153,12 @@ class AllReduceTraining {
         scenario_{cluster.scenario},
         exchange_{cluster.scenario.training.strategy.exchange},
         clock_{cluster.clock},
+        reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
         monitor_{cluster},
         units_{plan_gradient_units(cluster.scenario, 0)},
         plan_{plan_all_reduce(std::get<AllReduceStrategy>(cluster.scenario.training.strategy.kind).algorithm, gpus(),
                               cluster.network)},
-        communicator_{cluster, monitor_.traffic(), plan_, collectives_are_alone()},
+        communicator_{cluster, monitor_.traffic(), plan_, reductions_.times_collectives},
         steps_{cluster.scenario.training.steps} {
     create_ranks();
     ready_workers_.resize(units_.units.size());
@@ -181,6 +175,7 @@ class AllReduceTraining {
     }
     cluster_.run();
     if (updates_ != steps_) report_deadlock();
+    communicator_.settle();
     RunRecord record = monitor_.collect(end_, updates_);
     for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
     return record;
@@ -208,29 +203,8 @@ class AllReduceTraining {
     return list;
   }
 
-  bool copies_are_flows() const {
-    for (const Worker& worker : monitor_.workers())
-      if (cluster_.network.path(cluster_.network.path(worker.host, worker.gpu)).links.size() > 1) return true;
-    return false;
-  }
-
-  /// Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
-  /// gradients are ready everywhere.
-  bool collectives_are_alone() const { return exchange_.overlap != Overlap::kForward || !copies_are_flows(); }
-
-  /// Workers of a group do the same at the same time if nothing tells them apart.
-  bool may_fold() const {
-    const Training& training = scenario_.training;
-    return !cluster_.is_exact && !cluster_.recorder.keeps_activity && training.step_time_variation == 0 &&
-           training.start_interval == Seconds{} && !training.checkpoint && !copies_are_flows();
-  }
-
-  /// Steps repeat exactly if besides nothing depends on the absolute date.
-  bool may_skip() const { return may_fold() && exchange_.overlap != Overlap::kForward && !exchange_.cycle_time; }
-
   void create_ranks() {
-    const bool folds = may_fold();
-    skips_ = may_skip();
+    const bool folds = reductions_.folds_workers;
     std::vector<Rank*> of_group(scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.machines.size(), -1);
     for (Worker& worker : monitor_.workers()) {
@@ -268,6 +242,7 @@ class AllReduceTraining {
 
   void begin_step(Rank& rank) {
     if (rank.worker.steps == steps_) {
+      communicator_.settle();
       monitor_.close_window();
       return;
     }
@@ -408,13 +383,14 @@ class AllReduceTraining {
       end_ = std::max(end_, end);
       clock_.schedule(end, [this, &rank = *rank] { end_step(rank); });
     }
-    if (skips_) look_for_steady_state(std::move(ends));
+    if (reductions_.skips_steady_state && !has_skipped_) look_for_steady_state(std::move(ends));
     if (cluster_.on_update) cluster_.on_update(updates_);
   }
 
   void end_step(Rank& rank) {
     rank.worker.step.compute_end = rank.compute->end();
     const std::int64_t completed = rank.worker.steps + 1;
+    communicator_.settle();
     monitor_.end_step(rank.worker, completed);
     const Seconds pause = monitor_.checkpoint_pause(rank.worker, completed);
     if (pause > Seconds{}) {
@@ -442,10 +418,11 @@ class AllReduceTraining {
                            std::equal(ends.begin(), ends.end(), last_ends_.begin(), last_ends_.end(), is_same);
     last_length_ = length;
     last_ends_ = std::move(ends);
-    const std::vector<MachineUse> before = std::exchange(use_before_, monitor_.use_so_far());
+    communicator_.settle();
+    const Use before = std::exchange(use_before_, monitor_.use_so_far());
     const std::int64_t left = steps_ - updates_ - 1;
     if (!is_steady || left < 1 || ranks_.front()->worker.steps <= scenario_.training.warmup_steps) return;
-    skips_ = false;
+    has_skipped_ = true;
     monitor_.skip(left, before);
     updates_ += left;
     for (const auto& rank : ranks_) {
@@ -471,6 +448,7 @@ class AllReduceTraining {
   const Scenario& scenario_;
   const GradientExchange& exchange_;
   Clock& clock_;
+  Reductions reductions_;
   RunMonitor monitor_;
   GradientUnits units_;
   CollectivePlan plan_;
@@ -485,11 +463,11 @@ class AllReduceTraining {
   std::vector<int> pieces_left_;  // [variables]
   std::int64_t updates_ = 0;
   Seconds end_{};
-  bool skips_ = false;
+  bool has_skipped_ = false;
   Seconds last_reduced_{};
   double last_length_ = -1;
   std::vector<double> last_ends_;
-  std::vector<MachineUse> use_before_;
+  Use use_before_;
 };
 
 }  // namespace

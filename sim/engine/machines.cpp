@@ -43,7 +43,8 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .nic = machine.nic,
                      .nics = machine.nics,
                      .gpus = machine.workers,
-                     .interconnect = group.interconnect});
+                     .interconnect = group.interconnect,
+                     .name = machine.name});
   }
   return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
 }

@@ -17,7 +17,10 @@ std::uint64_t number(Endpoint endpoint) {
 PathIndex Network::path(Endpoint from, Endpoint to) {
   const auto [entry, is_new] =
       indices_.emplace(number(from) << 32U | number(to), static_cast<PathIndex>(known_.size()));
-  if (is_new) known_.push_back({from, to, from == to ? Path{} : topology_.path(from, to)});
+  if (is_new) {
+    known_.push_back({from, to, from == to ? Path{} : topology_.path(from, to)});
+    carried_.emplace_back();
+  }
   return entry->second;
 }
 
@@ -26,6 +29,7 @@ FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on
     on_sent();
     return 0;
   }
+  count(index, size);
   return start(index, std::max(size, Bytes{1}), std::move(on_sent));
 }
 

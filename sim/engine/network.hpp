@@ -36,6 +36,10 @@ class Network {
   /// Moves `size` bytes, at least one, over a path; `on_sent` runs when the last byte has left. On a path without links
   /// that is at once, before the call returns. Throws nothing.
   FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent);
+  /// Counts bytes that cross a path without a flow.
+  void count(PathIndex path, Bytes size) { carried_[static_cast<std::size_t>(path)] += size; }
+  /// [paths] bytes that have been sent over each, those under way included.
+  const std::vector<Bytes>& carried() const { return carried_; }
   /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
   virtual void cancel(FlowId flow) = 0;
   /// Changes the rate of a machine's NICs, both directions, from now on.
@@ -52,6 +56,7 @@ class Network {
   };
   const Topology& topology_;
   std::vector<KnownPath> known_;
+  std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated
 };
 

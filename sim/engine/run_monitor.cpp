@@ -1,5 +1,6 @@
 #include "sim/engine/run_monitor.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rehearse {
@@ -20,7 +21,7 @@ RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.m
       workers_.emplace_back(static_cast<int>(workers_.size()), Endpoint{static_cast<int>(m), gpu},
                             plans_[static_cast<std::size_t>(machine.group)], scenario.seed);
   }
-  skipped_use_.resize(cluster.machines.size());
+  skipped_use_.machines.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
   reporting_workers_ = workers_.size();
   if (scenario.training.warmup_steps == 0) use_at_start_ = use_so_far();
@@ -74,49 +75,83 @@ Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates)
   return pause;
 }
 
-std::vector<MachineUse> RunMonitor::use_so_far() const {
-  std::vector<MachineUse> use = skipped_use_;
-  for (std::size_t m = 0; m < use.size(); ++m) {
-    use[m].cpu_busy += cores_[m].work();
-    use[m].sent += traffic_.of(m).sent;
-    use[m].received += traffic_.of(m).received;
+Use RunMonitor::use_so_far() const {
+  Use use = skipped_use_;
+  for (std::size_t m = 0; m < use.machines.size(); ++m) {
+    use.machines[m].cpu_busy += cores_[m].work();
+    use.machines[m].sent += traffic_.of(m).sent;
+    use.machines[m].received += traffic_.of(m).received;
   }
+  const std::vector<Bytes>& carried = cluster_.network.carried();
+  use.paths.resize(carried.size());
+  for (std::size_t p = 0; p < carried.size(); ++p) use.paths[p] += carried[p];
   return use;
 }
 
-void RunMonitor::skip(std::int64_t count, const std::vector<MachineUse>& before) {
-  const std::vector<MachineUse> now = use_so_far();
-  for (std::size_t m = 0; m < now.size(); ++m) {
-    skipped_use_[m].cpu_busy += (now[m].cpu_busy - before[m].cpu_busy) * static_cast<double>(count);
-    skipped_use_[m].sent += (now[m].sent - before[m].sent) * count;
-    skipped_use_[m].received += (now[m].received - before[m].received) * count;
+void RunMonitor::skip(std::int64_t count, const Use& before) {
+  const Use now = use_so_far();
+  for (std::size_t m = 0; m < now.machines.size(); ++m) {
+    MachineUse& skipped = skipped_use_.machines[m];
+    skipped.cpu_busy += (now.machines[m].cpu_busy - before.machines[m].cpu_busy) * static_cast<double>(count);
+    skipped.sent += (now.machines[m].sent - before.machines[m].sent) * count;
+    skipped.received += (now.machines[m].received - before.machines[m].received) * count;
   }
+  skipped_use_.paths.resize(now.paths.size());
+  for (std::size_t p = 0; p < before.paths.size(); ++p)
+    skipped_use_.paths[p] += (now.paths[p] - before.paths[p]) * count;
   skipped_steps_ += count;
+}
+
+LinkUse RunMonitor::busiest_link(const std::vector<Bytes>& carried, Seconds time) const {
+  const Network& network = cluster_.network;
+  const std::vector<TopologyLink>& links = network.topology().links();
+  LinkUse busiest;
+  std::vector<Bytes> of_link(links.size());
+  for (std::size_t p = 0; p < carried.size(); ++p) {
+    const auto index = static_cast<PathIndex>(p);
+    const Path& path = network.path(index);
+    for (const int link : path.links) of_link[static_cast<std::size_t>(link)] += carried[p];
+    if (!path.per_flow_rate) continue;
+    const double utilization = as_double(carried[p]) / (path.per_flow_rate->value() * time.value());
+    if (utilization <= busiest.utilization) continue;
+    const auto name = [&](Endpoint end) { return cluster_.machines[static_cast<std::size_t>(end.machine)].name; };
+    busiest = {name(network.source(index)) + " to " + name(network.destination(index)), true, utilization};
+  }
+  for (std::size_t m = 0; m < cluster_.machines.size(); ++m)
+    for (const int nic : network.topology().nic_links(static_cast<int>(m))) of_link[static_cast<std::size_t>(nic)] = {};
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const double utilization = as_double(of_link[i]) / (links[i].rate.value() * time.value());
+    if (utilization > busiest.utilization) busiest = {links[i].name, false, utilization};
+  }
+  busiest.utilization = std::min(1.0, busiest.utilization);  // messages count as a whole when they start
+  return busiest;
 }
 
 RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   RunRecord record;
   record.machines = cluster_.machines;
-  record.total = use_so_far();
-  record.in_window = record.total;
+  Use use = use_so_far();
+  record.total = record.in_window = use.machines;
   record.window = {Seconds{}, end};
-  if (!use_at_start_.empty() && window_is_closed_ && window_.end > window_.start) {
+  if (use_at_start_ && use_at_end_ && window_.end > window_.start) {
     record.window = window_;
-    record.in_window = use_at_end_;
+    record.in_window = use_at_end_->machines;
     for (std::size_t m = 0; m < record.in_window.size(); ++m) {
-      MachineUse& use = record.in_window[m];
-      use.cpu_busy -= use_at_start_[m].cpu_busy;
-      use.sent -= use_at_start_[m].sent;
-      use.received -= use_at_start_[m].received;
+      record.in_window[m].cpu_busy -= use_at_start_->machines[m].cpu_busy;
+      record.in_window[m].sent -= use_at_start_->machines[m].sent;
+      record.in_window[m].received -= use_at_start_->machines[m].received;
     }
+    use.paths = use_at_end_->paths;
+    for (std::size_t p = 0; p < use_at_start_->paths.size(); ++p) use.paths[p] -= use_at_start_->paths[p];
   }
+  record.busiest_link = busiest_link(use.paths, record.window.end - record.window.start);
   record.end = end;
   record.drained = std::max(end, cluster_.clock.now());
   record.updates = updates;
   record.is_synchronous = cluster_.scenario.training.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
   record.skipped_steps = skipped_steps_;
-  for (const MachineUse& use : record.total) record.sent += use.sent, record.received += use.received;
+  for (const MachineUse& total : record.total) record.sent += total.sent, record.received += total.received;
   const std::size_t machines = cluster_.machines.size();
   const int passes = cluster_.scenario.training.strategy.exchange.accumulation_steps;
   record.gpu_time_per_step.resize(machines);

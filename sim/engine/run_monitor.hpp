@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "sim/base/random.hpp"
@@ -28,6 +29,12 @@ struct Worker {
   Rng noise;
   std::int64_t steps = 0;  // completed
   StepSpan step;           // the current one
+};
+
+/// What the cluster has carried and worked since the beginning.
+struct Use {
+  std::vector<MachineUse> machines;
+  std::vector<Bytes> paths;  // of the network; those that were not in use yet are missing
 };
 
 class RunMonitor {
@@ -58,19 +65,21 @@ class RunMonitor {
 
   /// Skips `count` steps of every worker, each of which moved what was moved since `before`, when
   /// use_so_far() was taken.
-  void skip(std::int64_t count, const std::vector<MachineUse>& before);
-  std::vector<MachineUse> use_so_far() const;
+  void skip(std::int64_t count, const Use& before);
+  Use use_so_far() const;
 
   /// Fills all but what only the strategy knows.
   RunRecord collect(Seconds end, std::int64_t updates);
 
  private:
+  LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
+
   Cluster& cluster_;
   std::deque<ComputePlan> plans_;  // [groups]; addresses stay
   std::vector<Worker> workers_;
   std::vector<CorePool> cores_;  // [machines]
   Traffic traffic_;
-  std::vector<MachineUse> skipped_use_;  // [machines]
+  Use skipped_use_;
   std::int64_t skipped_steps_ = 0;
   std::vector<MachineIndex> recorded_by_;
   std::size_t reporting_workers_ = 0;
@@ -78,7 +87,7 @@ class RunMonitor {
   std::size_t warm_workers_ = 0;
   Span window_;
   bool window_is_closed_ = false;
-  std::vector<MachineUse> use_at_start_, use_at_end_;
+  std::optional<Use> use_at_start_, use_at_end_;
 };
 
 }  // namespace rehearse

@@ -30,10 +30,18 @@ struct MachineUse {
   Bytes received{};
 };
 
+/// A link that is no NIC, or a connection between regions, whose rate is limited by itself.
+struct LinkUse {
+  std::string name;
+  bool is_connection = false;
+  double utilization = 0;  // bytes over rate and time, at most 1
+};
+
 struct RunRecord {
   std::vector<Machine> machines;
   std::vector<MachineUse> total;      // [machines]
   std::vector<MachineUse> in_window;  // [machines]
+  LinkUse busiest_link;               // in the window
   Span window;               // steady state: after every worker's warm-up, before the first worker runs out of work
   Seconds end{};             // the last update
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each

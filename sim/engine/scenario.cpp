@@ -182,6 +182,7 @@ class ScenarioReader {
             resolve(instance, "interconnect", effective["instance"]["interconnect"], interconnect_name,
                     [this](const std::string& n, const JsonReader& by) { return catalog_.interconnect(n, by); });
         group.interconnect = read_interconnect(interconnect, group.accelerator->host_link);
+        group.interconnect.name = interconnect_name;
       }
     }
     json.reject_unknown_keys();

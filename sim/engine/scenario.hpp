@@ -158,7 +158,7 @@ Bytes checkpoint_bytes(const Scenario& scenario);
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog);
 
 /// JSON Schema (draft 2020-12) of a scenario file.
-std::string_view scenario_schema();
+std::string scenario_schema();
 
 /// A commented scenario file to start from.
 std::string starter_scenario(const std::string& name);

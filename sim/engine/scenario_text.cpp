@@ -1,16 +1,18 @@
 // The two texts that describe scenario files: their JSON Schema and the commented file that `rehearse init` writes.
 // tests/sim/engine/scenario_test.cpp checks that both agree with the reader.
 
-#include "sim/base/json.hpp"
-#include "sim/base/parse_quantity.hpp"
-#include "sim/engine/scenario.hpp"
-
 #include <nlohmann/json.hpp>
+
+#include "platforms/fabric.hpp"
+#include "sim/base/json.hpp"
+#include "sim/engine/scenario.hpp"
 
 namespace rehearse {
 
-std::string_view scenario_schema() {
-  return R"json({
+namespace {
+
+/// All but the keys of the network's fabric.
+constexpr std::string_view kSchema = R"json({
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "Rehearse scenario",
   "type": "object",
@@ -53,16 +55,6 @@ std::string_view scenario_schema() {
           "type": "object",
           "additionalProperties": false,
           "properties": {
-            "topology": { "enum": ["star", "fat_tree", "dragonfly", "torus", "rail"], "default": "star", "description": "of each region (rehearse list topologies)" },
-            "machines_per_leaf": { "type": "integer", "minimum": 1, "description": "fat_tree" },
-            "oversubscription": { "type": "number", "minimum": 1, "maximum": 1000, "default": 1, "description": "fat_tree, rail: rate of the NICs below a switch over that of its uplinks" },
-            "uplinks": { "type": "integer", "minimum": 1, "maximum": 1024, "default": 1, "description": "fat_tree: of each leaf; destination d takes number d modulo uplinks" },
-            "machines_per_router": { "type": "integer", "minimum": 1, "description": "dragonfly" },
-            "routers_per_group": { "type": "integer", "minimum": 1, "description": "dragonfly" },
-            "local_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: between routers of a group" },
-            "global_rate": { "$ref": "#/$defs/rate", "description": "dragonfly: between groups" },
-            "dimensions": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "description": "torus: machines of a region in each dimension" },
-            "link_rate": { "$ref": "#/$defs/rate", "description": "torus" },
             "hop_latency": { "$ref": "#/$defs/time", "description": "one way, of each link between NIC and switch and between switches; by default the region's latency covers the whole way" },
             "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": {
               "type": "object",
@@ -141,6 +133,16 @@ std::string_view scenario_schema() {
   }
 }
 )json";
+
+}  // namespace
+
+std::string scenario_schema() {
+  Json schema = parse_json(kSchema, "schema of scenarios");
+  const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
+  Json& network = schema["properties"]["cluster"]["properties"]["network"];
+  for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
+  network["allOf"] = fabric["allOf"];
+  return to_json_text(schema);
 }
 
 std::string starter_scenario(const std::string& name) {

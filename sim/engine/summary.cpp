@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/parse_quantity.hpp"
@@ -14,6 +15,9 @@ namespace {
 
 /// Above this share of its capacity a shared resource sets the pace of the cluster.
 constexpr double kSaturated = 0.9;
+
+/// Below this share of a step nobody would call waiting for the slowest worker what limits a run.
+constexpr double kLongWait = 0.2;
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
 
@@ -66,7 +70,34 @@ struct Candidate {
   std::string text;
 };
 
-Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
+/// Synchronous steps: a worker waits from the end of its compute until the slowest worker that counts has ended its
+/// own.
+Seconds wait_for_slowest(const Scenario& scenario, const RunRecord& record, const std::vector<int>& stands_for) {
+  struct End {
+    Seconds compute;
+    int workers = 0;
+  };
+  std::map<std::int64_t, std::vector<End>> ends;  // by step
+  for (const StepSpan& step : record.recorder.steps)
+    if (ends_in_window(step, record))
+      ends[step.global_step].push_back({step.compute_end, stands_for[static_cast<std::size_t>(step.machine)]});
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  const int late = servers != nullptr ? servers->backup_workers : 0;
+  const auto needed = static_cast<std::size_t>(scenario.count(Role::kWorker) - late);
+  Seconds sum{};
+  std::int64_t count = 0;
+  for (auto& [step, of_step] : ends) {
+    std::sort(of_step.begin(), of_step.end(), [](const End& a, const End& b) { return a.compute < b.compute; });
+    const Seconds slowest = of_step[std::min(of_step.size(), needed) - 1].compute;
+    for (const End& end : of_step) {
+      sum += std::max(Seconds{}, slowest - end.compute) * end.workers;
+      count += end.workers;
+    }
+  }
+  return count > 0 ? sum / static_cast<double>(count) : Seconds{};
+}
+
+Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, const LinkUse& link) {
   Candidate busiest;
   const auto consider = [&busiest](const char* resource, double share, const std::string& text) {
     if (share > busiest.share) busiest = {resource, share, text};
@@ -84,10 +115,24 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario) {
              "the NIC of " + machine.name + ", " + direction + " " + percent(nic) + " of the time: a faster NIC or " +
                  (is_server ? "variables spread over more servers would help" : "fewer bytes per step would help"));
   }
+  if (link.is_connection)
+    consider("connection", link.utilization,
+             "the connection from " + link.name + ", busy " + percent(link.utilization) +
+                 " of the time: machines in one region or fewer bytes per step would help");
+  else
+    consider("link", link.utilization,
+             "the link \"" + link.name + "\", busy " + percent(link.utilization) +
+                 " of the time: a faster one or fewer bytes over it would help");
   if (busiest.share >= kSaturated) return busiest;
 
   // Nothing shared is saturated: each worker goes at its own pace.
   const double exposed = summary.exposed_communication / summary.iteration_time;
+  const double waiting = summary.wait_for_slowest / summary.iteration_time;
+  if (waiting >= std::max({kLongWait, exposed - waiting, 1 - exposed - summary.gpu_utilization}))
+    return {"slowest_worker", waiting,
+            "waiting for the slowest worker: " + milliseconds(summary.wait_for_slowest) + " (" + percent(waiting) +
+                ") of each step of " + milliseconds(summary.iteration_time) +
+                ": workers of equal speed, or a strategy that waits for fewer of them, would help"};
   if (exposed >= 0.5)
     return {"communication", exposed,
             "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" +
@@ -139,29 +184,40 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   }
   summary.gpu_utilization /= workers;
   summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
+  const double rate_of_all = summary.steps_per_s;
   if (record.is_synchronous) summary.steps_per_s /= workers;
   if (const double spread = scenario.profile.error_p90; spread > 0) {
     summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
     summary.steps_per_s_high = summary.steps_per_s * (1 + spread);
   }
 
+  std::vector<int> stands_for(record.machines.size(), 1);  // [machines] workers, for each that recorded its steps
+  for (const MachineIndex by : record.recorded_by)
+    if (by >= 0) stands_for[static_cast<std::size_t>(by)] = 0;
+  for (std::size_t m = 0; m < record.machines.size(); ++m)
+    if (const MachineIndex by = record.recorded_by[m]; by >= 0)
+      stands_for[static_cast<std::size_t>(by)] += record.machines[m].workers;
   std::int64_t steps = 0;
+  Seconds in_steps{}, blocked{};
   double staleness = 0;
   for (const StepSpan& step : record.recorder.steps) {
     if (!ends_in_window(step, record)) continue;
-    ++steps;
+    const auto m = static_cast<std::size_t>(step.machine);
     const Seconds length = step.span.end - step.span.start;
-    summary.iteration_time += length;
-    summary.exposed_communication +=
-        std::max(Seconds{}, length - record.unblocked_step[static_cast<std::size_t>(step.machine)]);
-    staleness += static_cast<double>(step.staleness);
+    steps += stands_for[m];
+    in_steps += length * stands_for[m];
+    blocked += std::max(Seconds{}, length - record.unblocked_step[m]) * stands_for[m];
+    staleness += static_cast<double>(step.staleness) * stands_for[m];
     summary.staleness_max = std::max(summary.staleness_max, step.staleness);
   }
   if (steps > 0) {
-    summary.iteration_time = summary.iteration_time / static_cast<double>(steps);
-    summary.exposed_communication = summary.exposed_communication / static_cast<double>(steps);
+    const Seconds in_step = in_steps / static_cast<double>(steps);
+    summary.iteration_time = steps >= 2 * workers ? Seconds{workers / rate_of_all} : in_step;
+    const Seconds between = std::max(Seconds{}, summary.iteration_time - in_step);  // at the barrier
+    summary.exposed_communication = blocked / static_cast<double>(steps) + between;
     summary.staleness_mean = staleness / static_cast<double>(steps);
   }
+  if (record.is_synchronous) summary.wait_for_slowest = wait_for_slowest(scenario, record, stands_for);
 
   double cost = 0;
   bool is_priced = true;
@@ -174,7 +230,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   }
   if (is_priced) summary.cost_usd = cost;
 
-  const Candidate bottleneck = find_bottleneck(summary, scenario);
+  const Candidate bottleneck = find_bottleneck(summary, scenario, record.busiest_link);
   summary.bottleneck = bottleneck.text;
   summary.bottleneck_resource = bottleneck.resource;
   summary.bottleneck_share = bottleneck.share;

@@ -41,11 +41,14 @@ struct Summary {
   double gpu_utilization = 0;      // mean over workers
   /// Mean part of a step in which the worker is neither computing nor dispatching: it waits for network and servers.
   Seconds exposed_communication{};
+  /// Synchronous: mean time between the end of a worker's compute and that of the slowest one that counts, in a step.
+  Seconds wait_for_slowest{};
   double staleness_mean = 0;
   std::int64_t staleness_max = 0;
   std::string bottleneck;  // in words, with the number behind it
-  std::string
-      bottleneck_resource;  // "server_cpu", "server_nic", "worker_nic", "worker_gpu", "worker_host", "communication"
+  /// "server_cpu", "server_nic", "worker_nic", "link" (of the fabric or between GPUs), "connection" (between regions),
+  /// "slowest_worker", "communication", "worker_gpu", "worker_host"
+  std::string bottleneck_resource;
   double bottleneck_share = 0;  // utilization, or share of the step
   std::string fingerprint;
   Span window;

@@ -23,11 +23,6 @@ class Traffic {
   void received(Endpoint from, Endpoint to, Bytes size) {
     (from.machine == to.machine ? local_ : of_machine_[static_cast<std::size_t>(to.machine)]).received += size;
   }
-  /// Whole transfers at once.
-  void add(std::size_t machine, Bytes sent, Bytes received) {
-    of_machine_[machine].sent += sent;
-    of_machine_[machine].received += received;
-  }
   const Counters& of(std::size_t machine) const { return of_machine_[machine]; }
   const Counters& local() const { return local_; }
   Counters total() const {

@@ -85,10 +85,8 @@ void expect_known_place(const Json& schema, std::string_view pointer) {
     } else if (node->contains("properties")) {
       const Json& properties = (*node)["properties"];
       const bool is_closed = node->contains("additionalProperties") && (*node)["additionalProperties"] == false;
-      bool has_alternatives = false;  // these may know more keys: the reader decides
-      for (const char* word : {"$ref", "anyOf", "allOf", "if"}) has_alternatives |= node->contains(word);
       if (!properties.contains(key)) {
-        if (!is_closed || has_alternatives) return;
+        if (!is_closed) return;
         throw InputError{shortened(pointer, 200) + ": at " + (done.empty() ? "the top level" : done) + ": " +
                          unknown_name_message("key", key, keys_of(properties))};
       }

@@ -144,6 +144,18 @@ TEST_CASE("the timeline is valid: on each track spans are ordered and do not ove
   CHECK(std::all_of(arrow_ends.begin(), arrow_ends.end(), [](const auto& arrow) { return arrow.second == 2; }));
 }
 
+TEST_CASE("a repeatable option takes one value, so that options may stand before the file") {
+  const TemporaryFolder folder;
+  const std::string run = kScenario + " --dry-run --quiet";
+  for (const std::string& arguments :
+       {"simulate --set /training/steps=40 --set /seed=2 " + run,
+        "simulate --catalog " + folder.path.string() + " --set /training/steps=40 " + run,
+        "sweep --set /training/steps=40 --grid /seed=1,2 --constraint /seed==1 " + run,
+        "sweep --list /seed=1 --catalog " + folder.path.string() + " " + run})
+    CHECK_MESSAGE(rehearse_with(arguments).exit_code == 0, arguments);
+  check_refused("simulate " + kScenario + " --set /training/steps=40 /seed=2", 2, "/seed=2");
+}
+
 TEST_CASE("init writes a scenario that runs, and never overwrites one") {
   const TemporaryFolder folder;
   const std::string name = (folder.path / "mine").string();
@@ -161,7 +173,8 @@ TEST_CASE("--dry-run and --explain say what a run takes and where its numbers co
 }
 
 TEST_CASE("list and schema print what the catalogs hold") {
-  CHECK(rehearse_with("list gpus").out == "A100\nB200\nGTX 1080 Ti\nH100\nH200\nK80\nL4\nM60\nP100\nRTX 2080 Ti\nT4\nTitan RTX\nV100\n");
+  CHECK(rehearse_with("list gpus").out ==
+        "A100\nB200\nGTX 1080 Ti\nH100\nH200\nK80\nL4\nM60\nP100\nRTX 2080 Ti\nT4\nTitan RTX\nV100\n");
   const std::string models = rehearse_with("list models").out;
   CHECK(std::count(models.begin(), models.end(), '\n') >= 21);
   const std::string topologies = rehearse_with("list topologies").out;

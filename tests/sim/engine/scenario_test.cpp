@@ -133,6 +133,20 @@ TEST_CASE("the schema names every key that the reader accepts") {
   for (const auto& entry : effective["cluster"]["groups"][0].items())
     CHECK_MESSAGE(schema["properties"]["cluster"]["properties"]["groups"]["items"]["properties"].contains(entry.key()),
                   entry.key());
+  const Json& network = schema["properties"]["cluster"]["properties"]["network"]["properties"];
+  for (const Fabric& fabric : {Fabric{FatTree{}}, Fabric{Dragonfly{}}, Fabric{Torus{}}, Fabric{Rail{}}}) {
+    const Json keys = to_json(fabric);
+    for (const auto& entry : keys.items()) CHECK_MESSAGE(network.contains(entry.key()), entry.key());
+  }
+  for (const auto& entry : effective["cluster"]["network"].items())
+    CHECK_MESSAGE(network.contains(entry.key()), entry.key());
+}
+
+TEST_CASE("the schema ties the sizes of a fabric to its topology") {
+  const Json schema = parse_json(scenario_schema(), "schema");
+  const Json& network = schema["properties"]["cluster"]["properties"]["network"];
+  REQUIRE(network.contains("allOf"));
+  CHECK(network["allOf"] == parse_json(fabric_schema(), "schema")["allOf"]);
 }
 
 }  // namespace rehearse

@@ -182,6 +182,8 @@ TEST_CASE("every place of the schema is known, and nothing else") {
   CHECK_NOTHROW(expect_known_place(schema, "/workload/model/structure/layers/0"));
   CHECK_NOTHROW(expect_known_place(schema, ""));
   CHECK_THROWS_AS(expect_known_place(schema, "/cluster/groups/0/cout"), InputError);
+  CHECK_NOTHROW(expect_known_place(schema, "/cluster/network/uplinks"));
+  CHECK_THROWS_AS(expect_known_place(schema, "/cluster/network/uplnks"), InputError);
   CHECK_THROWS_AS(expect_known_place(schema, "/x"), InputError);
 }
 

@@ -1,0 +1,28 @@
+#include "sim/engine/reductions.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity) {
+  const Training& training = scenario.training;
+  if (is_exact || !std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return {};
+  const GradientExchange& exchange = training.strategy.exchange;
+  const bool is_forward = exchange.overlap == Overlap::kForward;
+  // Where GPUs share the way to the host their samples are flows, which may meet collectives.
+  const bool copies_are_flows = std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
+    return group.role == Role::kWorker && group.interconnect.pcie_root;
+  });
+  Reductions reductions;
+  // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
+  // gradients are ready everywhere.
+  reductions.times_collectives = !is_forward || !copies_are_flows;
+  // Workers of a group do the same at the same time if nothing tells them apart.
+  reductions.folds_workers = !keeps_activity && training.step_time_variation == 0 &&
+                             training.start_interval == Seconds{} && !training.checkpoint && !copies_are_flows;
+  // Steps repeat exactly if besides nothing depends on the absolute date.
+  reductions.skips_steady_state = reductions.folds_workers && !is_forward && !exchange.cycle_time;
+  return reductions;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,18 @@
+#pragma once
+// Which parts of a run of all-reduces are not simulated because they repeat others exactly. all_reduce.cpp says what
+// each of them is, and applies it.
+
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+struct Reductions {
+  bool times_collectives = false;
+  bool folds_workers = false;
+  bool skips_steady_state = false;
+};
+
+/// None of them for other strategies, and in an exact run. `keeps_activity`: every worker's kernels are recorded.
+Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
+
+}  // namespace rehearse
