@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -87,6 +89,24 @@ TEST_CASE("with a backup worker nobody waits for the slowest one") {
     return Json{{"wait", summarize(resolved, simulate(resolved, {})).wait_for_slowest.value()}};
   });
   CHECK(result["wait"].get<double>() == doctest::Approx(1e-3 / 5).epsilon(1e-3));
+}
+
+TEST_CASE("a synchronous worker's steps follow one another: waiting at the barrier belongs to them") {
+  // The second worker starts 1 s late, so that the first waits that long before its second step.
+  Json scenario = with_servers(
+      timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), 1);
+  scenario["training"]["start_interval"] = "1s";
+  scenario["training"]["steps"] = 3;
+  const Json gaps = test::in_child([&] {
+    double gaps = 0;
+    std::map<int, double> end_of_step;  // [machines]
+    for (const StepSpan& step : simulate(test::resolved(scenario), {}).recorder.steps) {
+      if (end_of_step.contains(step.machine)) gaps += step.span.start.value() - end_of_step[step.machine];
+      end_of_step[step.machine] = step.span.end.value();
+    }
+    return Json{{"sum", gaps}};
+  });
+  CHECK(gaps["sum"].get<double>() == 0);
 }
 
 TEST_CASE("folded workers count as often as they are") {
