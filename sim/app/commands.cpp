@@ -130,7 +130,8 @@ int run(const SimulateCommand& command) {
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
-    std::fputs(describe_dry_run(scenario).c_str(), stdout);
+    const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
+    std::fputs(describe_dry_run(scenario, options).c_str(), stdout);
     return kSuccess;
   }
   if (command.common.output) create_folder(*command.common.output);

@@ -1,19 +1,21 @@
 #include "sim/app/explain.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/app/estimate.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/gradient_units.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/reductions.hpp"
 
 namespace rehearse {
 
 namespace {
-
-// A message costs about this much real time (tests/bench/run.sh prints the figure for this machine).
-constexpr double kSecondsPerMessage = 2e-6;
 
 [[gnu::format(printf, 2, 3)]] void append(std::string& text, const char* format, ...) {
   std::array<char, 1024> line{};
@@ -24,12 +26,111 @@ constexpr double kSecondsPerMessage = 2e-6;
   text += line.data();
 }
 
-double expected_messages(const Scenario& scenario) {
-  return static_cast<double>(scenario.training.steps) *
-         (scenario.workload.trainable_tensors() + static_cast<double>(scenario.workload.variables.size()));
+double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
+
+/// "4.31 MB in 12 units, the largest of 2.36 MB".
+std::string units_text(const std::vector<GradientUnit>& units, Bytes GradientUnit::*size) {
+  Bytes sum{}, largest{};
+  int count = 0;
+  for (const GradientUnit& unit : units) {
+    if (unit.*size == Bytes{}) continue;
+    ++count;
+    sum += unit.*size;
+    largest = std::max(largest, unit.*size);
+  }
+  std::string text;
+  append(text, "%.4g MB in %d units, the largest of %.4g MB", as_double(sum) / 1e6, count, as_double(largest) / 1e6);
+  return text;
 }
 
-double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
+/// What a worker exchanges in a step, and when.
+std::string exchange_text(const Scenario& scenario) {
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  const int servers = scenario.count(Role::kParameterServer);
+  const std::vector<GradientUnit> units = plan_gradient_units(scenario, servers).units;
+  struct Describe {
+    const Scenario& scenario;
+    const std::vector<GradientUnit>& units;
+    int servers;
+    std::string operator()(const ParameterServerStrategy&) const {
+      return "in each step a worker receives " + units_text(units, &GradientUnit::value_bytes) + ", and sends " +
+             units_text(units, &GradientUnit::gradient_bytes) + ", with " + std::to_string(servers) +
+             (servers == 1 ? " server" : " servers");
+    }
+    std::string operator()(const AllReduceStrategy&) const {
+      std::string text = "in each step all workers add up " + units_text(units, &GradientUnit::gradient_bytes);
+      append(text, "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
+      return text;
+    }
+    std::string operator()(const PairwiseAveragingStrategy&) const {
+      std::string text;
+      append(text, "in each step a worker fetches one model of %.4g MB",
+             as_double(scenario.workload.parameter_bytes()) / 1e6);
+      return text;
+    }
+  };
+  std::string text = std::visit(Describe{scenario, units, servers}, scenario.training.strategy.kind);
+  if (std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind)) return text;
+  switch (exchange.overlap) {
+    case Overlap::kNone:
+      text += "; after the backward pass";
+      break;
+    case Overlap::kBackward:
+      text += "; during the backward pass";
+      break;
+    case Overlap::kForward:
+      text += "; during the backward pass and the next forward pass";
+      break;
+  }
+  if (exchange.order == Order::kPriority) text += ", what is needed first goes first";
+  if (exchange.cycle_time)
+    text += ", fused every " + to_text(*exchange.cycle_time) +
+            (exchange.bucket_size ? " up to " + to_text(*exchange.bucket_size) : "");
+  return text;
+}
+
+/// "8 GPUs per machine (dgx-1-v100): PCIe 12GBps, 48GBps for all of them; 16 pairs with NVLinks of 25GBps".
+std::string interconnect_text(const Group& group) {
+  const Interconnect& inside = group.interconnect;
+  std::string text = std::to_string(group.instance.accelerators) + " GPUs per machine";
+  if (!inside.name.empty()) text += " (" + inside.name + ")";
+  text += ": PCIe " + to_text(inside.pcie) + " each";
+  if (inside.pcie_root) text += ", " + to_text(*inside.pcie_root) + " for all of them";
+  if (!inside.nvlinks.empty())
+    text += "; " + std::to_string(inside.nvlinks.size()) + " pairs with NVLinks of " + to_text(inside.nvlink_rate);
+  if (inside.nvswitch) text += "; NVSwitch, " + to_text(*inside.nvswitch) + " each";
+  return text;
+}
+
+/// "fat_tree: leaf switches ...: machines_per_leaf 4, oversubscription 2, uplinks 1".
+std::string fabric_text(const Scenario& scenario) {
+  const Json fabric = to_json(scenario.fabric);
+  const auto name = fabric["topology"].get<std::string>();
+  std::string text = name;
+  for (const auto& [known, description] : list_fabrics())
+    if (known == name) text += ", " + description;
+  const char* separator = ": ";
+  for (const auto& [key, value] : fabric.items()) {
+    if (key == "topology") continue;
+    text += separator + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    separator = ", ";
+  }
+  if (scenario.hop_latency) text += "; " + to_text(*scenario.hop_latency) + " one way on each link";
+  return text;
+}
+
+/// Why so many messages take so little time.
+std::string reductions_text(const Scenario& scenario, const SimulateOptions& options) {
+  const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
+  std::string text;
+  const auto add = [&text](bool applies, const char* what) {
+    if (applies) text += (text.empty() ? ", since " : ", ") + std::string{what};
+  };
+  add(reductions.times_collectives, "an all-reduce is one event");
+  add(reductions.folds_workers, "equal workers run once");
+  add(reductions.skips_steady_state, "equal steps are not repeated");
+  return text;
+}
 
 }  // namespace
 
@@ -42,10 +143,19 @@ std::string explain(const Scenario& scenario) {
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {
-    append(text, "group %s: %d x %s in %s: %d vCPU, NIC %s of which %.3g is delivered\n", group.name.c_str(),
-           group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus,
+    if (group.colocated_with >= 0) {
+      append(text, "group %s: %d servers on the machines of group %s\n", group.name.c_str(), group.count,
+             scenario.groups[static_cast<std::size_t>(group.colocated_with)].name.c_str());
+      continue;
+    }
+    append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
+           group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
            to_text(group.instance.nic).c_str(), scenario.profile.network.nic_efficiency);
     text += "  source: " + group.instance.source + "\n";
+    if (group.role == Role::kWorker && group.instance.accelerators > 1) {
+      text += "  " + interconnect_text(group) + "\n";
+      if (!group.interconnect.source.empty()) text += "  source: " + group.interconnect.source + "\n";
+    }
     if (!group.accelerator || !explained.insert(group.accelerator->name).second) continue;
     const Accelerator& gpu = *group.accelerator;
     const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
@@ -58,6 +168,8 @@ std::string explain(const Scenario& scenario) {
            scenario.profile.host.dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
     text += "  source: " + gpu.source + "\n";
   }
+  text += "strategy: " + describe_strategy(scenario.training.strategy) + "; " + exchange_text(scenario) + "\n";
+  text += "network: " + fabric_text(scenario) + "\n";
   for (const RegionLink& link : scenario.links) {
     append(text, "link %s - %s: %s one way%s\n", link.from.c_str(), link.to.c_str(), to_text(link.latency).c_str(),
            link.per_flow_rate ? (", at most " + to_text(*link.per_flow_rate) + " per connection").c_str() : "");
@@ -72,11 +184,7 @@ std::string explain(const Scenario& scenario) {
   return text;
 }
 
-Seconds expected_duration(const Scenario& scenario) {
-  return Seconds{0.02 + expected_messages(scenario) * kSecondsPerMessage};
-}
-
-std::string describe_dry_run(const Scenario& scenario) {
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options) {
   std::string text;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
@@ -84,10 +192,10 @@ std::string describe_dry_run(const Scenario& scenario) {
            gib(gpu_memory_needed(scenario, *group.accelerator)), gib(group.accelerator->memory),
            group.accelerator->name.c_str());
   }
-  const double messages = expected_messages(scenario);
-  append(text, "%lld steps of %d workers, %.3g messages; the simulation takes about %.2g s\n",
-         static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker), messages,
-         expected_duration(scenario).value());
+  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s\n",
+         static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
+         scenario.training.strategy.is_synchronous() ? ", all in each" : "", expected_messages(scenario),
+         expected_duration(scenario, options).value(), reductions_text(scenario, options).c_str());
   double price = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {

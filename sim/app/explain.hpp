@@ -4,16 +4,14 @@
 #include <string>
 
 #include "sim/engine/scenario.hpp"
+#include "sim/engine/simulate.hpp"
 
 namespace rehearse {
 
-/// Every machine, link, model count and calibrated value with its source.
+/// Every machine, link, model count, the strategy and calibrated value with its source.
 std::string explain(const Scenario& scenario);
 
-/// What a run would take: GPU memory, messages, simulated events, and an estimate of the run's own duration.
-std::string describe_dry_run(const Scenario& scenario);
-
-/// Real time that a simulation of this scenario takes, roughly.
-Seconds expected_duration(const Scenario& scenario);
+/// What a run would take: GPU memory, messages, an estimate of the run's own duration, and money.
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options);
 
 }  // namespace rehearse

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "sim/app/commands.hpp"
-#include "sim/app/explain.hpp"
+#include "sim/app/estimate.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"

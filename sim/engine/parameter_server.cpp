@@ -24,6 +24,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/engine/compute_stream.hpp"
@@ -94,6 +95,7 @@ class ParameterServers {
     std::int64_t updates_at_pull = 0;
     int variables_left = 0;
     int servers_left = 0;
+    std::optional<Seconds> held_since;  // by the synchronization
     bool is_training = false;
     bool is_computed = false;  // every kernel of the step is dispatched
   };
@@ -173,13 +175,14 @@ class ParameterServers {
       return;
     }
     if (!may_begin(trainer)) {
+      if (!trainer.held_since) trainer.held_since = clock_.now();
       held_.push_back(&trainer);
       return;
     }
     ++started_steps_;
     trainer.is_training = true;
     trainer.updates_at_pull = updates_;
-    trainer.worker.step = {.span = {clock_.now(), {}}};
+    trainer.worker.step = {.span = {std::exchange(trainer.held_since, {}).value_or(clock_.now()), {}}};
     for (std::size_t u = 0; u < units_.units.size(); ++u)
       trainer.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
     for (std::size_t v = 0; v < trainer.pieces_left.size(); ++v) {

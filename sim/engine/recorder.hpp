@@ -43,7 +43,7 @@ struct ServerSpan {
   Span span;
 };
 
-/// One step of one worker.
+/// One step of one worker, from the end of the one before: it may have to wait for others first.
 struct StepSpan {
   MachineIndex machine = 0;
   int gpu = 0;

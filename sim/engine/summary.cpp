@@ -184,7 +184,6 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   }
   summary.gpu_utilization /= workers;
   summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
-  const double rate_of_all = summary.steps_per_s;
   if (record.is_synchronous) summary.steps_per_s /= workers;
   if (const double spread = scenario.profile.error_p90; spread > 0) {
     summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
@@ -198,23 +197,20 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
     if (const MachineIndex by = record.recorded_by[m]; by >= 0)
       stands_for[static_cast<std::size_t>(by)] += record.machines[m].workers;
   std::int64_t steps = 0;
-  Seconds in_steps{}, blocked{};
   double staleness = 0;
   for (const StepSpan& step : record.recorder.steps) {
     if (!ends_in_window(step, record)) continue;
     const auto m = static_cast<std::size_t>(step.machine);
     const Seconds length = step.span.end - step.span.start;
     steps += stands_for[m];
-    in_steps += length * stands_for[m];
-    blocked += std::max(Seconds{}, length - record.unblocked_step[m]) * stands_for[m];
+    summary.iteration_time += length * stands_for[m];
+    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[m]) * stands_for[m];
     staleness += static_cast<double>(step.staleness) * stands_for[m];
     summary.staleness_max = std::max(summary.staleness_max, step.staleness);
   }
   if (steps > 0) {
-    const Seconds in_step = in_steps / static_cast<double>(steps);
-    summary.iteration_time = steps >= 2 * workers ? Seconds{workers / rate_of_all} : in_step;
-    const Seconds between = std::max(Seconds{}, summary.iteration_time - in_step);  // at the barrier
-    summary.exposed_communication = blocked / static_cast<double>(steps) + between;
+    summary.iteration_time = summary.iteration_time / static_cast<double>(steps);
+    summary.exposed_communication = summary.exposed_communication / static_cast<double>(steps);
     summary.staleness_mean = staleness / static_cast<double>(steps);
   }
   if (record.is_synchronous) summary.wait_for_slowest = wait_for_slowest(scenario, record, stands_for);

@@ -18,19 +18,22 @@ std::string percent(double share) { return display(share * 100) + " %"; }
 
 Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
                        const ResourceProfile& profile) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  const bool has_servers = scenario.count(Role::kParameterServer) > 0;
   Document document{
       .title = scenario.name,
       .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, " +
                   describe_strategy(scenario.training.strategy) + ", seed " + std::to_string(scenario.seed) +
                   ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
-      .headlines = {{scenario.training.strategy.is_synchronous() ? "speed" : "speed, all workers",
-                     display(summary.steps_per_s) + " steps/s"},
+      .headlines = {{is_synchronous ? "speed" : "speed, all workers", display(summary.steps_per_s) + " steps/s"},
                     {"samples", display(summary.samples_per_s) + " /s"},
                     {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
                     {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
                     {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
                     {"GPU utilization", percent(summary.gpu_utilization)},
-                    {"staleness, mean", display(summary.staleness_mean) + " updates"},
+                    is_synchronous
+                        ? std::pair{"waiting for the slowest", display(summary.wait_for_slowest.value() * 1e3) + " ms"}
+                        : std::pair{"staleness, mean", display(summary.staleness_mean) + " updates"},
                     {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
       .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
   if (summary.steps_per_s_low)
@@ -39,32 +42,37 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
         display(*summary.steps_per_s_low) + " to " + display(*summary.steps_per_s_high) + " steps/s.");
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
 
-  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "CPU", "NIC send", "NIC receive", "variables",
-                            "parameters"},
-                 .rows = {}};
+  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "NIC send", "NIC receive"}, .rows = {}};
+  if (has_servers) machines.header.insert(machines.header.end(), {"CPU", "variables", "parameters"});
   for (const MachineSummary& machine : summary.machines) {
     const bool is_worker = machine.workers > 0, is_server = machine.servers > 0;
-    machines.rows.push_back(
-        {machine.name + (is_worker ? " (" + (machine.workers > 1 ? std::to_string(machine.workers) + " " : "") +
-                                         machine.accelerator + ")"
-                                   : ""),
-         is_worker ? display(machine.steps_per_s) : "", is_worker ? percent(machine.gpu_utilization) : "",
-         is_worker ? percent(machine.memory_utilization) : "", is_server ? percent(machine.cpu_utilization) : "",
-         percent(machine.nic_send_utilization), percent(machine.nic_receive_utilization),
-         is_server ? std::to_string(machine.variables) : "",
-         is_server ? display(as_double(machine.parameter_bytes) / 1e6) + " MB" : ""});
+    std::vector<std::string> row{
+        machine.name + (is_worker ? " (" + (machine.workers > 1 ? std::to_string(machine.workers) + " " : "") +
+                                        machine.accelerator + ")"
+                                  : ""),
+        is_worker ? display(machine.steps_per_s) : "",
+        is_worker ? percent(machine.gpu_utilization) : "",
+        is_worker ? percent(machine.memory_utilization) : "",
+        percent(machine.nic_send_utilization),
+        percent(machine.nic_receive_utilization)};
+    if (has_servers)
+      row.insert(row.end(),
+                 {is_server ? percent(machine.cpu_utilization) : "", is_server ? std::to_string(machine.variables) : "",
+                  is_server ? display(as_double(machine.parameter_bytes) / 1e6) + " MB" : ""});
+    machines.rows.push_back(std::move(row));
   }
   document.sections.push_back(
       {.title = "Machines",
        .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
-                      display(summary.window.end.value()) + " s."},
+                      display(summary.window.end.value()) + " s; steps/s is the sum over the GPUs of a machine."},
        .tables = {std::move(machines)}});
 
   constexpr std::size_t kMostMachines = 8;
   Section activity{.title = "Activity",
                    .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) +
                                   " ms, first 10 s, at most 8 machines."}};
-  const auto samples = static_cast<std::size_t>(std::max(2.0, 10 / profile.period.value()));
+  // Whole periods: the last one would show the end of the run as a drop.
+  const auto samples = static_cast<std::size_t>(std::max(1.0, std::min(Seconds{10}, record.end) / profile.period));
   const auto plot = [&](const std::string& title, const std::string& unit, double scale,
                         std::vector<double> ResourceSeries::*values, bool workers_only) {
     Plot result{.title = title, .x_label = "time, s", .y_label = unit};
@@ -86,39 +94,46 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                     plot("NIC transmit", "MB/s", 1e-6, &ResourceSeries::transmit, false)};
   document.sections.push_back(std::move(activity));
 
-  Section steps{.title = "Steps"};
+  Section steps{.title = "Steps", .paragraphs = {"First GPU of each machine, at most 8 machines."}};
   Plot durations{.title = "Duration of each step", .x_label = "time, s", .y_label = "ms"};
   std::map<MachineIndex, Series> by_machine;
   std::map<std::int64_t, double> staleness;
   for (const StepSpan& step : record.recorder.steps) {
+    ++staleness[step.staleness];
+    if (step.gpu != 0) continue;
     Series& series = by_machine[step.machine];
     series.x.push_back(step.span.end.value());
     series.y.push_back((step.span.end - step.span.start).value() * 1e3);
-    ++staleness[step.staleness];
   }
   for (auto& [machine, series] : by_machine) {
     if (durations.series.size() == kMostMachines) break;
     series.name = record.machines[static_cast<std::size_t>(machine)].name;
     durations.series.push_back(std::move(series));
   }
-  Plot histogram{.title = "Staleness", .x_label = "updates by others between pull and push", .y_label = "steps"};
-  histogram.series.push_back({.name = "steps", .x = {}, .y = {}, .is_points = true});
-  for (const auto& [value, count] : staleness) {
-    histogram.series[0].x.push_back(static_cast<double>(value));
-    histogram.series[0].y.push_back(count);
+  steps.plots = {std::move(durations)};
+  if (!is_synchronous) {
+    Plot histogram{.title = "Staleness, all workers", .x_label = "updates by others during a step", .y_label = "steps"};
+    histogram.series.push_back({.name = "steps", .x = {}, .y = {}, .is_points = true});
+    for (const auto& [value, count] : staleness) {
+      histogram.series[0].x.push_back(static_cast<double>(value));
+      histogram.series[0].y.push_back(count);
+    }
+    steps.plots.push_back(std::move(histogram));
   }
-  steps.plots = {std::move(durations), std::move(histogram)};
   document.sections.push_back(std::move(steps));
 
   Table events{.header = {"event", "machine", "at, s", "for, s", ""}, .rows = {}};
   for (const EventSpan& event : record.recorder.events) {
     if (events.rows.size() == 200) break;
+    if (event.kind == "start" && event.span.start == Seconds{}) continue;
     events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name,
                            display(event.span.start.value()), display((event.span.end - event.span.start).value()),
                            event.detail});
   }
-  document.sections.push_back(
-      {.title = "Events", .paragraphs = {"The first 200; events.csv has all."}, .tables = {std::move(events)}});
+  if (!events.rows.empty())
+    document.sections.push_back({.title = "Events",
+                                 .paragraphs = {"The first 200 after the beginning; events.csv has all."},
+                                 .tables = {std::move(events)}});
   return document;
 }
 

@@ -122,6 +122,26 @@ TEST_CASE("simulate -o writes every file, twice the same bytes, and the effectiv
     CHECK_MESSAGE(summary.contains(key), key);
 }
 
+TEST_CASE("a report shows what its strategy has: servers, staleness, waiting for the slowest worker, events") {
+  const TemporaryFolder folder;
+  const auto report = [&](const std::string& file, const std::string& settings) {
+    REQUIRE(rehearse_with("simulate " + kRoot + "/scenarios/" + file + " --quiet --set /training/steps=20 " + settings +
+                          " -o " + folder.path.string())
+                .exit_code == 0);
+    return read_file(folder.path / "report.html", 64 * kMiB);
+  };
+  const auto check = [](const std::string& html, const std::set<std::string>& there) {
+    for (const char* text : {"<th>parameters</th>", "taleness", "waiting for the slowest", "<h2>Events</h2>"})
+      CHECK_MESSAGE((html.find(text) != std::string::npos) == there.contains(text), text);
+  };
+  check(report("cm-dare.json", ""), {"<th>parameters</th>", "taleness"});
+  check(report("cm-dare.json", "--set /training/start_interval=1s"),
+        {"<th>parameters</th>", "taleness", "<h2>Events</h2>"});
+  check(report("driple/13-v100-ps5-w10.json", ""), {"<th>parameters</th>", "waiting for the slowest"});
+  check(report("tum/horovod-ring.json", ""), {"waiting for the slowest"});
+  check(report("tum/kungfu-pair-averaging.json", ""), {"taleness"});
+}
+
 TEST_CASE("the timeline is valid: on each track spans are ordered and do not overlap, and every arrow has two ends") {
   const TemporaryFolder folder;
   REQUIRE(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=30 -o " + folder.path.string())

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -96,6 +98,7 @@ TEST_CASE("synchronous: a step lasts until the next one, for a worker that waits
   scenario["cluster"]["groups"].push_back(
       {{"name", "ps"}, {"role", "parameter_server"}, {"count", 1}, {"colocated_with", "workers"}});
   scenario["training"]["steps"] = 10;
+  scenario["training"]["warmup_steps"] = 1;  // its first one, before it had to wait
   for (const bool is_exact : {false, true}) {
     const Json summary = summary_of(scenario, is_exact);
     REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
@@ -104,6 +107,24 @@ TEST_CASE("synchronous: a step lasts until the next one, for a worker that waits
     CHECK(10 * step == doctest::Approx(summary["time_s"].get<double>()).epsilon(0.01));
     CHECK(summary["exposed_communication_s"].get<double>() == doctest::Approx(step - 3e-3).epsilon(0.01));
   }
+}
+
+TEST_CASE("a synchronous worker's steps follow one another: waiting at the barrier belongs to them") {
+  // The second worker starts 1 s late, so that the first waits that long before its second step.
+  Json scenario = with_servers(
+      timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), 1);
+  scenario["training"]["start_interval"] = "1s";
+  scenario["training"]["steps"] = 3;
+  const Json gaps = test::in_child([&] {
+    double gaps = 0;
+    std::map<int, double> end_of_step;  // [machines]
+    for (const StepSpan& step : simulate(test::resolved(scenario), {}).recorder.steps) {
+      if (end_of_step.contains(step.machine)) gaps += step.span.start.value() - end_of_step[step.machine];
+      end_of_step[step.machine] = step.span.end.value();
+    }
+    return Json{{"sum", gaps}};
+  });
+  CHECK(gaps["sum"].get<double>() == 0);
 }
 
 TEST_CASE("folded workers count as often as they are") {

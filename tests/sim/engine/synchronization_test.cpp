@@ -118,10 +118,10 @@ TEST_CASE("a bound is kept: no worker is ever more than s steps ahead of the slo
     const RunRecord record = simulate(test::resolved(scenario), {});
     std::vector<StepSpan> steps = record.recorder.steps;
     std::int64_t most = 0;
-    for (const StepSpan& started : steps) {
+    for (const StepSpan& started : steps) {  // it may have waited before its pull
       std::vector<std::int64_t> completed(kWorkers);
       for (const StepSpan& other : steps)
-        if (other.span.end <= started.span.start) ++completed[static_cast<std::size_t>(other.machine)];
+        if (other.span.end <= started.last_pull) ++completed[static_cast<std::size_t>(other.machine)];
       most = std::max(most, started.step - *std::min_element(completed.begin(), completed.end()));
     }
     return Json{{"most", most}};

@@ -1,0 +1,142 @@
+#include "sim/app/estimate.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/reductions.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// Real seconds of `rehearse simulate`, two cores of an Intel Xeon shared with other work, g++ 12 -O2: runs of
+// ResNet-32, batch 32, V100, in which the quantity is large.
+constexpr double kStart = 0.03;                 // 8 steps of scenarios/cm-dare.json: 0.015 to 0.06
+constexpr double kPerMessage = 1.4e-6;          // 8 to 256 workers, 1 to 4 servers, 2000 steps: 1.1e-6 to 1.9e-6
+constexpr double kPerCollectiveMessage = 4e-7;  // forward overlap on shared PCIe roots, 8 and 64 GPUs: 2e-7 to 7e-7
+constexpr double kPerExactMessage = 3e-6;       // --exact, 8 and 64 workers: 1.3e-6 to 4e-6
+constexpr double kPerEdge = 1e-6;               // of a plan that is timed once: clique of 512
+constexpr double kPerGradient = 4e-7;           // a unit is ready at a worker: step_time_variation, 64 and 1024 workers
+constexpr double kPerKernel = 1e-8;             // 8 workers, one bucket, 1000 steps
+constexpr double kWriting = 0.2;                // -o, little of the two below: pairwise averaging, 50 steps
+constexpr double kPerRecordedMessage = 2e-6;    // -o, 8 workers, 2 servers, 50 steps
+constexpr double kPerRecordedKernel = 3e-7;     // -o, all-reduce of 64 and 1024 workers, 50 steps; its edges included
+
+/// Steps besides warm-up until two are found to be alike, and the last one.
+constexpr std::int64_t kStepsWithoutSkipped = 4;
+
+/// Of all workers, each for itself.
+double worker_steps(const Scenario& scenario) {
+  const double workers = scenario.training.strategy.is_synchronous() ? scenario.count(Role::kWorker) : 1;
+  return workers * static_cast<double>(scenario.training.steps);
+}
+
+/// Of one all-reduce: edges of its plan (collective.hpp), and messages, of which an edge carries one or more.
+struct CollectiveSize {
+  double edges = 0, messages = 0;
+};
+
+CollectiveSize collective_size(const Scenario& scenario) {
+  const double ranks = scenario.count(Role::kWorker);
+  double machines = 0, rings = 1;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    machines += group.count;
+    rings = std::max<double>(rings, group.instance.nics);
+  }
+  if (machines == 1) {
+    const Group& group = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                       [](const Group& any) { return any.role == Role::kWorker; });
+    std::vector<int> gpus(static_cast<std::size_t>(group.instance.accelerators));
+    std::iota(gpus.begin(), gpus.end(), 0);
+    rings = std::max(1.0, static_cast<double>(find_rings(group.interconnect, gpus).size()));
+  }
+  if (ranks == 1) return {};
+  switch (std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm) {
+    case CollectiveAlgorithm::kRing:
+      return {ranks * rings, ranks * rings * 2 * (ranks - 1)};
+    case CollectiveAlgorithm::kDoubleBinaryTree:
+      return {4 * (ranks - 1), 4 * (ranks - 1)};
+    case CollectiveAlgorithm::kTree:
+    case CollectiveAlgorithm::kStar:
+    case CollectiveAlgorithm::kBinaryTreeStar:
+      return {2 * (ranks - 1), 2 * (ranks - 1)};
+    case CollectiveAlgorithm::kClique:
+      return {ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
+    case CollectiveAlgorithm::kHierarchical:
+      return {3 * ranks, ranks * (2 * (ranks / machines - 1) + 2 * (machines - 1))};
+  }
+  return {};
+}
+
+/// What a worker pulls and pushes in a step.
+double units_per_step(const Scenario& scenario) {
+  const GradientUnits plan = plan_gradient_units(scenario, scenario.count(Role::kParameterServer));
+  return static_cast<double>(plan.units.size()) +
+         static_cast<double>(std::count_if(plan.units.begin(), plan.units.end(),
+                                           [](const GradientUnit& unit) { return unit.value_bytes > Bytes{}; }));
+}
+
+double all_reduces_per_step(const Scenario& scenario) {
+  return static_cast<double>(plan_gradient_units(scenario, 0).units.size());
+}
+
+double kernels_per_step(const Scenario& scenario) {
+  return static_cast<double>(num_vertices(scenario.workload.graph)) *
+         scenario.training.strategy.exchange.accumulation_steps;
+}
+
+double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
+  const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
+  const Training& training = scenario.training;
+  const auto steps = static_cast<double>(reductions.skips_steady_state
+                                             ? std::min(training.steps, training.warmup_steps + kStepsWithoutSkipped)
+                                             : training.steps);
+  const double ranks =
+      reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : scenario.count(Role::kWorker);
+  const CollectiveSize collective = collective_size(scenario);
+  const double collectives = steps * all_reduces_per_step(scenario);
+  double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
+                   steps * ranks * kernels_per_step(scenario) * kPerKernel;
+  if (!reductions.times_collectives)
+    seconds += collectives * collective.messages * (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
+  return seconds;
+}
+
+}  // namespace
+
+double messages_per_all_reduce(const Scenario& scenario) { return collective_size(scenario).messages; }
+
+double expected_messages(const Scenario& scenario) {
+  struct Count {
+    const Scenario& scenario;
+    double operator()(const ParameterServerStrategy&) const {
+      return worker_steps(scenario) * units_per_step(scenario);
+    }
+    double operator()(const AllReduceStrategy&) const {
+      return static_cast<double>(scenario.training.steps) * all_reduces_per_step(scenario) *
+             messages_per_all_reduce(scenario);
+    }
+    double operator()(const PairwiseAveragingStrategy&) const {
+      return scenario.count(Role::kWorker) > 1 ? worker_steps(scenario) : 0;
+    }
+  };
+  return std::visit(Count{scenario}, scenario.training.strategy.kind);
+}
+
+Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
+  const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  const double messages = expected_messages(scenario);
+  const double kernels = worker_steps(scenario) * kernels_per_step(scenario);
+  double seconds = kStart;
+  if (is_all_reduce)
+    seconds += all_reduce_seconds(scenario, options);
+  else
+    seconds += messages * (options.is_exact ? kPerExactMessage : kPerMessage) + kernels * kPerKernel;
+  if (options.keeps_activity)
+    seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
+  return Seconds{seconds};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,20 @@
+#pragma once
+// What a simulation takes, before it is run: for `simulate --dry-run` and `sweep --dry-run`.
+
+#include "sim/engine/scenario.hpp"
+#include "sim/engine/simulate.hpp"
+
+namespace rehearse {
+
+/// Messages of the whole run, copies between a host and its own GPUs left out; exact but for backup workers, the first
+/// step of variables that are pushed back, and a cycle time, by which gradients may share a message.
+double expected_messages(const Scenario& scenario);
+
+/// Messages of one all-reduce among all workers.
+double messages_per_all_reduce(const Scenario& scenario);
+
+/// Real time of simulate(), and with activity kept that of writing the output too. Within a factor of 3 of what was
+/// measured for estimate.cpp, on a machine like that one.
+Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options = {});
+
+}  // namespace rehearse

@@ -1,0 +1,101 @@
+// Messages and durations that a dry run states.
+
+#include "sim/app/estimate.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/app/explain.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+using test::with_servers;
+
+/// Messages of an exact run, in which each of them is recorded; without copies between a host and its own GPUs.
+double recorded_messages(const Json& scenario) {
+  return test::in_child([&] {
+    const RunRecord record = simulate(test::resolved(scenario), {.keeps_activity = true, .is_exact = true});
+    int count = 0;
+    for (const MessageSpan& message : record.recorder.messages) {
+      const bool is_copy = message.from.machine == message.to.machine &&
+                           (message.from.gpu == Endpoint::kHost) != (message.to.gpu == Endpoint::kHost);
+      count += is_copy ? 0 : 1;
+    }
+    return Json{{"messages", count}};
+  })["messages"];
+}
+
+Json of_model(int machines, int gpus, const Json& strategy) {
+  Json scenario = timed_scenario(machines, {{"10000B"}, {"300000B"}, {"5000B"}}, strategy, gpus);
+  scenario["training"]["steps"] = 6;
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("the messages of a run are known before it") {
+  std::vector<Json> scenarios;
+  for (const char* synchronization : {"asynchronous", "synchronous"})
+    for (const Json& exchange :
+         {Json{{"placement", "sharded"}}, Json{{"bucket_size", "20KiB"}}, Json{{"partition_size", "64KiB"}}}) {
+      Json strategy{{"kind", "parameter_server"}, {"synchronization", synchronization}};
+      strategy.update(exchange);
+      scenarios.push_back(with_servers(of_model(3, 1, strategy), 2));
+    }
+  for (const char* algorithm :
+       {"ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star"})
+    for (const auto& [machines, gpus] : {std::pair{1, 4}, {3, 2}, {5, 1}})
+      scenarios.push_back(of_model(machines, gpus, {{"kind", "all_reduce"}, {"algorithm", algorithm}}));
+  scenarios.push_back(of_model(3, 1, {{"kind", "pairwise_averaging"}}));
+  for (const Json& scenario : scenarios) {
+    CAPTURE(scenario["training"]);
+    CAPTURE(scenario["cluster"]["groups"][0]["count"]);
+    CHECK(expected_messages(test::resolved(scenario)) == recorded_messages(scenario));
+  }
+}
+
+TEST_CASE("rings over NVLinks count each on its own") {
+  Json scenario = of_model(1, 4, {{"kind", "all_reduce"}});
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = "dgx-1-v100";
+  CHECK(expected_messages(test::resolved(scenario)) == recorded_messages(scenario));
+}
+
+TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a second, unequal ones or exact more") {
+  Json scenario = of_model(128, 8, {{"kind", "all_reduce"}});
+  scenario["training"]["steps"] = 100'000;
+  const Scenario folded = test::resolved(scenario);
+  CHECK(expected_duration(folded).value() < 1);
+  CHECK(describe_dry_run(folded, {})
+            .find("since an all-reduce is one event, equal workers run once, equal steps are not repeated") !=
+        std::string::npos);
+  CHECK(expected_duration(folded, {.is_exact = true}).value() > 1e5);
+  CHECK(describe_dry_run(folded, {.is_exact = true}).find("since") == std::string::npos);
+  CHECK(expected_duration(folded, {.keeps_activity = true}).value() > 100);
+  scenario["training"]["step_time_variation"] = 0.1;
+  CHECK(expected_duration(test::resolved(scenario)).value() > 100);
+}
+
+TEST_CASE("--explain describes strategy, fabric and interconnect") {
+  Json scenario = of_model(4, 4, {{"kind", "all_reduce"}, {"algorithm", "tree"}, {"bucket_size", "20KiB"}});
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = "dgx-1-v100";
+  scenario["cluster"]["network"].update({{"topology", "fat_tree"}, {"machines_per_leaf", 2}});
+  const std::string text = explain(test::resolved(scenario));
+  for (const char* part :
+       {"strategy: tree all-reduce; in each step all workers add up 0.315 MB in 2 units, the largest of 0.305 MB; "
+        "one all-reduce is 30 messages; during the backward pass\n",
+        "network: fat_tree, leaf switches of machines_per_leaf machines under a spine; oversubscription, uplinks: "
+        "machines_per_leaf 2, oversubscription 1.0, uplinks 1\n",
+        "  4 GPUs per machine (dgx-1-v100): PCIe 12GBps each, 48GBps for all of them; 16 pairs with NVLinks of 25GBps\n"
+        "  source: NVIDIA DGX-1 with Tesla V100"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  scenario = with_servers(of_model(3, 1, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), 2);
+  CHECK(explain(test::resolved(scenario))
+            .find("strategy: synchronous parameter servers; in each step a worker receives 0.315 MB in 3 units, the "
+                  "largest of 0.3 MB, and sends 0.315 MB in 3 units, the largest of 0.3 MB, with 2 servers") !=
+        std::string::npos);
+}
+
+}  // namespace rehearse
