@@ -17,7 +17,7 @@ class CopyEngine {
   /// `gpu_path` leads from host to GPU or back.
   CopyEngine(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex gpu_path,
              OnCopied on_copied)
-      : clock_{clock}, network_{network}, path_{gpu_path}, on_copied_{std::move(on_copied)} {
+      : clock_{clock}, on_copied_{std::move(on_copied)} {
     const Path& path = network.path(gpu_path);
     if (path.links.size() == 1) {
       rate_ = network.topology().links()[static_cast<std::size_t>(path.links.front())].rate;
@@ -32,7 +32,6 @@ class CopyEngine {
   /// Copies what is `ready` at a date that is not in the past; `on_copied` may run at once, with a later date.
   void copy(Seconds ready, int unit, Bytes size, int priority) {
     if (shared_ == nullptr) {
-      network_.count(path_, size);
       free_at_ = std::max(free_at_, ready) + size / rate_;
       on_copied_(unit, free_at_ + latency_);
       return;
@@ -42,8 +41,6 @@ class CopyEngine {
 
  private:
   Clock& clock_;
-  Network& network_;
-  PathIndex path_;
   OnCopied on_copied_;
   BytesPerSecond rate_{};
   Seconds latency_{};

@@ -30,7 +30,8 @@ struct MachineUse {
   Bytes received{};
 };
 
-/// A link that is no NIC, or a connection between regions, whose rate is limited by itself.
+/// A link that is no NIC, or a connection whose rate is limited by itself (RegionLink::per_flow_rate). Copies over a
+/// PCIe link that a GPU has for itself are left out.
 struct LinkUse {
   std::string name;
   bool is_connection = false;

@@ -118,7 +118,7 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, cons
   if (link.is_connection)
     consider("connection", link.utilization,
              "the connection from " + link.name + ", busy " + percent(link.utilization) +
-                 " of the time: machines in one region or fewer bytes per step would help");
+                 " of the time: machines nearer to one another or fewer bytes per step would help");
   else
     consider("link", link.utilization,
              "the link \"" + link.name + "\", busy " + percent(link.utilization) +

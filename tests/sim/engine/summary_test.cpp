@@ -1,4 +1,5 @@
-// What the summary names as the bottleneck, by default and exact (message by message on SimGrid).
+// What the summary names as the bottleneck: by default, exact (message by message on SimGrid), and with activity
+// recorded.
 
 #include "sim/engine/summary.hpp"
 
@@ -15,17 +16,19 @@ namespace {
 using test::timed_scenario;
 using test::with_servers;
 
-Json summary_of(const Json& scenario, bool is_exact) {
+Json summary_of(const Json& scenario, const SimulateOptions& options) {
   return test::in_child([&] {
     const Scenario resolved = test::resolved(scenario);
-    return to_json(resolved, summarize(resolved, simulate(resolved, {.is_exact = is_exact, .on_update = {}})));
+    return to_json(resolved, summarize(resolved, simulate(resolved, options)));
   });
 }
 
 void check_bottleneck(const Json& scenario, const char* resource, double share, const std::string& text) {
-  for (const bool is_exact : {false, true}) {
-    CAPTURE(is_exact);
-    const Json summary = summary_of(scenario, is_exact);
+  for (const SimulateOptions& options :
+       {SimulateOptions{}, SimulateOptions{.is_exact = true}, SimulateOptions{.keeps_activity = true}}) {
+    CAPTURE(options.is_exact);
+    CAPTURE(options.keeps_activity);
+    const Json summary = summary_of(scenario, options);
     REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
     CHECK(summary["bottleneck_resource"] == resource);
     CHECK(summary["bottleneck_share"].get<double>() == doctest::Approx(share).epsilon(1e-6));
@@ -116,13 +119,13 @@ TEST_CASE("a synchronous worker's steps follow one another: waiting at the barri
   scenario["training"]["start_interval"] = "1s";
   scenario["training"]["steps"] = 3;
   const Json gaps = test::in_child([&] {
-    double gaps = 0;
+    double sum = 0;
     std::map<int, double> end_of_step;  // [machines]
     for (const StepSpan& step : simulate(test::resolved(scenario), {}).recorder.steps) {
-      if (end_of_step.contains(step.machine)) gaps += step.span.start.value() - end_of_step[step.machine];
+      if (end_of_step.contains(step.machine)) sum += step.span.start.value() - end_of_step[step.machine];
       end_of_step[step.machine] = step.span.end.value();
     }
-    return Json{{"sum", gaps}};
+    return Json{{"sum", sum}};
   });
   CHECK(gaps["sum"].get<double>() == 0);
 }
@@ -135,7 +138,7 @@ TEST_CASE("folded workers count as often as they are") {
        {"/cluster/groups/1/count", "1"},
        {"/training/strategy", R"({"kind": "all_reduce", "bucket_size": "4MiB"})"},
        {"/training/steps", "20"}});
-  const Json by_default = summary_of(scenario, false), exact = summary_of(scenario, true);
+  const Json by_default = summary_of(scenario, {}), exact = summary_of(scenario, {.is_exact = true});
   for (const char* key : {"exposed_communication_s", "iteration_time_s", "gpu_utilization", "bottleneck_share"})
     CHECK(by_default[key].get<double>() == doctest::Approx(exact[key].get<double>()).epsilon(1e-6));
   CHECK(by_default["bottleneck_resource"] == "slowest_worker");
