@@ -23,21 +23,18 @@ struct CollectivePhase {
 using CollectivePlan = std::vector<CollectivePhase>;
 
 /// p ranks, n bytes, one-way latency a, bandwidth b of every NIC, one GPU per machine on one switch:
-///   ring                  2 (p - 1) (a + n / (p b))         Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2),
-///   2009 tree                  2 (d a + c n / b)                 one binary tree, pipelined; d = floor(log2 p), c =
-///   most
-///                                                           children of a node
-///   double_binary_tree    2 (d a + n / b), p > 2            two trees with half of the bytes each, a leaf in one is an
-///                                                           inner node in the other: Sanders, Speck and Traff,
-///                                                           Parallel Computing 35(12), 2009. d = most hops to a root
-///   star                  2 (a + (p - 1) n / b)             all to rank 0 and back
-///   clique                2 (p > 1 ? a + (p - 1) n / (p b)) every rank adds up one part
-///   hierarchical          ring reduce-scatter inside each machine, for each of its g GPUs a ring over the machines
-///   with
-///                         n / g, ring all-gather inside: with own a', b' inside,
-///                         2 (g - 1) (a' + n / (g b')) + 2 (m - 1) (a + n / (m b)), m machines, as the g rings share a
-///                         NIC
-///   binary_tree_star      star inside each machine, tree over the first GPUs of the machines
+/// - ring: 2 (p - 1) (a + n / (p b)). Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009.
+/// - tree: 2 (d a + c n / b). One binary tree, pipelined; d = floor(log2 p), c = most children of a node.
+/// - double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner node
+/// in
+///   the other; d = most hops to a root. Sanders, Speck and Traff, Parallel Computing 35(12), 2009.
+/// - star: 2 (a + (p - 1) n / b). All to rank 0 and back.
+/// - clique: 2 (a + (p - 1) n / (p b)). Every rank adds up one part.
+/// - hierarchical: 2 (g - 1) (a' + n / (g b')) + 2 (m - 1) (a + n / (m b)), m machines of g GPUs with a' and b' inside.
+///   Ring reduce-scatter inside each machine, for each of its GPUs a ring over the machines with n / g, ring all-gather
+///   inside; the g rings share a NIC.
+/// - binary_tree_star: star inside each machine, tree over the first GPUs of the machines.
+///
 /// `gpus` lists the ranks. Throws std::invalid_argument if hierarchical machines have different numbers of GPUs.
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network);
 

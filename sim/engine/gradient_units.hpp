@@ -24,12 +24,11 @@ struct GradientUnits {
 };
 
 /// One unit per variable, in creation order; or, as the scenario's exchange says:
-/// buckets   variables in the order in which their gradients become ready; a bucket closes when its bytes, before any
-///           conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's
-///           DistributedDataParallel (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the
-///           run instead.
-/// pieces    units above partition_size are cut into equal pieces (Peng et al., ByteScheduler, SOSP 2019).
-/// sharded placement cuts every variable into one piece per server.
+/// - buckets: variables in the order in which their gradients become ready; a bucket closes when its bytes, before any
+///   conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's DistributedDataParallel
+///   (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the run instead.
+/// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
+///   placement cuts every variable into one per server.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
 

@@ -103,7 +103,7 @@ TEST_CASE("synchronous: a step lasts until the next one, for a worker that waits
   scenario["training"]["steps"] = 10;
   scenario["training"]["warmup_steps"] = 1;  // its first one, before it had to wait
   for (const bool is_exact : {false, true}) {
-    const Json summary = summary_of(scenario, is_exact);
+    const Json summary = summary_of(scenario, {.is_exact = is_exact});
     REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
     const double step = summary["iteration_time_s"].get<double>();
     CHECK(step == doctest::Approx(0.203).epsilon(0.01));
