@@ -138,18 +138,20 @@ int run(const SimulateCommand& command) {
 
   catch_interrupts();
   Progress progress{"steps", command.common.is_quiet};
-  const RunRecord record =
-      simulate(scenario, {.keeps_activity = command.common.output.has_value(),
-                          .scope = scope,
-                          .is_exact = command.is_exact,
-                          .on_update = [&](std::int64_t updates) {
-                            if (is_interrupted()) throw Interrupted{};
-                            if (updates % 16 != 0) return;
-                            progress.update(updates, scenario.training.steps);
-                            if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
-                              throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) +
-                                                  " of " + std::to_string(scenario.training.steps) + " steps"};
-                          }});
+  std::int64_t updates = 0;
+  const RunRecord record = simulate(
+      scenario, {.keeps_activity = command.common.output.has_value(),
+                 .scope = scope,
+                 .is_exact = command.is_exact,
+                 .on_update = [&](std::int64_t count) { updates = count; },
+                 .on_progress =
+                     [&] {
+                       if (is_interrupted()) throw Interrupted{};
+                       progress.update(updates, scenario.training.steps);
+                       if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
+                         throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
+                                             std::to_string(scenario.training.steps) + " steps"};
+                     }});
   const Summary summary = summarize(scenario, record);
   if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
   if (command.common.prints_json)
@@ -307,7 +309,11 @@ int print_schema(const std::string& kind) {
   return kSuccess;
 }
 
-int init(const std::string& name) {
+int init(const std::string& given) {
+  const std::string name = given.ends_with(".json") ? given.substr(0, given.size() - 5) : given;
+  const std::string file = fs::path{name}.filename().string();
+  if (file.empty() || file == "." || file == "..")
+    throw InputError{"init: expected a file name, without .json; found " + in_quotes(given)};
   const fs::path path = name + ".json";
   if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
   write_file(path, starter_scenario(name));

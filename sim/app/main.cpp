@@ -2,6 +2,7 @@
 // exit code.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -36,6 +37,18 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
       ->type_name("N");
 }
 
+/// Empty, or what is wrong: CLI11 would take the largest seed for one that is too large.
+std::string is_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  return error == std::errc{} && end == text.data() + text.size()
+             ? std::string{}
+             : "expected a whole number from 0, below 2^64; found " + in_quotes(text);
+}
+
+/// Empty, or what is wrong: as when a shell's variable is not set.
+std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{
       "Rehearse: try a distributed training run before paying for it.\n"
@@ -63,15 +76,12 @@ int run_command_line(int argc, char** argv) {
       ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");
   simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")
-      ->check([](const std::string& text) {
-        return text.find_first_not_of("0123456789") == std::string::npos
-                   ? std::string{}
-                   : "expected a whole number of at least 0; found " + text;
-      })
+      ->check(is_seed)
       ->type_name("N");
   simulate_verb
       ->add_option("--max-wall-time", max_wall_time,
                    "Give up after this much real time, such as 30s or 5min (default: none)")
+      ->check(is_not_empty)
       ->type_name("T");
   simulate_verb->add_flag("--dry-run", simulate.is_dry_run,
                           "Check the scenario; print memory, messages and an estimate of the run's own duration");
@@ -80,10 +90,12 @@ int run_command_line(int argc, char** argv) {
   simulate_verb
       ->add_option("--trace-window", simulate.trace_window,
                    "With -o: record kernels and messages of this part of the run only, such as 10s..12s")
+      ->check(is_not_empty)
       ->type_name("FROM..TO");
   simulate_verb
       ->add_option("--trace-ranks", simulate.trace_ranks,
                    "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
+      ->check(is_not_empty)
       ->type_name("RANKS");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
@@ -158,6 +170,7 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--max-wall-time", max_wall_time,
                    "Give up on a simulation after this much real time, such as 30s: a row with that error, tried again "
                    "when the sweep is (default: none)")
+      ->check(is_not_empty)
       ->type_name("T");
   sweep_verb->add_flag("--dry-run", sweep.is_dry_run,
                        "Check every combination; print how many, and how long they take");

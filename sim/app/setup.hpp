@@ -9,7 +9,8 @@
 
 namespace rehearse {
 
-/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked between updates and simulations.
+/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked every now and then; the second one
+/// ends the program at once.
 void catch_interrupts();
 bool is_interrupted();
 

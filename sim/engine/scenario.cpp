@@ -253,6 +253,7 @@ class ScenarioReader {
   }
 
   void read_training(const JsonReader& json) {
+    json.expect(json.is_object(), "an object");
     Json& effective = effective_["training"];
     Training& training = scenario_.training;
     read_strategy(json.child("strategy"), effective["strategy"]);
@@ -423,9 +424,9 @@ class ScenarioReader {
     check_units(json);
   }
 
-  /// Bounds the number of messages of a step.
+  /// Bounds the number of messages of a step and what has to be kept for them.
   void check_units(const JsonReader& json) {
-    constexpr double kMostUnits = 200'000;
+    constexpr double kMostUnits = 200'000, kMostMessages = 1e8, kMostConnections = 1e6;
     const GradientExchange& exchange = scenario_.training.strategy.exchange;
     const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
     double units = static_cast<double>(scenario_.workload.variables.size());
@@ -434,9 +435,17 @@ class ScenarioReader {
     if (servers != nullptr && servers->placement == Placement::kSharded)
       units *= scenario_.count(Role::kParameterServer);
     if (units > kMostUnits)
-      json.fail("a step of at most 200000 messages of each worker; found about " +
+      json.fail("expected a step of at most 200000 messages of each worker; found about " +
                 std::to_string(static_cast<long long>(units)) +
                 ": choose a larger partition_size or another placement");
+    const double workers = scenario_.count(Role::kWorker);
+    if (units * workers > kMostMessages)
+      json.fail("expected a step of at most 100000000 messages of all workers; found about " +
+                std::to_string(static_cast<long long>(units * workers)) +
+                ": choose fewer workers, a larger partition_size or another placement");
+    if (servers != nullptr && workers * scenario_.count(Role::kParameterServer) > kMostConnections)
+      json.fail("expected at most 1000000 connections between workers and parameter servers; found " +
+                std::to_string(static_cast<long long>(workers) * scenario_.count(Role::kParameterServer)));
   }
 
   /// "steps" as Training says, or "steps_per_worker".

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simgrid_backend.hpp"
 #include "sim/engine/strategy.hpp"
@@ -34,12 +36,25 @@ void check_invariants(const RunRecord& record) {
     require(step.span.end > step.span.start && step.staleness >= 0, "every step takes time");
 }
 
+/// Slower links make dates that a double cannot hold, faster ones bytes that take no time.
+void check_rates(const Topology& topology) {
+  const auto require = [](BytesPerSecond rate, const std::string& what) {
+    if (!(rate >= BytesPerSecond{1} && rate <= BytesPerSecond{1e18}))
+      throw NoResultError{what + " has " + to_text(rate) + ": rates from 1Bps to 1e18Bps can be simulated"};
+  };
+  for (const TopologyLink& link : topology.links()) require(link.rate, link.name);
+  for (const RegionLink& link : topology.region_links())
+    if (link.per_flow_rate) require(*link.per_flow_rate, "a connection from " + link.from + " to " + link.to);
+}
+
 }  // namespace
 
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
   const std::vector<Machine> machines = list_machines(scenario);
   const Topology topology = build_topology(scenario, machines);
+  check_rates(topology);
   SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+  backend.clock().on_progress(options.on_progress);
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
   recorder.scope = options.scope;

@@ -17,6 +17,8 @@ struct SimulateOptions {
   bool is_exact = false;
   /// Called after each update with the number of updates so far. May throw to end the run.
   std::function<void(std::int64_t updates)> on_update;
+  /// Called every few hundred events; an update may take millions. May throw to end the run.
+  std::function<void()> on_progress;
 };
 
 /// Runs the scenario. At most once per process: SimGrid cannot be reset (isolated.hpp runs more).

@@ -82,15 +82,21 @@ bool append_range(std::string_view text, std::vector<std::string>& values) {
   if (kind == '+' && step.value_or(1) <= 0) throw InputError{shown + ": expected a step above 0"};
   if (kind == '*' && (*step <= 1 || *first <= 0))
     throw InputError{shown + ": expected a factor above 1 and a begin above 0"};
-  constexpr double kTolerance = 1e-9;  // of a step: 0..1+0.1 ends at 1
+  if ((kind == '+' ? *first + step.value_or(1) : *first * *step) == *first)
+    throw InputError{shown + ": expected a step that moves on from the begin"};
+  const auto refuse_many = [&] {
+    throw InputError{shown + ": expected at most " + std::to_string(kMaxCombinations) + " values"};
+  };
+  const double steps =
+      kind == '+' ? (*last - *first) / step.value_or(1) : (std::log(*last) - std::log(*first)) / std::log(*step);
+  if (steps > 2.0 * kMaxCombinations) refuse_many();  // before any is written; the loop knows exactly
+  constexpr double kTolerance = 1e-9;                 // of a step: 0..1+0.1 ends at 1
   double value = *first;
   for (std::size_t i = 0;; ++i) {
     if (kind == '+') value = *first + static_cast<double>(i) * step.value_or(1);
     const double room = kTolerance * (kind == '+' ? step.value_or(1) : *last);
     if (value > *last + room) return true;
-    if (i > 0 && value == *first) throw InputError{shown + ": expected a step that moves on from the begin"};
-    if (values.size() >= kMaxCombinations)
-      throw InputError{shown + ": expected at most " + std::to_string(kMaxCombinations) + " values"};
+    if (values.size() >= kMaxCombinations) refuse_many();
     values.push_back(number_text(value));
     if (kind == '*') value *= *step;
   }

@@ -31,7 +31,42 @@ using test::Outcome;
 using test::rehearse_with;
 using test::TemporaryFolder;
 
+/// All-reduce of 1000 workers: an update takes long.
+std::string slow_step(const TemporaryFolder& folder) {
+  Json scenario = load_json_file(kScenario);
+  scenario["cluster"]["groups"].erase(0);
+  scenario["cluster"]["groups"][0]["count"] = 2000;
+  scenario["training"]["strategy"] = {{"kind", "all_reduce"}};
+  return folder.write("slow-step.json", to_json_text(scenario)).string();
+}
+
 }  // namespace
+
+TEST_CASE("a limit, and Ctrl-C, end a run also while no step ends") {
+  const TemporaryFolder folder;
+  const std::string arguments = "simulate " + slow_step(folder) + " --exact --quiet";
+  check_refused(arguments + " --max-wall-time 1s", 3, "stopped by --max-wall-time after 0 of ");
+  CHECK(rehearse_with(arguments, "timeout --signal INT --kill-after 10 --preserve-status 2").exit_code == 130);
+}
+
+TEST_CASE("durations and rates of absurd size end a run with one line, wherever they stand") {
+  const TemporaryFolder folder;
+  Json scenario = load_json_file(kScenario);
+  scenario["cluster"]["groups"].erase(0);
+  scenario["training"]["strategy"] = {{"kind", "all_reduce"}};
+  scenario["training"]["steps"] = 8;
+  const std::string set = "simulate " + folder.write("s.json", to_json_text(scenario)).string() + " --quiet --set ";
+  for (const std::string exact : {"", " --exact"}) {
+    for (const std::string setting :
+         {"/training/start_interval=1e308s", "/training/start_interval=1e15s", "/training/strategy/cycle_time=1e308s",
+          "/training/strategy/cycle_time=1e9s", "/cluster/network/hop_latency=1e300s",
+          "'/training/checkpoint={\"every_steps\":1,\"fixed_time\":\"1e308s\",\"rate\":\"1GBps\"}'"})
+      check_refused(set + setting + exact, 3, "beyond 1e9 s, 31 years, of simulated time");
+    check_refused(
+        set + "'/cluster/network={\"topology\":\"torus\",\"dimensions\":[4],\"link_rate\":\"1e-300Bps\"}'" + exact, 3,
+        "torus link of machine 0, dimension 0 up has 1e-300Bps: rates from 1Bps to 1e18Bps can be simulated");
+  }
+}
 
 TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where there is no result") {
   const TemporaryFolder folder;
@@ -60,7 +95,18 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate " + kScenario + " --max-wall-time 5", 2, "--max-wall-time: expected a time with a unit");
   check_refused("simulate " + kScenario + " --set /training/steps=5000000 --max-wall-time 100ms --quiet", 3,
                 "stopped by --max-wall-time after ");
+  check_refused(set + "/training=5", 2, "/training: expected an object; found 5");
+  check_refused(set + "/cluster/groups/0/count=2000 --set /cluster/groups/1/count=2000", 2,
+                "/training/strategy: expected at most 1000000 connections between workers and parameter servers; found "
+                "4000000");
   check_refused("simulate " + kScenario + " --seed -3", 2, "--seed");
+  check_refused("simulate " + kScenario + " --seed 18446744073709551616", 2,
+                "--seed: expected a whole number from 0, below 2^64; found \"18446744073709551616\"");
+  check_refused("simulate " + kScenario + " --seed ''", 2, "--seed: expected a whole number from 0");
+  check_refused("simulate " + kScenario + " --max-wall-time ''", 2, "--max-wall-time: expected a value; found none");
+  check_refused("simulate " + kScenario + " --trace-ranks ''", 2, "--trace-ranks: expected a value; found none");
+  for (const std::string name : {"''", "/", "a/..", ".json"})
+    check_refused("init " + name, 2, "init: expected a file name, without .json; found ");
   check_refused("", 2, "rehearse --help");
   check_refused("fly", 2, "rehearse --help");
   check_refused("list cars", 2, "list: unknown kind \"cars\"; known: \"gpus\"");

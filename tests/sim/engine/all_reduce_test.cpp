@@ -44,16 +44,18 @@ TEST_CASE("ring: 2 (p - 1) (a + n / (p b))") {
 TEST_CASE("double binary tree: 2 (d a + n / b) for more than two ranks") {
   // depth: 3 ranks 1, 4 to 7 ranks 2, 8 to 15 ranks 3
   for (const auto& [p, depth] : {std::pair{3, 1}, {4, 2}, {6, 2}, {7, 2}, {8, 3}, {15, 3}, {16, 4}}) {
-    CAPTURE(p);
-    check_time(one_tensor(p, "double_binary_tree"), kCompute + 2 * (depth * kAlpha + kBytes / kBeta));
+    const int ranks = p;
+    CAPTURE(ranks);
+    check_time(one_tensor(ranks, "double_binary_tree"), kCompute + 2 * (depth * kAlpha + kBytes / kBeta));
   }
   check_time(one_tensor(2, "double_binary_tree"), kCompute + 2 * (kAlpha + kBytes / 2 / kBeta));
 }
 
 TEST_CASE("tree: 2 (d a + c n / b) with c children at most") {
   for (const auto& [p, depth, children] : {std::tuple{2, 1, 1}, {3, 1, 2}, {7, 2, 2}, {8, 3, 2}}) {
-    CAPTURE(p);
-    check_time(one_tensor(p, "tree"), kCompute + 2 * (depth * kAlpha + children * kBytes / kBeta));
+    const int ranks = p;
+    CAPTURE(ranks);
+    check_time(one_tensor(ranks, "tree"), kCompute + 2 * (depth * kAlpha + children * kBytes / kBeta));
   }
 }
 
@@ -188,7 +190,8 @@ TEST_CASE("outside of their domain the reductions do not apply, and both ways ag
   for (const auto& [key, value] : {std::pair<std::string, Json>{"step_time_variation", 0.1},
                                    {"start_interval", "1ms"},
                                    {"checkpoint", {{"every_steps", 7}, {"fixed_time", "50ms"}, {"rate", "1GBps"}}}}) {
-    CAPTURE(key);
+    const std::string& changed_key = key;
+    CAPTURE(changed_key);
     Json changed = scenario;
     changed["training"][key] = value;
     const test::Times times = test::times_of(changed);
