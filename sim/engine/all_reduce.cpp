@@ -10,15 +10,22 @@
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
 //
+// Membership changes between two steps: who has to leave does not begin another one, and who joins is first sent the
+// model by the first of those that stay, machine by machine, while these begin their step.
+//
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
 //   workers folded       one worker of each group runs, for all of them: they do the same at the same time
 //   kernels fused        compute_stream.hpp
-//   steady state         once two steps are alike the rest is not run: the next begins as many steps later
+//   steady state         once two steps are alike those until the next change of membership are not run: the next
+//   begins
+//                        as many steps later. The length is kept for each membership, for when it comes back.
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -156,28 +163,27 @@ class AllReduceTraining {
         reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
         monitor_{cluster},
         units_{plan_gradient_units(cluster.scenario, 0)},
-        plan_{plan_all_reduce(std::get<AllReduceStrategy>(cluster.scenario.training.strategy.kind).algorithm, gpus(),
-                              cluster.network)},
-        communicator_{cluster, monitor_.traffic(), plan_, reductions_.times_collectives},
-        steps_{cluster.scenario.training.steps} {
+        steps_{cluster.scenario.training.steps},
+        changes_members_{cluster.scenario.has_changing_membership()} {
     create_ranks();
+    members_ = members_now();
+    formation_ = &formation_of(members_);
     ready_workers_.resize(units_.units.size());
     begin_exchange();
   }
 
   RunRecord run() {
-    for (const auto& rank : ranks_) {
-      const Seconds start = scenario_.training.start_interval * static_cast<double>(rank->worker.index);
-      clock_.schedule(start, [this, &rank = *rank] {
-        monitor_.record_start(rank.worker);
-        begin_step(rank);
+    for (Rank* rank : formation_->ranks)
+      clock_.schedule(monitor_.joins_at(rank->worker), [this, rank] {
+        monitor_.record_start(rank->worker);
+        begin_step(*rank);
       });
-    }
     cluster_.run();
     if (updates_ != steps_) report_deadlock();
-    communicator_.settle();
+    formation_->communicator->settle();
     RunRecord record = monitor_.collect(end_, updates_);
     for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
+    record.unit_names.push_back("model");
     return record;
   }
 
@@ -187,20 +193,60 @@ class AllReduceTraining {
     explicit Rank(Worker& worker_) : worker{worker_} {}
     Worker& worker;
     std::int64_t workers = 1;
+    std::vector<MachineIndex> machines;  // of these workers
     std::optional<CopyEngine> to_gpu;
     std::optional<ComputeStream> compute;
     FusedPlan fused;
     std::vector<int> gradients_left;  // [units]
     std::vector<int> held_back;       // units, until the backward pass has ended
     std::vector<int> came_early;      // variables of the next step
-    std::int64_t skipped_steps = 0;   // after the current one
-    Seconds skipped_time{};
+    Seconds pause{};                  // after the current step
+    bool leaves = false;              // after the current step
+    int models_left = 0;              // to arrive at its machines before it begins
+    std::int64_t missed_steps = 0;    // of the cluster, before it joined
   };
 
-  std::vector<Endpoint> gpus() {
-    std::vector<Endpoint> list;
-    for (const Worker& worker : monitor_.workers()) list.push_back(worker.gpu);
-    return list;
+  struct SteadyStep {
+    double length = 0;
+    std::vector<double> ends;  // [ranks] of their steps, from the end of the last all-reduce
+    Use use;
+  };
+
+  /// The workers of a step, and what they keep for all steps in this membership.
+  struct Formation {
+    std::vector<Rank*> ranks;
+    std::int64_t workers = 0;
+    CollectivePlan plan;
+    std::optional<Communicator> communicator;
+    std::optional<SteadyStep> steady;
+  };
+
+  /// [machines] whose workers take part in a step that begins now.
+  std::vector<bool> members_now() {
+    std::vector<bool> members(cluster_.machines.size());
+    for (const Worker& worker : monitor_.workers())
+      members[static_cast<std::size_t>(worker.gpu.machine)] = has_joined(worker) && !monitor_.has_to_leave(worker);
+    return members;
+  }
+
+  bool has_joined(const Worker& worker) const {
+    return monitor_.is_there_from_the_start(worker) || clock_.now() >= monitor_.joins_at(worker);
+  }
+
+  Formation& formation_of(const std::vector<bool>& members) {
+    const auto [entry, is_new] = formations_.try_emplace(members);
+    Formation& formation = entry->second;
+    if (!is_new) return formation;
+    std::vector<Endpoint> gpus;
+    for (const Worker& worker : monitor_.workers())
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) gpus.push_back(worker.gpu);
+    for (const auto& rank : ranks_)
+      if (members[static_cast<std::size_t>(rank->worker.gpu.machine)]) formation.ranks.push_back(rank.get());
+    formation.workers = static_cast<std::int64_t>(gpus.size());
+    formation.plan = plan_all_reduce(std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm, gpus,
+                                     cluster_.network);
+    formation.communicator.emplace(cluster_, monitor_.traffic(), formation.plan, reductions_.times_collectives);
+    return formation;
   }
 
   void create_ranks() {
@@ -212,15 +258,21 @@ class AllReduceTraining {
       Rank*& first = of_group[static_cast<std::size_t>(cluster_.machines[m].group)];
       if (folds && first != nullptr) {
         ++first->workers;
+        if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
         recorded_by[m] = first->worker.gpu.machine;
         continue;
       }
       ranks_.push_back(std::make_unique<Rank>(worker));
       first = ranks_.back().get();
+      first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
       create_rank(*first);
     }
-    if (folds) monitor_.fold(ranks_.size(), std::move(recorded_by));
+    if (!folds) return;
+    const auto from_the_start = std::count_if(ranks_.begin(), ranks_.end(), [this](const auto& rank) {
+      return monitor_.is_there_from_the_start(rank->worker);
+    });
+    monitor_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
   }
 
   void create_rank(Rank& rank) {
@@ -241,8 +293,8 @@ class AllReduceTraining {
   }
 
   void begin_step(Rank& rank) {
-    if (rank.worker.steps == steps_) {
-      communicator_.settle();
+    if (rank.missed_steps + rank.worker.steps == steps_) {
+      formation_->communicator->settle();
       monitor_.close_window();
       return;
     }
@@ -278,7 +330,7 @@ class AllReduceTraining {
     clock_.schedule(when, [this, unit, workers = rank.workers] {
       std::int64_t& ready = ready_workers_[static_cast<std::size_t>(unit)];
       ready += workers;
-      if (ready < static_cast<std::int64_t>(monitor_.workers().size())) return;
+      if (ready < formation_->workers) return;
       ready = 0;
       waiting_.push_back(unit);
       launch();
@@ -342,7 +394,7 @@ class AllReduceTraining {
     Bytes payload{};
     for (const int unit : units) payload += units_.units[static_cast<std::size_t>(unit)].gradient_bytes;
     const int first = units.front();
-    communicator_.all_reduce(first, updates_, payload, [this, done = std::move(units)] {
+    formation_->communicator->all_reduce(first, updates_, payload, [this, done = std::move(units)] {
       is_busy_ = false;
       for (const int unit : done) unit_reduced(unit);
       launch();
@@ -357,7 +409,7 @@ class AllReduceTraining {
 
   void variable_reduced(int variable) {
     if (exchange_.overlap != Overlap::kForward) return;
-    for (const auto& rank : ranks_) {
+    for (Rank* rank : formation_->ranks) {
       if (rank->compute->is_done()) {  // of the step before: its kernels are all dispatched
         rank->came_early.push_back(variable);
       } else {
@@ -377,58 +429,134 @@ class AllReduceTraining {
       return;
     }
     std::vector<double> ends;
-    for (const auto& rank : ranks_) {
+    for (Rank* rank : formation_->ranks) {
       const Seconds end = std::max(clock_.now(), rank->compute->end()) + scenario_.workload.optimizer_time;
       ends.push_back((end - clock_.now()).value());
       end_ = std::max(end_, end);
-      clock_.schedule(end, [this, &rank = *rank] { end_step(rank); });
+      clock_.schedule(end, [this, rank] { end_step(*rank); });
     }
-    if (reductions_.skips_steady_state && !has_skipped_) look_for_steady_state(std::move(ends));
+    if (changes_members_ && updates_ < steps_ && members_now() != members_)
+      change_members();
+    else if (reductions_.skips_steady_state)
+      look_for_steady_state(std::move(ends));
     if (cluster_.on_update) cluster_.on_update(updates_);
+  }
+
+  /// Between two steps: those that stay begin the next one as if nothing had happened.
+  void change_members() {
+    formation_->communicator->settle();
+    const Formation& before = *formation_;
+    members_ = members_now();
+    formation_ = &formation_of(members_);
+    last_ends_.clear();
+    if (formation_->ranks.empty())
+      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
+                          " steps"};
+    const auto is_in = [](const Formation& formation, const Rank* rank) {
+      return std::find(formation.ranks.begin(), formation.ranks.end(), rank) != formation.ranks.end();
+    };
+    Rank* source = before.ranks.front();
+    for (Rank* rank : before.ranks) {
+      rank->leaves = !is_in(*formation_, rank);
+      if (source->leaves && !rank->leaves) source = rank;
+    }
+    std::map<MachineIndex, std::vector<Rank*>> joining;
+    for (Rank* rank : formation_->ranks) {
+      if (is_in(before, rank)) continue;
+      rank->missed_steps = updates_;
+      rank->models_left = static_cast<int>(rank->machines.size());
+      for (const MachineIndex machine : rank->machines) joining[machine].push_back(rank);
+    }
+    for (auto& [machine, ranks] : joining) send_model(source->worker.host, machine, std::move(ranks));
+  }
+
+  void send_model(Endpoint from, MachineIndex machine, std::vector<Rank*> ranks) {
+    const Endpoint to{machine, Endpoint::kHost};
+    const Bytes size = scenario_.workload.variable_bytes();
+    const PathIndex path = cluster_.network.path(from, to);
+    const Seconds start = clock_.now(), latency = cluster_.network.latency(path);
+    cluster_.network.start_flow(path, size, [this, from, to, size, start, latency, joining = std::move(ranks)] {
+      monitor_.traffic().sent(from, to, size);
+      cluster_.recorder.add(MessageSpan{from,
+                                        to,
+                                        static_cast<int>(units_.units.size()),
+                                        updates_,
+                                        {start, clock_.now()},
+                                        clock_.now() + latency,
+                                        size});
+      clock_.schedule_in(latency, [this, from, to, size, joining] {
+        monitor_.traffic().received(from, to, size);
+        for (Rank* rank : joining) {
+          if (--rank->models_left > 0) continue;
+          monitor_.record_start(rank->worker);
+          begin_step(*rank);
+        }
+      });
+    });
   }
 
   void end_step(Rank& rank) {
     rank.worker.step.compute_end = rank.compute->end();
-    const std::int64_t completed = rank.worker.steps + 1;
-    communicator_.settle();
+    const std::int64_t completed = rank.missed_steps + rank.worker.steps + 1;
+    formation_->communicator->settle();
     monitor_.end_step(rank.worker, completed);
-    const Seconds pause = monitor_.checkpoint_pause(rank.worker, completed);
-    if (pause > Seconds{}) {
-      clock_.schedule_in(pause, [this, &rank] { begin_step(rank); });
+    if (rank.leaves) {
+      monitor_.record_leave(rank.worker);
       return;
     }
-    rank.worker.steps += rank.skipped_steps;
-    const Seconds delay = rank.skipped_time;
-    rank.skipped_steps = 0;
-    rank.skipped_time = {};
-    if (delay == Seconds{})
+    const Seconds pause = std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, completed);
+    if (pause == Seconds{})
       begin_step(rank);
     else
-      clock_.schedule_in(delay, [this, &rank] { begin_step(rank); });
+      clock_.schedule_in(pause, [this, &rank] { begin_step(rank); });
   }
 
   /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [ranks] from now. What follows
-  /// depends on nothing else, so if the step took as long as the one before and the workers end it alike, all others
-  /// will too. Leaves the last step to be run.
+  /// depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
+  /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
+  /// the one in which membership changes, to be run.
   void look_for_steady_state(std::vector<double> ends) {
-    const double length = (clock_.now() - last_reduced_).value();
-    last_reduced_ = clock_.now();
-    const auto is_same = [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); };
-    const bool is_steady = is_same(length, last_length_) &&
-                           std::equal(ends.begin(), ends.end(), last_ends_.begin(), last_ends_.end(), is_same);
+    const double length = (clock_.now() - std::exchange(last_reduced_, clock_.now())).value();
+    const bool repeats_last = is_same(ends, last_ends_) && is_same({length}, {last_length_});
     last_length_ = length;
-    last_ends_ = std::move(ends);
-    communicator_.settle();
-    const Use before = std::exchange(use_before_, monitor_.use_so_far());
-    const std::int64_t left = steps_ - updates_ - 1;
-    if (!is_steady || left < 1 || ranks_.front()->worker.steps <= scenario_.training.warmup_steps) return;
-    has_skipped_ = true;
-    monitor_.skip(left, before);
-    updates_ += left;
-    for (const auto& rank : ranks_) {
-      rank->skipped_steps = left;
-      rank->skipped_time = Seconds{length} * static_cast<double>(left);
+    formation_->communicator->settle();
+    Use use = monitor_.use_so_far();
+    std::optional<SteadyStep>& steady = formation_->steady;
+    if (!steady && repeats_last) {
+      steady = {length, ends, use};
+      steady->use -= use_before_;
     }
+    use_before_ = std::move(use);
+    last_ends_ = std::move(ends);
+    if (!steady || !is_same(last_ends_, steady->ends) || updates_ - 1 <= scenario_.training.warmup_steps) return;
+    const double until_change = (next_change() - clock_.now()).value();
+    const auto left =
+        std::min(static_cast<double>(steps_ - updates_ - 1), std::ceil(until_change / steady->length) - 1);
+    if (left < 1) return;
+    const auto count = static_cast<std::int64_t>(left);
+    monitor_.skip(count, steady->use);
+    updates_ += count;
+    const Seconds skipped{steady->length * left};
+    for (Rank* rank : formation_->ranks) {
+      rank->worker.step.repeats = count + 1;
+      rank->pause = skipped;
+    }
+    last_reduced_ += skipped;
+    use_before_ = monitor_.use_so_far();
+  }
+
+  static bool is_same(const std::vector<double>& some, const std::vector<double>& others) {
+    return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                      [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); });
+  }
+
+  /// The next date at which a worker joins or has to leave; infinity without.
+  Seconds next_change() const {
+    Seconds next{std::numeric_limits<double>::infinity()};
+    for (const Group& group : scenario_.groups)
+      for (const Seconds date : {group.joins_at, group.leaves_at.value_or(Seconds{})})
+        if (date > clock_.now()) next = std::min(next, date);
+    return next;
   }
 
   [[noreturn]] void report_deadlock() const {
@@ -451,10 +579,12 @@ class AllReduceTraining {
   Reductions reductions_;
   RunMonitor monitor_;
   GradientUnits units_;
-  CollectivePlan plan_;
-  Communicator communicator_;
   std::int64_t steps_;
+  bool changes_members_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<std::vector<bool>, Formation> formations_;  // by members, [machines]
+  std::vector<bool> members_;
+  Formation* formation_ = nullptr;
   std::vector<std::int64_t> ready_workers_;  // [units] of the current step
   std::deque<int> waiting_;                  // units that are ready at all workers
   bool is_busy_ = false;
@@ -463,7 +593,6 @@ class AllReduceTraining {
   std::vector<int> pieces_left_;  // [variables]
   std::int64_t updates_ = 0;
   Seconds end_{};
-  bool has_skipped_ = false;
   Seconds last_reduced_{};
   double last_length_ = -1;
   std::vector<double> last_ends_;

@@ -1,5 +1,6 @@
 // Decentralized training: in each step a worker computes its gradients and, at the same time, fetches the model of a
 // random other worker; when it has both it averages the two models, applies its gradients, and goes on. Nobody waits.
+// Workers may join, with their first fetch, and leave; a model that was asked for before is still sent.
 //
 //   host     step_overhead, the samples go to the GPU
 //   fetch    request (L), then the whole model from GPU to GPU (+ L), one model at a time between each two workers
@@ -46,13 +47,21 @@ class PairwiseAveraging {
   }
 
   RunRecord run() {
-    for (const auto& peer : peers_)
-      clock_.schedule(scenario_.training.start_interval * static_cast<double>(peer->worker.index),
-                      [this, &peer = *peer] {
-                        monitor_.record_start(peer.worker);
-                        begin_step(peer);
-                      });
+    for (const auto& peer : peers_) {
+      if (monitor_.is_there_from_the_start(peer->worker)) present_.push_back(peer.get());
+      clock_.schedule(monitor_.joins_at(peer->worker), [this, &peer = *peer] {
+        if (!monitor_.is_there_from_the_start(peer.worker)) {
+          if (started_steps_ == steps_) return;
+          present_.push_back(&peer);
+        }
+        monitor_.record_start(peer.worker);
+        begin_step(peer);
+      });
+    }
     cluster_.run();
+    if (updates_ != steps_ && present_.empty())
+      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
+                          " steps"};
     if (updates_ != steps_)
       throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
                           " steps: workers wait for models of others"};
@@ -78,17 +87,22 @@ class PairwiseAveraging {
       monitor_.close_window();
       return;
     }
+    if (monitor_.has_to_leave(peer.worker)) {
+      std::erase(present_, &peer);
+      monitor_.record_leave(peer.worker);
+      return;
+    }
     ++started_steps_;
     peer.updates_at_start = updates_;
     peer.worker.step = {.span = {clock_.now(), {}}};
     const Seconds requested = clock_.now() + scenario_.profile.host.step_overhead;
     peer.awaited = 1;
-    if (peers_.size() > 1) {
+    if (present_.size() > 1) {
       ++peer.awaited;
-      const auto mine = static_cast<std::size_t>(peer.worker.index);
-      auto other = static_cast<std::size_t>(peer.choice.below(peers_.size() - 1));
+      const auto mine = std::find(present_.begin(), present_.end(), &peer);
+      auto other = present_.begin() + static_cast<std::ptrdiff_t>(peer.choice.below(present_.size() - 1));
       if (other >= mine) ++other;
-      Connection& connection = connection_from(*peers_[other], peer);
+      Connection& connection = connection_from(**other, peer);
       clock_.schedule(requested + connection.latency(), [this, &connection, &peer] {
         connection.send({0, peer.worker.steps, model_, 0});
       });
@@ -139,6 +153,7 @@ class PairwiseAveraging {
   std::int64_t steps_;
   Bytes model_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> present_;
   std::map<std::pair<int, int>, std::unique_ptr<Connection>> connections_;  // from, to
   std::int64_t started_steps_ = 0;
   std::int64_t updates_ = 0;

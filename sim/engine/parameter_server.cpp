@@ -14,7 +14,8 @@
 // Synchronization is one rule: a worker may begin its step k (counted from 0) when all but `backup_workers` of the
 // workers have completed k - staleness_bound steps. With bound 0 that is a barrier, without a bound nobody waits.
 // A worker that completes a step which all but the backup workers have already left behind is late: its gradients were
-// dropped, and it goes on with the step that the others are at.
+// dropped, and it goes on with the step that the others are at. Workers may join, synchronous ones with the next step
+// and others with the one that the slowest is in, and leave between two of their steps.
 //
 // Pushing back each variable (MXNet's dist_sync, BytePS) has no pull and no acknowledgement: when the gradients of all
 // workers for a unit are in, a core applies them and the unit goes to all workers; a worker's next step begins with its
@@ -55,10 +56,13 @@ class ParameterServers {
 
   RunRecord run() {
     for (std::size_t i = 0; i < trainers_.size(); ++i) {
-      const Seconds start = scenario_.training.start_interval * static_cast<double>(i);
-      clock_.schedule(start, [this, i] {
-        monitor_.record_start(trainers_[i]->worker);
-        begin_step(*trainers_[i]);
+      const Worker& worker = trainers_[i]->worker;
+      if (monitor_.is_there_from_the_start(worker)) ++present_, trainers_[i]->is_present = true;
+      clock_.schedule(monitor_.joins_at(worker), [this, i] {
+        Trainer& trainer = *trainers_[i];
+        if (!monitor_.is_there_from_the_start(trainer.worker)) return arrive(trainer);
+        monitor_.record_start(trainer.worker);
+        begin_step(trainer);
       });
     }
     cluster_.run();
@@ -96,6 +100,8 @@ class ParameterServers {
     int variables_left = 0;
     int servers_left = 0;
     std::optional<Seconds> held_since;  // by the synchronization
+    std::int64_t left_out = 0;          // steps in which it was late, or that were begun before it joined
+    bool is_present = false;
     bool is_training = false;
     bool is_computed = false;  // every kernel of the step is dispatched
   };
@@ -111,7 +117,6 @@ class ParameterServers {
     }
     for (const Variable& variable : scenario_.workload.variables) trainable_ += variable.is_trainable ? 1 : 0;
     arrived_gradients_.resize(units_.units.size());
-    if (strategy_.backup_workers > 0) left_out_.resize(monitor_.workers().size());
   }
 
   void create_trainers() {
@@ -147,7 +152,7 @@ class ParameterServers {
 
   const GradientUnit& unit(int index) const { return units_.units[static_cast<std::size_t>(index)]; }
   int priority(int index) const { return exchange_.order == Order::kPriority ? unit(index).first_use : 0; }
-  int needed_workers() const { return static_cast<int>(trainers_.size()) - strategy_.backup_workers; }
+  int needed_workers() const { return present_ - strategy_.backup_workers; }
 
   /// Workers that have completed at least `steps` steps; late ones count for the steps that they left out.
   std::int64_t& reached(std::int64_t steps) {
@@ -163,17 +168,63 @@ class ParameterServers {
   }
 
   /// Synchronous: the number, from 0, of the step that the worker would begin; counts steps that it left out.
-  std::int64_t next_step(const Trainer& trainer) const { return trainer.worker.steps + left_out(trainer); }
-  std::int64_t left_out(const Trainer& trainer) const {
-    return left_out_.empty() ? 0 : left_out_[static_cast<std::size_t>(trainer.worker.index)];
+  static std::int64_t next_step(const Trainer& trainer) { return trainer.worker.steps + trainer.left_out; }
+
+  bool is_over(const Trainer& trainer) const {
+    return is_synchronous_ ? next_step(trainer) >= steps_ : started_steps_ == steps_;
+  }
+
+  /// The time at which the worker joins has come.
+  void arrive(Trainer& trainer) {
+    if (is_synchronous_ && present_ > 0)
+      arrived_.push_back(&trainer);
+    else
+      join(trainer);
+  }
+
+  void join(Trainer& trainer) {
+    std::int64_t slowest = is_synchronous_ ? updates_ : started_steps_;
+    for (const auto& other : trainers_)
+      if (other->is_present) slowest = std::min(slowest, next_step(*other));
+    trainer.left_out = slowest;
+    if (is_over(trainer)) return;
+    trainer.is_present = true;
+    ++present_;
+    count_as_reached(trainer, 1);
+    monitor_.record_start(trainer.worker);
+    begin_step(trainer);
+  }
+
+  void leave(Trainer& trainer) {
+    trainer.is_present = false;
+    --present_;
+    count_as_reached(trainer, -1);
+    for (int& arrived : arrived_gradients_) arrived -= arrived > 0 ? 1 : 0;  // its own, of a step that others are in
+    monitor_.record_leave(trainer.worker);
+    release_held();
+    if (present_ == 0) admit_arrived();
+  }
+
+  /// The steps before its next one.
+  void count_as_reached(const Trainer& trainer, int change) {
+    if (strategy_.staleness_bound)
+      for (std::int64_t step = 1; step <= next_step(trainer); ++step) reached(step) += change;
+  }
+
+  void release_held() {
+    for (Trainer* held : std::exchange(held_, {})) begin_step(*held);  // those that still must not are held again
+  }
+
+  void admit_arrived() {
+    for (Trainer* waiting : std::exchange(arrived_, {})) join(*waiting);
   }
 
   void begin_step(Trainer& trainer) {
-    const bool is_over = is_synchronous_ ? next_step(trainer) >= steps_ : started_steps_ == steps_;
-    if (is_over) {
+    if (is_over(trainer)) {
       monitor_.close_window();
       return;
     }
+    if (monitor_.has_to_leave(trainer.worker)) return leave(trainer);
     if (!may_begin(trainer)) {
       if (!trainer.held_since) trainer.held_since = clock_.now();
       held_.push_back(&trainer);
@@ -307,8 +358,7 @@ class ParameterServers {
     if (message.size > scenario_.profile.servers.split_update_threshold)
       duration += scenario_.profile.servers.time_per_split_update;
     int& arrived = arrived_gradients_[static_cast<std::size_t>(message.unit)];
-    const bool completes_unit =
-        is_synchronous_ && strategy_.backup_workers == 0 && ++arrived == static_cast<int>(trainers_.size());
+    const bool completes_unit = is_synchronous_ && strategy_.backup_workers == 0 && ++arrived == present_;
     if (completes_unit) {
       arrived = 0;
       duration += scenario_.profile.servers.time_per_update;
@@ -356,15 +406,16 @@ class ParameterServers {
       trainer.worker.step.staleness =
           is_synchronous_ ? 0 : std::max<std::int64_t>(0, updates_ - 1 - trainer.updates_at_pull);
       monitor_.end_step(trainer.worker, is_synchronous_ ? completed : updates_);
-      if (is_late) left_out_[static_cast<std::size_t>(trainer.worker.index)] += updates_ - completed;
+      if (is_late) trainer.left_out += updates_ - completed;
     }
     const Seconds pause = monitor_.checkpoint_pause(trainer.worker, updates_);
     if (pause == Seconds{})
       begin_step(trainer);
     else
       clock_.schedule_in(pause, [this, &trainer] { begin_step(trainer); });
-    if (releases)
-      for (Trainer* held : std::exchange(held_, {})) begin_step(*held);  // those that still must not are held again
+    if (!releases) return;
+    release_held();
+    admit_arrived();
   }
 
   void record(const Server& server, const CorePool::Slot& slot, int index, bool is_update) {
@@ -372,6 +423,9 @@ class ParameterServers {
   }
 
   [[noreturn]] void report_deadlock() const {
+    if (present_ == 0)
+      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
+                          " steps"};
     std::string waiting;
     for (const auto& trainer : trainers_) {
       if (!trainer->is_training) continue;
@@ -417,7 +471,8 @@ class ParameterServers {
   std::int64_t updates_ = 0;
   Seconds end_{};
   std::vector<std::int64_t> reached_;   // [steps] workers that have completed so many
-  std::vector<std::int64_t> left_out_;  // [workers] steps in which the worker was late, with backup workers
+  int present_ = 0;                     // workers
+  std::vector<Trainer*> arrived_;       // synchronous: will join with the next step
   std::vector<Trainer*> held_;          // by the synchronization, in the order in which they came
   std::vector<int> arrived_gradients_;  // [units] of the current step
   std::int64_t applied_units_ = 0;      // of the current step

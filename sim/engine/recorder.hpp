@@ -48,6 +48,7 @@ struct StepSpan {
   MachineIndex machine = 0;
   int gpu = 0;
   std::int64_t step = 0;         // of this worker, from 0
+  std::int64_t repeats = 1;      // it stands for so many steps, one after the other; the others are not recorded
   std::int64_t global_step = 0;  // of the cluster, from 1, after its update
   Span span;
   Seconds last_pull{};         // when the last variable had arrived
@@ -55,7 +56,7 @@ struct StepSpan {
   std::int64_t staleness = 0;  // updates by other workers between this worker's pull and its update
 };
 
-/// Something that happens to a machine: "start", "checkpoint".
+/// Something that happens to a machine: "start", "join", "leave", "checkpoint".
 struct EventSpan {
   MachineIndex machine = 0;
   std::string kind;

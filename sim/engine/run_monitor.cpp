@@ -2,8 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rehearse {
+
+namespace {
+constexpr Seconds kStays{std::numeric_limits<double>::infinity()};
+}  // namespace
+
+Use& Use::operator-=(const Use& earlier) {
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    machines[m].cpu_busy -= earlier.machines[m].cpu_busy;
+    machines[m].sent -= earlier.machines[m].sent;
+    machines[m].received -= earlier.machines[m].received;
+  }
+  for (std::size_t p = 0; p < earlier.paths.size(); ++p) paths[p] -= earlier.paths[p];
+  return *this;
+}
 
 RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.machines.size()} {
   const Scenario& scenario = cluster.scenario;
@@ -23,7 +38,9 @@ RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.m
   }
   skipped_use_.machines.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
-  reporting_workers_ = workers_.size();
+  for (const Machine& machine : cluster.machines)
+    presence_.push_back({scenario.groups[static_cast<std::size_t>(machine.group)].joins_at, kStays});
+  for (const Worker& worker : workers_) reporting_workers_ += is_there_from_the_start(worker) ? 1 : 0;
   if (scenario.training.warmup_steps == 0) use_at_start_ = use_so_far();
 }
 
@@ -34,9 +51,36 @@ double RunMonitor::slowdown(Worker& worker) const {
   return std::exp(std::sqrt(variance) * worker.noise.normal() - variance / 2);
 }
 
+Seconds RunMonitor::joins_at(const Worker& worker) const {
+  if (!is_there_from_the_start(worker)) return group_of(worker).joins_at;
+  return cluster_.scenario.training.start_interval * static_cast<double>(worker.index);
+}
+
+bool RunMonitor::has_to_leave(const Worker& worker) const {
+  const std::optional<Seconds>& leaves_at = group_of(worker).leaves_at;
+  return leaves_at && cluster_.clock.now() >= *leaves_at;
+}
+
+bool RunMonitor::is_there_from_the_start(const Worker& worker) const { return group_of(worker).joins_at == Seconds{}; }
+
+const Group& RunMonitor::group_of(const Worker& worker) const {
+  const auto machine = static_cast<std::size_t>(worker.gpu.machine);
+  return cluster_.scenario.groups[static_cast<std::size_t>(cluster_.machines[machine].group)];
+}
+
 void RunMonitor::record_start(const Worker& worker) {
   const Seconds now = cluster_.clock.now();
-  cluster_.recorder.events.push_back({worker.gpu.machine, "start", {now, now}, ""});
+  const bool joins = !is_there_from_the_start(worker);
+  cluster_.recorder.events.push_back({worker.gpu.machine, joins ? "join" : "start", {now, now}, ""});
+}
+
+void RunMonitor::record_leave(const Worker& worker) {
+  const Seconds now = cluster_.clock.now();
+  cluster_.recorder.events.push_back({worker.gpu.machine, "leave", {now, now}, ""});
+  for (std::size_t m = 0; m < presence_.size(); ++m) {
+    const bool is_its_machine = static_cast<MachineIndex>(m) == worker.gpu.machine;
+    if (is_its_machine || recorded_by_[m] == worker.gpu.machine) presence_[m].end = now;
+  }
 }
 
 void RunMonitor::fold(std::size_t classes, std::vector<MachineIndex> recorded_by) {
@@ -51,7 +95,10 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
   worker.step.span.end = cluster_.clock.now();
   worker.step.global_step = global_step;
   cluster_.recorder.steps.push_back(worker.step);
-  if (worker.steps != cluster_.scenario.training.warmup_steps || ++warm_workers_ != reporting_workers_) return;
+  worker.steps += worker.step.repeats - 1;
+  if (!is_there_from_the_start(worker) || worker.steps != cluster_.scenario.training.warmup_steps ||
+      ++warm_workers_ != reporting_workers_)
+    return;
   if (window_is_closed_) return;
   window_.start = cluster_.clock.now();
   use_at_start_ = use_so_far();
@@ -88,18 +135,15 @@ Use RunMonitor::use_so_far() const {
   return use;
 }
 
-void RunMonitor::skip(std::int64_t count, const Use& before) {
-  const Use now = use_so_far();
-  for (std::size_t m = 0; m < now.machines.size(); ++m) {
+void RunMonitor::skip(std::int64_t count, const Use& each) {
+  for (std::size_t m = 0; m < each.machines.size(); ++m) {
     MachineUse& skipped = skipped_use_.machines[m];
-    skipped.cpu_busy += (now.machines[m].cpu_busy - before.machines[m].cpu_busy) * static_cast<double>(count);
-    skipped.sent += (now.machines[m].sent - before.machines[m].sent) * count;
-    skipped.received += (now.machines[m].received - before.machines[m].received) * count;
+    skipped.cpu_busy += each.machines[m].cpu_busy * static_cast<double>(count);
+    skipped.sent += each.machines[m].sent * count;
+    skipped.received += each.machines[m].received * count;
   }
-  skipped_use_.paths.resize(now.paths.size());
-  for (std::size_t p = 0; p < before.paths.size(); ++p)
-    skipped_use_.paths[p] += (now.paths[p] - before.paths[p]) * count;
-  skipped_steps_ += count;
+  if (skipped_use_.paths.size() < each.paths.size()) skipped_use_.paths.resize(each.paths.size());
+  for (std::size_t p = 0; p < each.paths.size(); ++p) skipped_use_.paths[p] += each.paths[p] * count;
 }
 
 LinkUse RunMonitor::busiest_link(const std::vector<Bytes>& carried, Seconds time) const {
@@ -135,14 +179,9 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.window = {Seconds{}, end};
   if (use_at_start_ && use_at_end_ && window_.end > window_.start) {
     record.window = window_;
-    record.in_window = use_at_end_->machines;
-    for (std::size_t m = 0; m < record.in_window.size(); ++m) {
-      record.in_window[m].cpu_busy -= use_at_start_->machines[m].cpu_busy;
-      record.in_window[m].sent -= use_at_start_->machines[m].sent;
-      record.in_window[m].received -= use_at_start_->machines[m].received;
-    }
-    use.paths = use_at_end_->paths;
-    for (std::size_t p = 0; p < use_at_start_->paths.size(); ++p) use.paths[p] -= use_at_start_->paths[p];
+    use = *use_at_end_;
+    use -= *use_at_start_;
+    record.in_window = use.machines;
   }
   record.busiest_link = busiest_link(use.paths, record.window.end - record.window.start);
   record.end = end;
@@ -150,7 +189,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.updates = updates;
   record.is_synchronous = cluster_.scenario.training.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
-  record.skipped_steps = skipped_steps_;
+  for (const Span& there : presence_) record.presence.push_back({std::min(there.start, end), std::min(there.end, end)});
   for (const MachineUse& total : record.total) record.sent += total.sent, record.received += total.received;
   const std::size_t machines = cluster_.machines.size();
   const int passes = cluster_.scenario.training.strategy.exchange.accumulation_steps;

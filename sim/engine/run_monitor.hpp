@@ -35,6 +35,8 @@ struct Worker {
 struct Use {
   std::vector<MachineUse> machines;
   std::vector<Bytes> paths;  // of the network; those that were not in use yet are missing
+
+  Use& operator-=(const Use& earlier);
 };
 
 class RunMonitor {
@@ -51,9 +53,15 @@ class RunMonitor {
   /// ln(1 + c^2).
   double slowdown(Worker& worker) const;
 
+  /// When a worker takes part. Of those that are there from the start each begins start_interval after the one before.
+  Seconds joins_at(const Worker& worker) const;
+  bool has_to_leave(const Worker& worker) const;
+  bool is_there_from_the_start(const Worker& worker) const;
+  /// A worker begins to train, or has left, now.
   void record_start(const Worker& worker);
-  /// Only these workers, one of each class of identical ones, will report their steps, for all of their class.
-  /// `recorded_by` [machines] is the machine of the worker that stands for a machine's.
+  void record_leave(const Worker& worker);
+  /// Only one worker of each class of identical ones will report its steps, for all of the class: `classes` of them are
+  /// there from the start. `recorded_by` [machines] is the machine of the worker that stands for a machine's.
   void fold(std::size_t classes, std::vector<MachineIndex> recorded_by);
   /// The step of a worker ends now.
   void end_step(Worker& worker, std::int64_t global_step);
@@ -63,15 +71,15 @@ class RunMonitor {
   /// `every_steps` updates. Recorded as an event.
   Seconds checkpoint_pause(const Worker& worker, std::int64_t updates);
 
-  /// Skips `count` steps of every worker, each of which moved what was moved since `before`, when
-  /// use_so_far() was taken.
-  void skip(std::int64_t count, const Use& before);
+  /// `count` steps are skipped, each of which would have used `each`.
+  void skip(std::int64_t count, const Use& each);
   Use use_so_far() const;
 
   /// Fills all but what only the strategy knows.
   RunRecord collect(Seconds end, std::int64_t updates);
 
  private:
+  const Group& group_of(const Worker& worker) const;
   LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
 
   Cluster& cluster_;
@@ -80,7 +88,7 @@ class RunMonitor {
   std::vector<CorePool> cores_;  // [machines]
   Traffic traffic_;
   Use skipped_use_;
-  std::int64_t skipped_steps_ = 0;
+  std::vector<Span> presence_;  // [machines]; until the end, unless set
   std::vector<MachineIndex> recorded_by_;
   std::size_t reporting_workers_ = 0;
   std::int64_t checkpoints_ = 0;

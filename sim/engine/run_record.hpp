@@ -42,8 +42,10 @@ struct RunRecord {
   std::vector<Machine> machines;
   std::vector<MachineUse> total;      // [machines]
   std::vector<MachineUse> in_window;  // [machines]
+  std::vector<Span> presence;         // [machines] from joining to leaving
   LinkUse busiest_link;               // in the window
-  Span window;               // steady state: after every worker's warm-up, before the first worker runs out of work
+  Span window;               // steady state: after the warm-up of all that are there from the start, until the first
+                             // worker runs out of work
   Seconds end{};             // the last update
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
   bool is_synchronous = false;
@@ -57,7 +59,6 @@ struct RunRecord {
   /// Identical workers were folded: only GPU 0 of this machine recorded steps, for all GPUs of the machines that name
   /// it. -1: every worker of the machine recorded its own.
   std::vector<MachineIndex> recorded_by;  // [machines]
-  std::int64_t skipped_steps = 0;         // of each worker, in the steady state: counted, not recorded
   Seconds drained{};                      // when the last message of dropped or late work had ended; >= end
   Recorder recorder;
   std::uint64_t fingerprint = 0;

@@ -44,6 +44,7 @@ class ScenarioReader {
     read_workload(root_.child("workload"));
     read_cluster(root_.child("cluster"));
     read_training(root_.child("training"));
+    check_membership(root_.child("cluster"));
     read_calibration();
     read_output();
     root_.reject_unknown_keys();
@@ -159,6 +160,8 @@ class ScenarioReader {
                        : Market::kOnDemand;
     effective["market"] = group.market == Market::kSpot ? "spot" : "on-demand";
 
+    if (group.role == Role::kWorker) read_membership(json, group);
+
     std::string name;
     const JsonReader instance =
         resolve(json, "instance", effective["instance"], name,
@@ -187,6 +190,38 @@ class ScenarioReader {
     }
     json.reject_unknown_keys();
     return group;
+  }
+
+  static void read_membership(const JsonReader& json, Group& group) {
+    group.joins_at = json.optional<Seconds>("joins_at", Seconds{});
+    if (!json.has("leaves_at")) return;
+    group.leaves_at = json.required<Seconds>("leaves_at");
+    json.expect(*group.leaves_at > group.joins_at, "leaves_at", "a time after \"joins_at\"");
+  }
+
+  /// Workers that join or leave need a strategy that says how.
+  void check_membership(const JsonReader& groups) const {
+    if (!scenario_.has_changing_membership()) return;
+    const auto is_there = [](const Group& group) { return group.role == Role::kWorker && group.joins_at == Seconds{}; };
+    if (std::none_of(scenario_.groups.begin(), scenario_.groups.end(), is_there))
+      groups.fail("groups", "expected a group of workers that is there from the start; found none");
+    for (const Group& group : scenario_.groups) {
+      if (group.colocated_with < 0) continue;
+      const Group& host = scenario_.groups[static_cast<std::size_t>(group.colocated_with)];
+      if (host.joins_at > Seconds{} || host.leaves_at)
+        groups.fail("groups", "expected servers on machines that stay; found group " + in_quotes(group.name) + " on " +
+                                  in_quotes(host.name) + ", which joins or leaves");
+    }
+    const Strategy& strategy = scenario_.training.strategy;
+    const auto refuse = [&](const char* what) {
+      groups.fail("groups", std::string{"expected workers that stay for the whole run with "} + what +
+                                "; found \"joins_at\" or \"leaves_at\"");
+    };
+    if (strategy.exchange.overlap == Overlap::kForward) refuse("the overlap \"forward\"");
+    if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
+      if (servers->pushes_back_each_variable) refuse("variables that are pushed back");
+      if (servers->backup_workers > 0) refuse("backup workers");
+    }
   }
 
   /// The group on whose machines a colocated one runs.
@@ -632,6 +667,11 @@ int Scenario::count(Role role) const {
   for (const Group& group : groups)
     if (group.role == role) sum += role == Role::kWorker ? group.workers() : group.count;
   return sum;
+}
+
+bool Scenario::has_changing_membership() const {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; });
 }
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {

@@ -35,7 +35,9 @@ struct Group {
   int count = 1;
   std::string region;
   Market market = Market::kOnDemand;
-  int colocated_with = -1;  // index of the other group
+  int colocated_with = -1;           // index of the other group
+  Seconds joins_at{};                // when its workers begin to train
+  std::optional<Seconds> leaves_at;  // when they end the step that they are in and leave
 
   int workers() const { return role == Role::kWorker ? count * instance.accelerators : 0; }
 };
@@ -144,6 +146,8 @@ struct Scenario {
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
   int count(Role role) const;  // workers: GPUs
+  /// Whether workers join or leave during the run.
+  bool has_changing_membership() const;
 };
 
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold

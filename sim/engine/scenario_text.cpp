@@ -49,6 +49,8 @@ constexpr std::string_view kSchema = R"json({
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
+            "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
+            "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
         "network": {

@@ -33,6 +33,12 @@ bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
 }
 
+/// Part of the window in which a machine took part.
+double share_of_window(Span presence, Span window) {
+  const Seconds there = std::min(presence.end, window.end) - std::max(presence.start, window.start);
+  return std::max(0.0, there / (window.end - window.start));
+}
+
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
 std::vector<double> machine_rates(const RunRecord& record) {
   struct Ends {
@@ -44,15 +50,15 @@ std::vector<double> machine_rates(const RunRecord& record) {
   for (const StepSpan& step : record.recorder.steps) {
     if (!ends_in_window(step, record)) continue;
     Ends& of = ends[static_cast<std::size_t>(step.machine)][static_cast<std::size_t>(step.gpu)];
-    if (of.steps++ == 0) of.first = step.span.end;
+    if (of.steps == 0) of.first = step.span.end;
+    of.steps += step.repeats;
     of.last = step.span.end;
   }
   const Seconds length = record.window.end - record.window.start;
   const auto rate = [&](const Ends& of) {
     if (of.steps == 0) return 0.0;
-    const std::int64_t steps = of.steps + record.skipped_steps;
-    return steps >= 2 ? static_cast<double>(steps - 1) / (of.last - of.first).value()
-                      : static_cast<double>(steps) / length.value();
+    return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
+                         : static_cast<double>(of.steps) / length.value();
   };
   std::vector<double> rates(record.machines.size());
   for (std::size_t m = 0; m < rates.size(); ++m) {
@@ -75,12 +81,13 @@ struct Candidate {
 Seconds wait_for_slowest(const Scenario& scenario, const RunRecord& record, const std::vector<int>& stands_for) {
   struct End {
     Seconds compute;
-    int workers = 0;
+    std::int64_t steps = 0;  // of all workers that it stands for
   };
   std::map<std::int64_t, std::vector<End>> ends;  // by step
   for (const StepSpan& step : record.recorder.steps)
     if (ends_in_window(step, record))
-      ends[step.global_step].push_back({step.compute_end, stands_for[static_cast<std::size_t>(step.machine)]});
+      ends[step.global_step].push_back(
+          {step.compute_end, step.repeats * stands_for[static_cast<std::size_t>(step.machine)]});
   const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const int late = servers != nullptr ? servers->backup_workers : 0;
   const auto needed = static_cast<std::size_t>(scenario.count(Role::kWorker) - late);
@@ -90,8 +97,8 @@ Seconds wait_for_slowest(const Scenario& scenario, const RunRecord& record, cons
     std::sort(of_step.begin(), of_step.end(), [](const End& a, const End& b) { return a.compute < b.compute; });
     const Seconds slowest = of_step[std::min(of_step.size(), needed) - 1].compute;
     for (const End& end : of_step) {
-      sum += std::max(Seconds{}, slowest - end.compute) * end.workers;
-      count += end.workers;
+      sum += std::max(Seconds{}, slowest - end.compute) * static_cast<double>(end.steps);
+      count += end.steps;
     }
   }
   return count > 0 ? sum / static_cast<double>(count) : Seconds{};
@@ -155,7 +162,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   summary.window = record.window;
   const Seconds window = record.window.end - record.window.start;
   const std::vector<double> rates = machine_rates(record);
-  int workers = 0;
+  double workers = 0;                                          // mean over the window
+  double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const MachineUse& use = record.in_window[m];
@@ -164,15 +172,17 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
     entry.nic_send_utilization = as_double(use.sent) / nics;
     entry.nic_receive_utilization = as_double(use.received) / nics;
     if (machine.workers > 0) {
-      workers += machine.workers;
+      const double share = share_of_window(record.presence[m], record.window);
+      workers += machine.workers * share;
+      if (share == 1) throughout += machine.workers, steps_per_s_of_those_throughout += rates[m];
       entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
       entry.workers = machine.workers;
       entry.steps_per_s = rates[m];
       const double rate = rates[m] / machine.workers;
       entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
       entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
-      summary.steps_per_s += rates[m];
-      summary.gpu_utilization += entry.gpu_utilization * machine.workers;
+      summary.steps_per_s += rates[m] * share;
+      summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
     }
     if (machine.servers > 0) {
       entry.servers = machine.servers;
@@ -184,7 +194,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   }
   summary.gpu_utilization /= workers;
   summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
-  if (record.is_synchronous) summary.steps_per_s /= workers;
+  if (record.is_synchronous)
+    summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
   if (const double spread = scenario.profile.error_p90; spread > 0) {
     summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
     summary.steps_per_s_high = summary.steps_per_s * (1 + spread);
@@ -196,33 +207,33 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   for (std::size_t m = 0; m < record.machines.size(); ++m)
     if (const MachineIndex by = record.recorded_by[m]; by >= 0)
       stands_for[static_cast<std::size_t>(by)] += record.machines[m].workers;
-  std::int64_t steps = 0;
-  double staleness = 0;
+  double steps = 0, staleness = 0;
   for (const StepSpan& step : record.recorder.steps) {
     if (!ends_in_window(step, record)) continue;
     const auto m = static_cast<std::size_t>(step.machine);
     const Seconds length = step.span.end - step.span.start;
-    steps += stands_for[m];
-    summary.iteration_time += length * stands_for[m];
-    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[m]) * stands_for[m];
-    staleness += static_cast<double>(step.staleness) * stands_for[m];
+    const auto weight = static_cast<double>(step.repeats * stands_for[m]);
+    steps += weight;
+    summary.iteration_time += length * weight;
+    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[m]) * weight;
+    staleness += static_cast<double>(step.staleness) * weight;
     summary.staleness_max = std::max(summary.staleness_max, step.staleness);
   }
   if (steps > 0) {
-    summary.iteration_time = summary.iteration_time / static_cast<double>(steps);
-    summary.exposed_communication = summary.exposed_communication / static_cast<double>(steps);
-    summary.staleness_mean = staleness / static_cast<double>(steps);
+    summary.iteration_time = summary.iteration_time / steps;
+    summary.exposed_communication = summary.exposed_communication / steps;
+    summary.staleness_mean = staleness / steps;
   }
   if (record.is_synchronous) summary.wait_for_slowest = wait_for_slowest(scenario, record, stands_for);
 
   double cost = 0;
   bool is_priced = true;
-  for (const Group& group : scenario.groups) {
-    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(record.machines[m].group)];
     const auto& price =
         group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     is_priced = is_priced && price.has_value();
-    if (price) cost += *price * group.count * summary.time.value() / 3600;
+    if (price) cost += *price * (record.presence[m].end - record.presence[m].start).value() / 3600;
   }
   if (is_priced) summary.cost_usd = cost;
 

@@ -32,7 +32,8 @@ struct Summary {
   Seconds time{};  // until the last update
   std::int64_t steps = 0;
   /// Steady state: sum over workers of (steps - 1) / (time from first to last end of a step) within the window;
-  /// synchronous: divided by the number of workers.
+  /// synchronous: the mean over workers. Workers that join or leave count for the part of the window in which they are
+  /// there, or, synchronous, not at all if others are there throughout.
   double steps_per_s = 0;
   std::optional<double> steps_per_s_low, steps_per_s_high;  // from the spread of the profile's cross-validated errors
   double samples_per_s = 0;

@@ -64,7 +64,7 @@ TEST_CASE("durations and rates of absurd size end a run with one line, wherever 
       check_refused(set + setting + exact, 3, "beyond 1e9 s, 31 years, of simulated time");
     check_refused(
         set + "'/cluster/network={\"topology\":\"torus\",\"dimensions\":[4],\"link_rate\":\"1e-300Bps\"}'" + exact, 3,
-        "torus link of machine 0, dimension 0 up has 1e-300Bps: rates from 1Bps to 1e18Bps can be simulated");
+        "torus link of workers-0, dimension 0 up has 1e-300Bps: rates from 1Bps to 1e18Bps can be simulated");
   }
 }
 
@@ -266,8 +266,8 @@ TEST_CASE("a user's own catalog overrides the shipped one") {
 TEST_CASE("Ctrl-C ends a run with exit code 130 and leaves nothing half-written") {
   const TemporaryFolder folder;
   const std::string out = (folder.path / "out").string();
-  const int status = std::system(("timeout --preserve-status -s INT 1 " + kProgram + " simulate " + kScenario +
-                                  " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
+  const int status = std::system(("timeout --foreground --preserve-status -s INT 1 " + kProgram + " simulate " +
+                                  kScenario + " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
                                      .c_str());
   CHECK(WEXITSTATUS(status) == 130);
   CHECK(fs::is_empty(out));

@@ -45,6 +45,7 @@ class ScenarioGenerator {
     if (chance(2)) instance["interconnect"] = interconnect(gpus);
     network(machines);
     if (chance(3)) profile();
+    if (chance(4)) change_membership();
     scenario_["seed"] = pick(1000);
     return scenario_;
   }
@@ -151,6 +152,25 @@ class ScenarioGenerator {
         break;
     }
     if (chance(3)) network["hop_latency"] = std::to_string(pick(20)) + "us";
+  }
+
+  /// Some of the workers are in a group of their own, which joins or leaves.
+  void change_membership() {
+    const Json& strategy = scenario_["training"]["strategy"];
+    Json& groups = scenario_["cluster"]["groups"];
+    const int machines = groups[0]["count"].get<int>();
+    if (machines < 2 || strategy.value("overlap", "") == "forward" || strategy.value("backup_workers", 0) > 0 ||
+        strategy.contains("pushes_back_each_variable"))
+      return;
+    Json late = groups[0];
+    late["name"] = "late";
+    late["count"] = 1 + pick(machines - 1);
+    groups[0]["count"] = machines - late["count"].get<int>();
+    const int joins_at = chance(3) ? 0 : 1 + pick(50);
+    if (joins_at > 0) late["joins_at"] = std::to_string(joins_at) + "ms";
+    if (joins_at == 0 || chance(2)) late["leaves_at"] = std::to_string(joins_at + 1 + pick(100)) + "ms";
+    groups.push_back(late);
+    scenario_["training"]["steps"] = scenario_["training"]["steps"].get<int>() * 4;
   }
 
   void profile() {

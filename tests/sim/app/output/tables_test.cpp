@@ -12,7 +12,11 @@ TEST_CASE("every table of a hand-made run, to the byte") {
   record.total = {{.sent = Bytes{300}, .received = Bytes{100}}, {.sent = Bytes{100}, .received = Bytes{300}}};
   record.end = Seconds{2};
   record.window = {Seconds{0}, Seconds{2}};
-  record.recorder.steps = {{0, 0, 0, 1, {Seconds{0}, Seconds{2}}, Seconds{0.5}, Seconds{1.5}, 3}};
+  record.recorder.steps = {{.global_step = 1,
+                            .span = {Seconds{0}, Seconds{2}},
+                            .last_pull = Seconds{0.5},
+                            .compute_end = Seconds{1.5},
+                            .staleness = 3}};
   record.recorder.events = {{0, "start", {Seconds{0}, Seconds{0}}, ""}};
   record.recorder.messages = {{{1}, {0, 0}, 0, 0, {Seconds{0}, Seconds{0.5}}, Seconds{0.5}, Bytes{100}},
                               {{0, 0}, {1}, 0, 0, {Seconds{0.5}, Seconds{2}}, Seconds{2}, Bytes{300}}};

@@ -32,7 +32,8 @@ RunRecord hand_made_record(int messages) {
     record.recorder.kernels.push_back({0, 0, 0, wire, Seconds{1e-5}});
     time = wire.end;
   }
-  record.recorder.steps = {{0, 0, 0, 1, {Seconds{0}, time}, time * 0.3, time * 0.6, 0}};
+  record.recorder.steps = {
+      {.global_step = 1, .span = {Seconds{0}, time}, .last_pull = time * 0.3, .compute_end = time * 0.6}};
   record.unit_names = {"kernel \"0\"\\"};
   record.end = time + Seconds{1};
   record.window = {Seconds{}, record.end};

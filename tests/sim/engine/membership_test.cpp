@@ -1,0 +1,183 @@
+// Workers that join and leave at stated dates.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+using test::with_servers;
+
+constexpr double kAlpha = 10e-6, kBeta = 1e9, kCompute = 3e-3, kSize = 24e6;
+
+/// Two machines that stay, and `late` ones that are there between two dates.
+Json two_and(int late, const char* joins_at, const char* leaves_at, const Json& strategy, int steps) {
+  Json scenario = timed_scenario(2, {{"24000000B"}}, strategy);
+  Json group = scenario["cluster"]["groups"][0];
+  group.update({{"name", "late"}, {"count", late}});
+  if (joins_at != nullptr) group["joins_at"] = joins_at;
+  if (leaves_at != nullptr) group["leaves_at"] = leaves_at;
+  scenario["cluster"]["groups"].push_back(group);
+  scenario["training"]["steps"] = steps;
+  return scenario;
+}
+
+double ring_step(int ranks) { return kCompute + 2 * (ranks - 1) * (kAlpha + kSize / ranks / kBeta); }
+
+Json run(const Json& scenario, bool is_exact) {
+  return test::in_child([&] {
+    const Scenario resolved = test::resolved(scenario);
+    const RunRecord record = simulate(resolved, {.is_exact = is_exact, .on_update = {}});
+    Json result = to_json(resolved, summarize(resolved, record));
+    result["recorded_steps"] = record.recorder.steps.size();
+    std::vector<std::int64_t> steps(record.machines.size());
+    for (const StepSpan& step : record.recorder.steps) steps[static_cast<std::size_t>(step.machine)] += step.repeats;
+    result["steps_of"] = steps;
+    result["presence"] = Json::array();
+    for (const Span& there : record.presence) result["presence"].push_back({there.start.value(), there.end.value()});
+    return result;
+  });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "all-reduce: newcomers get the model between two steps, leavers end theirs; each membership has its own step") {
+  // The step under way at 1 s is the last of two workers. Then both newcomers get 24 MB through one NIC while the
+  // others compute, and compute themselves: the first step of four is longer by the transfer. It ends as it began.
+  const double two = ring_step(2), four = ring_step(4), transfer = 2 * kSize / kBeta + kAlpha;
+  const double alone = std::ceil(1 / two), joined = alone * two;
+  const double together = 1 + std::ceil((3 - joined - transfer - four) / four);
+  const double left = joined + transfer + together * four;
+  for (const int steps : {1000, 100'000}) {
+    CAPTURE(steps);
+    const double end = left + (steps - alone - together) * two;
+    for (const bool is_exact : {false, true}) {
+      if (is_exact && steps > 1000) continue;
+      CAPTURE(is_exact);
+      const Json result = run(two_and(2, "1s", "3s", {{"kind", "all_reduce"}}, steps), is_exact);
+      REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+      CHECK(result["time_s"].get<double>() == doctest::Approx(end).epsilon(1e-9));
+      CHECK(result["presence"][2][1].get<double>() == doctest::Approx(left).epsilon(1e-9));
+      CHECK(result["presence"][0][1] == result["time_s"]);
+      if (is_exact) {
+        CHECK(result["steps_of"] == Json{steps, steps, together, together});
+        continue;
+      }
+      // Folded: machine 0 for both that stay. Three steps until the first steady state, one when it comes to an end,
+      // three and one for the second, and, the first being known, one to see that it is back, and the last.
+      CHECK(result["steps_of"] == Json{steps, 0, together, 0});
+      CHECK(result["recorded_steps"] <= 25);
+    }
+  }
+}
+
+TEST_CASE("a step takes the time of its membership, whatever came before") {
+  const Json summary = run(two_and(2, nullptr, "1s", {{"kind", "all_reduce"}}, 2000), false);
+  // Of 2000 steps those of the first second are of four.
+  const double two = ring_step(2), four = ring_step(4), first = std::ceil(1 / four);
+  CHECK(summary["time_s"].get<double>() == doctest::Approx(first * four + (2000 - first) * two).epsilon(1e-9));
+}
+
+TEST_CASE("synchronous servers: the next step counts who is there") {
+  // One server, NIC 1 GB/s: w workers pull and push 24 MB each through it, one after the other.
+  const Json strategy{{"kind", "parameter_server"}, {"synchronization", "synchronous"}};
+  const auto step_of = [&](int workers) {
+    Json scenario = with_servers(timed_scenario(workers, {{"24000000B"}}, strategy), 1);
+    scenario["training"]["steps"] = 1;
+    return run(scenario, true)["time_s"].get<double>();
+  };
+  const double two = step_of(2), three = step_of(3);
+  CHECK(three > 1.3 * two);
+  const double alone = std::ceil(1 / two), joined = alone * two;
+  const double together = std::ceil((3 - joined) / three), left = joined + together * three;
+  const double end = left + (200 - alone - together) * two;
+  for (const bool is_exact : {false, true}) {
+    const Json result = run(with_servers(two_and(1, "1s", "3s", strategy, 200), 1), is_exact);
+    REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+    CHECK(result["time_s"].get<double>() == doctest::Approx(end).epsilon(1e-6));
+    CHECK(result["steps_of"] == Json{200, 200, together, 0});
+    CHECK(result["presence"][2][0].get<double>() == 1);
+    CHECK(result["presence"][2][1].get<double>() == doctest::Approx(left).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("asynchronous and stale-synchronous workers and pairs do all the steps, whoever is there") {
+  for (const Json& strategy :
+       {Json{{"kind", "parameter_server"}, {"synchronization", "asynchronous"}},
+        Json{{"kind", "parameter_server"}, {"synchronization", "stale_synchronous"}, {"staleness_bound", 0}},
+        Json{{"kind", "parameter_server"}, {"synchronization", "stale_synchronous"}, {"staleness_bound", 3}},
+        Json{{"kind", "pairwise_averaging"}}}) {
+    CAPTURE(strategy);
+    Json scenario = two_and(3, "1s", "2s", strategy, 400);
+    if (strategy["kind"] == "parameter_server") scenario = with_servers(scenario, 1);
+    const Json result = run(scenario, false);
+    REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+    std::int64_t sum = 0;
+    for (const Json& steps : result["steps_of"]) sum += steps.get<std::int64_t>();
+    CHECK(sum == 400);
+    for (const int machine : {2, 3, 4}) {
+      CHECK(result["steps_of"][static_cast<std::size_t>(machine)].get<int>() > 0);
+      CHECK(result["presence"][static_cast<std::size_t>(machine)][0].get<double>() == 1);
+      CHECK(result["presence"][static_cast<std::size_t>(machine)][1].get<double>() >= 2);
+      CHECK(result["presence"][static_cast<std::size_t>(machine)][1].get<double>() < 2.5);
+    }
+  }
+}
+
+TEST_CASE("who leaves is not paid for, and counts for the time in which it was there") {
+  Json scenario = two_and(2, nullptr, "1s", {{"kind", "pairwise_averaging"}}, 2000);
+  for (Json& group : scenario["cluster"]["groups"]) group["instance"]["usd_per_hour_on_demand"] = 3600;
+  const Json result = run(scenario, false);
+  REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+  const double end = result["time_s"].get<double>();
+  const double left = result["presence"][2][1].get<double>() + result["presence"][3][1].get<double>();
+  CHECK(left < 2.2);
+  CHECK(result["cost_usd"].get<double>() == doctest::Approx(2 * end + left));
+  CHECK(result["steps_per_s"].get<double>() == doctest::Approx(2000 / end).epsilon(0.02));
+}
+
+TEST_CASE("when everybody has left there is no result") {
+  for (const Json& strategy : {Json{{"kind", "all_reduce"}}, Json{{"kind", "pairwise_averaging"}},
+                               Json{{"kind", "parameter_server"}, {"synchronization", "synchronous"}},
+                               Json{{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}}) {
+    CAPTURE(strategy);
+    Json scenario = two_and(1, nullptr, "1s", strategy, 10'000);
+    scenario["cluster"]["groups"][0]["leaves_at"] = "2s";
+    if (strategy["kind"] == "parameter_server") scenario = with_servers(scenario, 1);
+    const Json result = run(scenario, false);
+    REQUIRE(result.contains("error"));
+    CHECK(result["error"].get<std::string>().find("every worker has left after ") != std::string::npos);
+  }
+}
+
+TEST_CASE("changes of membership that no strategy could follow are refused") {
+  const auto refuse = [](const Json& scenario, const std::string& message) {
+    try {
+      (void)test::resolved(scenario);
+      FAIL("accepted: " << scenario.dump());
+    } catch (const InputError& error) {
+      CAPTURE(error.what());
+      CHECK(std::string{error.what()}.find(message) != std::string::npos);
+    }
+  };
+  const Json ring{{"kind", "all_reduce"}};
+  refuse(two_and(1, "2s", "1s", ring, 10), "/cluster/groups/1/leaves_at: expected a time after \"joins_at\"");
+  Json nobody = two_and(1, "2s", nullptr, ring, 10);
+  nobody["cluster"]["groups"][0]["joins_at"] = "1s";
+  refuse(nobody, "expected a group of workers that is there from the start");
+  refuse(two_and(1, "2s", nullptr, {{"kind", "all_reduce"}, {"overlap", "forward"}}, 10), "the overlap \"forward\"");
+  const Json backup{{"kind", "parameter_server"}, {"synchronization", "synchronous"}, {"backup_workers", 1}};
+  refuse(with_servers(two_and(1, "2s", nullptr, backup, 10), 1), "with backup workers");
+  Json colocated = two_and(1, "2s", nullptr, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}, 10);
+  colocated["cluster"]["groups"].push_back(
+      {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "late"}, {"count", 1}});
+  refuse(colocated, "expected servers on machines that stay");
+}
+
+}  // namespace rehearse
