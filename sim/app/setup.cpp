@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -16,19 +17,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::atomic<bool> was_interrupted{false};
+std::atomic<std::time_t> interrupted_at{0};  // seconds since the system started; 0: not interrupted
+
+/// A second request ends the program at once, between two results. Those within a second are one: timeout(1)
+/// sends its signal to the process and to its group.
+void interrupt(int) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  std::time_t first = 0;
+  if (!interrupted_at.compare_exchange_strong(first, now.tv_sec + 1) && now.tv_sec > first) ::_exit(kInterrupted);
+}
 
 }  // namespace
 
 void catch_interrupts() {
-  const auto interrupt = [](int) {
-    if (was_interrupted.exchange(true)) ::_exit(kInterrupted);  // asked twice: at once, between two results
-  };
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
 }
 
-bool is_interrupted() { return was_interrupted; }
+bool is_interrupted() { return interrupted_at != 0; }
 
 Catalog load_catalog(const CommonOptions& common) {
   const fs::path program = fs::read_symlink("/proc/self/exe");

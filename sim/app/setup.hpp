@@ -9,8 +9,8 @@
 
 namespace rehearse {
 
-/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked every now and then; the second one
-/// ends the program at once.
+/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked every now and then; another one a
+/// second or two later ends the program at once.
 void catch_interrupts();
 bool is_interrupted();
 

@@ -1,10 +1,12 @@
 #pragma once
 // What happened during a run, for timelines, tables and profiles. Nothing is kept unless asked for.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "sim/base/errors.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/network.hpp"
 
@@ -74,8 +76,9 @@ struct RecordingScope {
 };
 
 struct Recorder {
-  bool keeps_activity = false;  // kernels, messages, server work: needed for profiles and timelines
-  RecordingScope scope;         // of activity
+  bool keeps_activity = false;              // kernels, messages, server work: needed for profiles and timelines
+  RecordingScope scope;                     // of activity
+  std::size_t most_activity = 100'000'000;  // kernels, messages and server work: about 10 GB
 
   std::vector<StepSpan> steps;
   std::vector<EventSpan> events;
@@ -84,15 +87,25 @@ struct Recorder {
   std::vector<ServerSpan> server_work;
 
   void add(const KernelSpan& kernel) {
-    if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) kernels.push_back(kernel);
+    if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) keep(kernels, kernel);
   }
   void add(const MessageSpan& message) {
     if (keeps_activity && (scope.covers(message.from.machine) || scope.covers(message.to.machine)) &&
         scope.overlaps({message.on_wire.start, message.arrival}))
-      messages.push_back(message);
+      keep(messages, message);
   }
   void add(const ServerSpan& work) {
-    if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) server_work.push_back(work);
+    if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) keep(server_work, work);
+  }
+
+ private:
+  template <class Record>
+  void keep(std::vector<Record>& records, const Record& record) {
+    if (kernels.size() + messages.size() + server_work.size() >= most_activity)
+      throw NoResultError{"the run has more than " + std::to_string(most_activity) +
+                          " kernels, messages and server operations to record: choose fewer steps, a --trace-window or "
+                          "--trace-ranks, or no -o"};
+    records.push_back(record);
   }
 };
 

@@ -72,7 +72,8 @@ inline Times times_of(const Json& scenario) {
   for (const bool is_exact : {false, true}) {
     const Json result = in_child([&] {
       const Scenario resolved_scenario = resolved(scenario);
-      const RunRecord record = simulate(resolved_scenario, {.keeps_activity = false, .is_exact = is_exact, .on_update = {}});
+      const RunRecord record =
+          simulate(resolved_scenario, {.keeps_activity = false, .is_exact = is_exact, .on_update = {}});
       return Json{{"time", record.end.value()}};
     });
     if (result.contains("error")) throw std::runtime_error{result["error"].get<std::string>()};

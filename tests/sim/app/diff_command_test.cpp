@@ -29,7 +29,7 @@ TEST_CASE("diff names the inputs that differ, the results, and what each input d
   REQUIRE(rehearse_with(simulate + a).exit_code == 0);
   REQUIRE(rehearse_with(simulate + b + " --set /cluster/groups/1/count=8 --set /workload/model=cm-dare/resnet15")
               .exit_code == 0);
-  const Outcome outcome = rehearse_with("diff " + a + " " + b + " -o " + out);
+  const Outcome outcome = rehearse_with("diff " + a + " " + b + " --quiet -o " + out);
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.err.empty());
   for (const char* text :

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
+#include "sim/base/errors.hpp"
 #include "sim/engine/clock.hpp"
 #include "sim/engine/compute_stream.hpp"
 #include "sim/engine/core_pool.hpp"
@@ -48,6 +50,21 @@ ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
 }
 
 }  // namespace
+
+TEST_CASE("time ends at 1e9 s, and so does what can be recorded") {
+  Clock clock;
+  clock.schedule(Clock::kLatest, [] {});
+  CHECK_THROWS_AS(clock.schedule(Seconds{1.000001e9}, [] {}), NoResultError);
+  CHECK_THROWS_AS(clock.schedule(Seconds{std::numeric_limits<double>::infinity()}, [] {}), NoResultError);
+  CHECK_THROWS_AS(clock.advance_to(Seconds{1.000001e9}), NoResultError);
+
+  Recorder recorder;
+  recorder.keeps_activity = true;
+  recorder.most_activity = 2;
+  recorder.add(KernelSpan{});
+  recorder.add(ServerSpan{});
+  CHECK_THROWS_AS(recorder.add(MessageSpan{}), NoResultError);
+}
 
 TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t if the host is") {
   Recorder recorder;
