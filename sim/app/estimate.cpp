@@ -90,7 +90,7 @@ double kernels_per_step(const Scenario& scenario) {
 double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const Training& training = scenario.training;
-  const auto steps = static_cast<double>(reductions.skips_steady_state
+  const auto steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
                                              ? std::min(training.steps, training.warmup_steps + kStepsWithoutSkipped)
                                              : training.steps);
   const double ranks =

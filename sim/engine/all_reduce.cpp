@@ -437,7 +437,7 @@ class AllReduceTraining {
     }
     if (changes_members_ && updates_ < steps_ && members_now() != members_)
       change_members();
-    else if (reductions_.skips_steady_state)
+    else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(std::move(ends));
     if (cluster_.on_update) cluster_.on_update(updates_);
   }
@@ -550,9 +550,11 @@ class AllReduceTraining {
                       [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); });
   }
 
-  /// The next date at which a worker joins or has to leave; infinity without.
+  /// The next date at which a worker joins or has to leave, or from which on activity is recorded; infinity without.
   Seconds next_change() const {
     Seconds next{std::numeric_limits<double>::infinity()};
+    if (cluster_.recorder.keeps_activity && cluster_.recorder.scope.window.start > clock_.now())
+      next = cluster_.recorder.scope.window.start;
     for (const Group& group : scenario_.groups)
       for (const Seconds date : {group.joins_at, group.leaves_at.value_or(Seconds{})})
         if (date > clock_.now()) next = std::min(next, date);

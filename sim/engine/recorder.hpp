@@ -69,6 +69,9 @@ struct EventSpan {
 /// What to keep of a run's activity.
 struct RecordingScope {
   Span window{Seconds{0}, Seconds{1e18}};
+  /// The window ends by itself once it holds enough of the steady state for a resource profile: 60 s and 20 steps of
+  /// every worker.
+  bool ends_with_profile = true;
   std::vector<bool> machines;  // empty: all
 
   bool covers(MachineIndex machine) const { return machines.empty() || machines[static_cast<std::size_t>(machine)]; }
@@ -86,6 +89,9 @@ struct Recorder {
   std::vector<MessageSpan> messages;
   std::vector<ServerSpan> server_work;
 
+  bool is_recording(Seconds now) const {
+    return keeps_activity && now >= scope.window.start && now <= scope.window.end;
+  }
   void add(const KernelSpan& kernel) {
     if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) keep(kernels, kernel);
   }

@@ -32,6 +32,7 @@ RecordingScope read_recording_scope(const std::string& window, const std::string
                                     const std::vector<Machine>& machines) {
   RecordingScope scope;
   if (!window.empty()) {
+    scope.ends_with_profile = false;
     const std::vector<std::string> ends = split(window, "..");
     if (ends.size() != 2)
       throw InputError{"--trace-window: expected two times such as 10s..12s; found \"" + window + "\""};

@@ -18,10 +18,11 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // gradients are ready everywhere.
   reductions.times_collectives = !is_forward || !copies_are_flows;
   // Workers of a group do the same at the same time if nothing tells them apart.
-  reductions.folds_workers = !keeps_activity && training.step_time_variation == 0 &&
-                             training.start_interval == Seconds{} && !training.checkpoint && !copies_are_flows;
+  const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
+                         !training.checkpoint && !copies_are_flows;
+  reductions.folds_workers = are_alike && !keeps_activity;
   // Steps repeat exactly if besides nothing depends on the absolute date.
-  reductions.skips_steady_state = reductions.folds_workers && !is_forward && !exchange.cycle_time;
+  reductions.skips_steady_state = are_alike && !is_forward && !exchange.cycle_time;
   return reductions;
 }
 

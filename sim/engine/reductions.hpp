@@ -9,7 +9,7 @@ namespace rehearse {
 struct Reductions {
   bool times_collectives = false;
   bool folds_workers = false;
-  bool skips_steady_state = false;
+  bool skips_steady_state = false;  // where no activity is recorded
 };
 
 /// None of them for other strategies, and in an exact run. `keeps_activity`: every worker's kernels are recorded.

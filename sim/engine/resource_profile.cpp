@@ -16,7 +16,7 @@ namespace {
 constexpr double kMostSamples = 1e7;
 
 Seconds last_activity(const RunRecord& record) {
-  Seconds last = record.end;
+  Seconds last = std::min(record.end, record.recorder.scope.window.end);
   for (const KernelSpan& kernel : record.recorder.kernels) last = std::max(last, kernel.span.end);
   for (const MessageSpan& message : record.recorder.messages) last = std::max(last, message.on_wire.end);
   return last;

@@ -8,6 +8,8 @@ namespace rehearse {
 
 namespace {
 constexpr Seconds kStays{std::numeric_limits<double>::infinity()};
+constexpr Seconds kProfiledTime{60};
+constexpr int kProfiledSteps = 21;  // the first one may have begun before the steady state
 }  // namespace
 
 Use& Use::operator-=(const Use& earlier) {
@@ -96,12 +98,25 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
   worker.step.global_step = global_step;
   cluster_.recorder.steps.push_back(worker.step);
   worker.steps += worker.step.repeats - 1;
+  end_recording(worker);
   if (!is_there_from_the_start(worker) || worker.steps != cluster_.scenario.training.warmup_steps ||
       ++warm_workers_ != reporting_workers_)
     return;
   if (window_is_closed_) return;
   window_.start = cluster_.clock.now();
   use_at_start_ = use_so_far();
+}
+
+void RunMonitor::end_recording(const Worker& worker) {
+  RecordingScope& scope = cluster_.recorder.scope;
+  if (!cluster_.recorder.keeps_activity || !scope.ends_with_profile) return;
+  if (is_there_from_the_start(worker) && worker.steps == cluster_.scenario.training.warmup_steps + kProfiledSteps)
+    ++profiled_workers_;
+  const Seconds now = cluster_.clock.now();
+  const Seconds cut = cluster_.scenario.output.sampling_period * 2;  // samples that lie only partly in the window
+  if (profiled_workers_ < reporting_workers_ || now < window_.start + kProfiledTime + cut) return;
+  scope.window.end = now;
+  scope.ends_with_profile = false;
 }
 
 void RunMonitor::close_window() {
@@ -176,6 +191,11 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.machines = cluster_.machines;
   Use use = use_so_far();
   record.total = record.in_window = use.machines;
+  for (std::size_t p = 0; p < use.paths.size(); ++p) {
+    const auto path = static_cast<PathIndex>(p);
+    const MachineIndex from = cluster_.network.source(path).machine, to = cluster_.network.destination(path).machine;
+    if (from != to && use.paths[p] > Bytes{}) record.carried[{from, to}] += use.paths[p];
+  }
   record.window = {Seconds{}, end};
   if (use_at_start_ && use_at_end_ && window_.end > window_.start) {
     record.window = window_;

@@ -80,6 +80,7 @@ class RunMonitor {
 
  private:
   const Group& group_of(const Worker& worker) const;
+  void end_recording(const Worker& worker);
   LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
 
   Cluster& cluster_;
@@ -93,6 +94,7 @@ class RunMonitor {
   std::size_t reporting_workers_ = 0;
   std::int64_t checkpoints_ = 0;
   std::size_t warm_workers_ = 0;
+  std::size_t profiled_workers_ = 0;
   Span window_;
   bool window_is_closed_ = false;
   std::optional<Use> use_at_start_, use_at_end_;

@@ -1,7 +1,9 @@
 #pragma once
 // What a strategy hands back: raw measurements of one run, before they are turned into a summary.
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -40,10 +42,11 @@ struct LinkUse {
 
 struct RunRecord {
   std::vector<Machine> machines;
-  std::vector<MachineUse> total;      // [machines]
-  std::vector<MachineUse> in_window;  // [machines]
-  std::vector<Span> presence;         // [machines] from joining to leaving
-  LinkUse busiest_link;               // in the window
+  std::vector<MachineUse> total;                                   // [machines]
+  std::vector<MachineUse> in_window;                               // [machines]
+  std::map<std::pair<MachineIndex, MachineIndex>, Bytes> carried;  // in the whole run, from one machine to another
+  std::vector<Span> presence;                                      // [machines] from joining to leaving
+  LinkUse busiest_link;                                            // in the window
   Span window;               // steady state: after the warm-up of all that are there from the start, until the first
                              // worker runs out of work
   Seconds end{};             // the last update

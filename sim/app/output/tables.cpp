@@ -17,11 +17,11 @@ const std::string& machine_name(const RunRecord& record, MachineIndex machine) {
 }  // namespace
 
 std::string iterations_csv(const RunRecord& record) {
-  CsvWriter csv{
-      {"machine", "gpu", "step", "global_step", "start_s", "end_s", "pull_end_s", "compute_end_s", "staleness"}};
+  CsvWriter csv{{"machine", "gpu", "step", "global_step", "start_s", "end_s", "pull_end_s", "compute_end_s",
+                 "staleness", "repeats"}};
   for (const StepSpan& step : record.recorder.steps)
     csv.row({machine_name(record, step.machine), step.gpu, step.step, step.global_step, step.span.start.value(),
-             step.span.end.value(), step.last_pull.value(), step.compute_end.value(), step.staleness});
+             step.span.end.value(), step.last_pull.value(), step.compute_end.value(), step.staleness, step.repeats});
   return csv.text();
 }
 
@@ -55,13 +55,9 @@ std::string bursts_csv(const RunRecord& record, const ResourceProfile& profile) 
 
 std::string links_csv(const RunRecord& record) {
   CsvWriter csv{{"machine", "direction", "peer", "size_B", "mean_rate_Bps", "nic_utilization"}};
-  using Pair = std::pair<MachineIndex, MachineIndex>;
-  std::map<Pair, Bytes> sent, received;  // by machine and peer
-  for (const MessageSpan& message : record.recorder.messages) {
-    if (message.from.machine == message.to.machine) continue;  // no NIC
-    sent[{message.from.machine, message.to.machine}] += message.size;
-    received[{message.to.machine, message.from.machine}] += message.size;
-  }
+  const auto& sent = record.carried;  // by machine and peer
+  std::map<std::pair<MachineIndex, MachineIndex>, Bytes> received;
+  for (const auto& [pair, size] : sent) received[{pair.second, pair.first}] = size;
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const auto row = [&](const char* direction, const std::string& peer, Bytes size) {
@@ -69,7 +65,7 @@ std::string links_csv(const RunRecord& record) {
       csv.row({machine.name, direction, peer, size.value(), rate,
                machine.nic.value() > 0 ? rate / (machine.nic.value() * machine.nics) : 0});
     };
-    const auto rows = [&](const char* direction, Bytes total, const std::map<Pair, Bytes>& by_pair) {
+    const auto rows = [&](const char* direction, Bytes total, const auto& by_pair) {
       row(direction, "", total);
       const auto index = static_cast<MachineIndex>(m);
       for (auto it = by_pair.lower_bound({index, 0}); it != by_pair.end() && it->first.first == index; ++it)
@@ -91,14 +87,18 @@ std::string events_csv(const RunRecord& record) {
 
 std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
   CsvWriter csv{{"group", "market", "machines", "hours", "usd_per_hour", "usd"}};
-  const double hours = record.end.value() / 3600;
-  for (const Group& group : scenario.groups) {
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
     if (group.colocated_with >= 0) continue;  // on machines that are paid for already
+    double machine_hours = 0;
+    for (std::size_t m = 0; m < record.machines.size(); ++m)
+      if (record.machines[m].group == static_cast<int>(g))
+        machine_hours += (record.presence[m].end - record.presence[m].start).value() / 3600;
     const bool is_spot = group.market == Market::kSpot;
     const std::optional<double> price =
         is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
-    csv.row({group.name, is_spot ? "spot" : "on-demand", group.count, hours, price ? CsvField{*price} : CsvField{""},
-             price ? CsvField{*price * hours * group.count} : CsvField{""}});
+    csv.row({group.name, is_spot ? "spot" : "on-demand", group.count, machine_hours / group.count,
+             price ? CsvField{*price} : CsvField{""}, price ? CsvField{*price * machine_hours} : CsvField{""}});
   }
   return csv.text();
 }

@@ -10,6 +10,7 @@ TEST_CASE("every table of a hand-made run, to the byte") {
       {.name = "w,1", .role = Role::kWorker, .workers = 1, .nic = BytesPerSecond{1000}},
       {.name = "ps", .group = 1, .role = Role::kParameterServer, .servers = 1, .cores = 2, .nic = BytesPerSecond{500}}};
   record.total = {{.sent = Bytes{300}, .received = Bytes{100}}, {.sent = Bytes{100}, .received = Bytes{300}}};
+  record.carried = {{{0, 1}, Bytes{300}}, {{1, 0}, Bytes{100}}};
   record.end = Seconds{2};
   record.window = {Seconds{0}, Seconds{2}};
   record.recorder.steps = {{.global_step = 1,
@@ -21,7 +22,8 @@ TEST_CASE("every table of a hand-made run, to the byte") {
   record.recorder.messages = {{{1}, {0, 0}, 0, 0, {Seconds{0}, Seconds{0.5}}, Seconds{0.5}, Bytes{100}},
                               {{0, 0}, {1}, 0, 0, {Seconds{0.5}, Seconds{2}}, Seconds{2}, Bytes{300}}};
   CHECK(iterations_csv(record) ==
-        "machine,gpu,step,global_step,start_s,end_s,pull_end_s,compute_end_s,staleness\n\"w,1\",0,0,1,0,2,0.5,1.5,3\n");
+        "machine,gpu,step,global_step,start_s,end_s,pull_end_s,compute_end_s,staleness,repeats\n\"w,1\",0,0,1,0,2,0.5,"
+        "1.5,3,1\n");
   // 300 B in 2 s are 150 B/s: 15 % of 1000 B/s, 30 % of 500 B/s
   CHECK(links_csv(record) ==
         "machine,direction,peer,size_B,mean_rate_Bps,nic_utilization\n"
@@ -35,13 +37,14 @@ TEST_CASE("every table of a hand-made run, to the byte") {
         "machine,time_s,gpu_utilization,gpu_memory_utilization,nic_receive_Bps,nic_transmit_Bps\n"
         "\"w,1\",0,0,0,100,100\n\"w,1\",1,0,0,0,200\nps,0,0,0,100,100\nps,1,0,0,200,0\n");
   Scenario scenario;
-  scenario.groups = {{.name = "w", .count = 3},
+  scenario.groups = {{.name = "w", .count = 2},
                      {.name = "ps", .role = Role::kParameterServer, .market = Market::kSpot}};
   scenario.groups[0].instance.usd_per_hour_on_demand = 2;
   scenario.groups[1].instance.usd_per_hour_on_demand = 1;  // rented at the spot price, which is unknown
-  record.end = Seconds{7200};
+  record.machines = {{.name = "w-0"}, {.name = "w-1"}, {.name = "ps", .group = 1}};
+  record.presence = {{Seconds{0}, Seconds{7200}}, {Seconds{3600}, Seconds{7200}}, {Seconds{0}, Seconds{7200}}};
   CHECK(costs_csv(scenario, record) ==
-        "group,market,machines,hours,usd_per_hour,usd\nw,on-demand,3,2,2,12\nps,spot,1,2,,\n");
+        "group,market,machines,hours,usd_per_hour,usd\nw,on-demand,2,1.5,2,6\nps,spot,1,2,,\n");
 }
 
 }  // namespace rehearse
