@@ -89,7 +89,8 @@ int run_command_line(int argc, char** argv) {
                           "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
   simulate_verb
       ->add_option("--trace-window", simulate.trace_window,
-                   "With -o: record kernels and messages of this part of the run only, such as 10s..12s")
+                   "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
+                   "steady state has lasted for 60s and 20 steps)")
       ->check(is_not_empty)
       ->type_name("FROM..TO");
   simulate_verb

@@ -94,7 +94,9 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                     plot("NIC transmit", "MB/s", 1e-6, &ResourceSeries::transmit, false)};
   document.sections.push_back(std::move(activity));
 
-  Section steps{.title = "Steps", .paragraphs = {"First GPU of each machine, at most 8 machines."}};
+  Section steps{.title = "Steps",
+                .paragraphs = {"First GPU of each machine, at most 8 machines. Of steps that only "
+                               "repeat the one before, the first is drawn."}};
   Plot durations{.title = "Duration of each step", .x_label = "time, s", .y_label = "ms"};
   std::map<MachineIndex, Series> by_machine;
   std::map<std::int64_t, double> staleness;
