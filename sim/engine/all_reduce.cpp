@@ -10,8 +10,8 @@
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
 //
-// Membership changes between two steps: who has to leave does not begin another one, and who joins is first sent the
-// model by the first of those that stay, machine by machine, while these begin their step.
+// Membership changes between two steps: who has to leave does not begin another one. Those that join are sent the model
+// by the first of those that stay, which begin their step meanwhile; when all have it they begin theirs.
 //
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "sim/base/errors.hpp"
 #include "sim/engine/collective.hpp"
@@ -202,7 +203,6 @@ class AllReduceTraining {
     std::vector<int> came_early;      // variables of the next step
     Seconds pause{};                  // after the current step
     bool leaves = false;              // after the current step
-    int models_left = 0;              // to arrive at its machines before it begins
     std::int64_t missed_steps = 0;    // of the cluster, before it joined
   };
 
@@ -460,22 +460,22 @@ class AllReduceTraining {
       rank->leaves = !is_in(*formation_, rank);
       if (source->leaves && !rank->leaves) source = rank;
     }
-    std::map<MachineIndex, std::vector<Rank*>> joining;
     for (Rank* rank : formation_->ranks) {
       if (is_in(before, rank)) continue;
       rank->missed_steps = updates_;
-      rank->models_left = static_cast<int>(rank->machines.size());
-      for (const MachineIndex machine : rank->machines) joining[machine].push_back(rank);
+      joining_.push_back(rank);
+      for (const MachineIndex machine : rank->machines)
+        if (awaiting_model_.insert(machine).second) send_model(source->worker.host, machine);
     }
-    for (auto& [machine, ranks] : joining) send_model(source->worker.host, machine, std::move(ranks));
   }
 
-  void send_model(Endpoint from, MachineIndex machine, std::vector<Rank*> ranks) {
+  /// Newcomers begin together, as after a broadcast.
+  void send_model(Endpoint from, MachineIndex machine) {
     const Endpoint to{machine, Endpoint::kHost};
     const Bytes size = scenario_.workload.variable_bytes();
     const PathIndex path = cluster_.network.path(from, to);
     const Seconds start = clock_.now(), latency = cluster_.network.latency(path);
-    cluster_.network.start_flow(path, size, [this, from, to, size, start, latency, joining = std::move(ranks)] {
+    cluster_.network.start_flow(path, size, [this, from, to, size, start, latency] {
       monitor_.traffic().sent(from, to, size);
       cluster_.recorder.add(MessageSpan{from,
                                         to,
@@ -484,10 +484,11 @@ class AllReduceTraining {
                                         {start, clock_.now()},
                                         clock_.now() + latency,
                                         size});
-      clock_.schedule_in(latency, [this, from, to, size, joining] {
+      clock_.schedule_in(latency, [this, from, to, size] {
         monitor_.traffic().received(from, to, size);
-        for (Rank* rank : joining) {
-          if (--rank->models_left > 0) continue;
+        awaiting_model_.erase(to.machine);
+        if (!awaiting_model_.empty()) return;
+        for (Rank* rank : std::exchange(joining_, {})) {
           monitor_.record_start(rank->worker);
           begin_step(*rank);
         }
@@ -587,6 +588,8 @@ class AllReduceTraining {
   std::map<std::vector<bool>, Formation> formations_;  // by members, [machines]
   std::vector<bool> members_;
   Formation* formation_ = nullptr;
+  std::vector<Rank*> joining_;
+  std::set<MachineIndex> awaiting_model_;    // machines of those that join
   std::vector<std::int64_t> ready_workers_;  // [units] of the current step
   std::deque<int> waiting_;                  // units that are ready at all workers
   bool is_busy_ = false;

@@ -33,10 +33,11 @@ bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
 }
 
-/// Part of the window in which a machine took part.
-double share_of_window(Span presence, Span window) {
-  const Seconds there = std::min(presence.end, window.end) - std::max(presence.start, window.start);
-  return std::max(0.0, there / (window.end - window.start));
+/// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
+double share_of_window(const RunRecord& record, std::size_t machine) {
+  const Span presence = record.presence[machine], window = record.window;
+  const Seconds left = presence.end < record.end ? std::min(presence.end, window.end) : window.end;
+  return std::max(0.0, (left - std::max(presence.start, window.start)) / (window.end - window.start));
 }
 
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
@@ -172,7 +173,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
     entry.nic_send_utilization = as_double(use.sent) / nics;
     entry.nic_receive_utilization = as_double(use.received) / nics;
     if (machine.workers > 0) {
-      const double share = share_of_window(record.presence[m], record.window);
+      const double share = share_of_window(record, m);
       workers += machine.workers * share;
       if (share == 1) throughout += machine.workers, steps_per_s_of_those_throughout += rates[m];
       entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
