@@ -46,10 +46,15 @@ std::string group_mechanism(const std::string& key, bool is_server) {
 }
 
 /// The places in which two effective scenarios differ, one or two levels below the parts of a scenario: what users
-/// think of as one thing. Groups are compared one by one if both clusters have the same roles in the same order.
+/// think of as one thing. Groups are compared one by one if both clusters have the same roles in the same order. A
+/// strategy that needs other machines, servers or none, is one thing with them.
 class Places {
  public:
-  Places(const Json& a, const Json& b) : a_{a}, b_{b} {
+  Places(const Json& a, const Json& b)
+      : a_{a},
+        b_{b},
+        has_same_groups_{has_same_groups(a, b)},
+        needs_other_machines_{!has_same_groups_ && strategy_kind(a) != strategy_kind(b)} {
     for (const std::string& key : keys("")) {
       const std::string pointer = extend_json_pointer("", key);
       if (key == "workload" || key == "cluster" || key == "training" || key == "calibration")
@@ -89,7 +94,7 @@ class Places {
   }
 
   void add_groups(const std::string& pointer) {
-    if (!has_same_groups(a_, b_)) return add(pointer, "groups of machines");
+    if (!has_same_groups_) return add(pointer, needs_other_machines_ ? kStrategyAndMachines : "groups of machines");
     const Json& groups = *json_pointer_find(a_, pointer);
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const std::string group = pointer + "/" + std::to_string(i);
@@ -98,11 +103,16 @@ class Places {
     }
   }
 
-  static std::string mechanism_of(const std::string& part, const std::string& key) {
+  static Json strategy_kind(const Json& scenario) {
+    const Json* kind = json_pointer_find(scenario, "/training/strategy/kind");
+    return kind ? *kind : Json{};
+  }
+
+  std::string mechanism_of(const std::string& part, const std::string& key) const {
     if (part == "workload") return key == "batch_per_worker" ? "batch" : key;
     if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
     if (part == "training") {
-      if (key == "strategy") return key;
+      if (key == "strategy") return needs_other_machines_ ? kStrategyAndMachines : key;
       if (key == "steps" || key == "warmup_steps") return "length of the run";
       return "training: " + key;
     }
@@ -111,8 +121,11 @@ class Places {
     return key == "name" || key == "source" ? "" : "profile: " + key;
   }
 
+  static constexpr const char* kStrategyAndMachines = "strategy and its machines";
+
   const Json& a_;
   const Json& b_;
+  bool has_same_groups_, needs_other_machines_;
   std::vector<Place> places_;
 };
 

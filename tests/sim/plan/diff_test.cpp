@@ -97,6 +97,19 @@ TEST_CASE("clusters of different groups are exchanged as a whole") {
   CHECK(effect(diff, "groups of machines").places == std::vector<std::string>{"/cluster/groups"});
 }
 
+TEST_CASE("a strategy that needs other machines is one thing with them") {
+  const RunDiff diff =
+      diff_of({}, {{"/cluster/groups", R"([{"name": "all", "role": "worker", "instance": "gce-custom-4-k80", "count": 4,
+                                    "region": "us-west1"}])"},
+                   {"/training/strategy", R"({"kind": "all_reduce"})"},
+                   {"/workload/batch_per_worker", "64"}});
+  CHECK(diff.mechanisms.size() == 2);
+  CHECK(effect(diff, "strategy and its machines").places ==
+        std::vector<std::string>{"/cluster/groups", "/training/strategy"});
+  CHECK(effect(diff, "strategy and its machines").speed.has_value());
+  CHECK(diff.interaction.has_value());
+}
+
 TEST_CASE("a mechanism that cannot stand alone says why, and leaves the interaction open") {
   // 3000 samples need a P100: on the K80 of A they exceed the memory.
   const RunDiff diff =
