@@ -110,16 +110,17 @@ TEST_CASE("sequence models have the published FLOPs of a forward pass") {
     const char* name;
     double layers, width;
   };
-  for (const auto& [name, layers, width] :
+  for (const Gpt& gpt :
        {Gpt{"gpt2", 12, 768}, Gpt{"gpt2_medium", 24, 1024}, Gpt{"gpt2_large", 36, 1280}, Gpt{"gpt2_xl", 48, 1600}}) {
-    CAPTURE(name);
+    CAPTURE(gpt.name);
     const double positions = 1024;
-    const double per_token = 2 * 12 * layers * width * width + 4 * layers * positions * width + 2 * 50257 * width;
-    CHECK(shipped(name).forward_flops().value() == doctest::Approx(positions * per_token).epsilon(1e-12));
+    const double per_token =
+        2 * 12 * gpt.layers * gpt.width * gpt.width + 4 * gpt.layers * positions * gpt.width + 2 * 50257 * gpt.width;
+    CHECK(shipped(gpt.name).forward_flops().value() == doctest::Approx(positions * per_token).epsilon(1e-12));
   }
   // Training takes three times as much: each product has two gradients.
-  const Workload gpt = shipped("gpt2");
-  CHECK(gpt.training_flops().value() == doctest::Approx(3 * gpt.forward_flops().value()).epsilon(1e-12));
+  const Workload gpt2 = shipped("gpt2");
+  CHECK(gpt2.training_flops().value() == doctest::Approx(3 * gpt2.forward_flops().value()).epsilon(1e-12));
   // Per position 2 * 4 * 1500 * 3000 for each of two layers, and 2 * 1500 * 10000.
   CHECK(shipped("lstm_language_model").forward_flops() ==
         Flops{35.0 * (2 * 2.0 * 4 * 1500 * 3000 + 2.0 * 1500 * 10000)});
