@@ -11,7 +11,7 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
   Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::erase_if(study.rows,
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
-  study.free = {"/host/step_overhead", "/gpu/peak_efficiency/K80"};
+  study.free = {{.pointer = "/host/step_overhead"}, {.pointer = "/gpu/peak_efficiency/K80"}};
   study.cross_validate = {};
   const Catalog catalog = test::shipped_catalog();
   Json truth = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
@@ -26,8 +26,7 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
   Json start = truth;
   set_json_pointer(start, "/host/step_overhead", "12ms");
   set_json_pointer(start, "/gpu/peak_efficiency/K80", "0.65");
-  const Fit fit =
-      fit_profile({study}, start, "start.json", catalog, {.parallel = 2, .command = "test", .on_progress = {}});
+  const Fit fit = fit_profile({study}, start, "start.json", catalog, {.command = "test"});
   const Json fitted = parse_json(fit.profile, "fitted");
   CHECK(parse_seconds(fitted["host"]["step_overhead"].get<std::string>()).value() ==
         doctest::Approx(0.020).epsilon(0.01));
@@ -43,7 +42,7 @@ TEST_CASE("what cannot be fitted is refused") {
   const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
   const Catalog catalog = test::shipped_catalog();
   const auto refusal = [&](const std::string& pointer) -> std::string {
-    study.free = {pointer};
+    study.free = {{.pointer = pointer}};
     try {
       (void)fit_profile({study}, profile, "p.json", catalog, {});
     } catch (const InputError& error) { return error.what(); }
@@ -51,7 +50,7 @@ TEST_CASE("what cannot be fitted is refused") {
   };
   CHECK(refusal("/host/dispatsh") ==
         "p.json: /host/dispatsh: a study wants to fit this value, but the profile has none");
-  CHECK(refusal("/servers/split_update_threshold").find("only plain numbers and times can be fitted") !=
+  CHECK(refusal("/servers/split_update_threshold").find("only plain numbers, times and rates can be fitted") !=
         std::string::npos);
 }
 
