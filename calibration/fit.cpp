@@ -21,7 +21,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kCorrections = 1;  // of a fold's fit by simulations of the rows that it keeps
+constexpr int kMostRefitSteps = 2;      // of each fit without a fold
+constexpr double kRefitSettled = 2e-3;  // of the loss: what a further step must promise
 
 std::string short_text(double value) {
   std::array<char, 32> text{};
@@ -73,6 +74,10 @@ struct Fold {
   std::vector<std::size_t> members;  // rows of the study that are predicted
   Eigen::VectorXd counts;            // [rows] 0 for those that its fit does not see
   LinearModel model;                 // where its fit stands
+  Eigen::VectorXd step;              // that is tried next
+  bool has_settled = false;
+
+  double loss() const { return huber_loss(model.residuals, counts); }
 };
 
 class Fitter {
@@ -250,7 +255,8 @@ class Fitter {
       for (const std::size_t i : every_row())
         if (simulator_.rows()[i].study == s) {
           const auto key = key_of(i, columns);
-          of_study.try_emplace(key, Fold{s, {}, counts_, minimum}).first->second.members.push_back(i);
+          of_study.try_emplace(key, Fold{.study = s, .members = {}, .counts = counts_, .model = minimum, .step = {}})
+              .first->second.members.push_back(i);
         }
       for (auto& [key, fold] : of_study) {
         for (const std::size_t i : every_row())
@@ -261,33 +267,59 @@ class Fitter {
     return folds;
   }
 
-  /// Each fold's fit starts at the minimum of the full fit's linear model and is corrected by what its rows really are
-  /// there.
-  void cross_validate(Fit& fit, const LinearModel& minimum) {
-    std::vector<Fold> all = folds(minimum);
-    std::vector<Eigen::VectorXd> points(all.size());
-    std::vector<std::vector<std::size_t>> rows(all.size());
-    for (int correction = 0; correction < kCorrections; ++correction) {
-      for (std::size_t f = 0; f < all.size(); ++f) {
-        points[f] = all[f].model.at + linear_minimum(all[f].model, all[f].counts, values_.bounds());
-        rows[f].clear();
-        for (const std::size_t i : every_row())
-          if (all[f].counts[static_cast<Eigen::Index>(i)] > 0) rows[f].push_back(i);
+  std::vector<std::size_t> rows_of(const Fold& fold) const {
+    std::vector<std::size_t> rows;
+    for (const std::size_t i : every_row())
+      if (fold.counts[static_cast<Eigen::Index>(i)] > 0) rows.push_back(i);
+    return rows;
+  }
+
+  /// Fits all folds side by side, from the minimum of the full fit and with its derivatives.
+  void refit(std::vector<Fold>& folds, const Eigen::VectorXd& slope) {
+    for (Fold& fold : folds) fold.step = linear_minimum(fold.model, fold.counts, values_.bounds(), slope, kDamping);
+    for (int steps = 0; steps < kMostRefitSteps; ++steps) {
+      std::vector<Fold*> trying;
+      std::vector<Eigen::VectorXd> points;
+      std::vector<std::vector<std::size_t>> rows;
+      for (Fold& fold : folds) {
+        if (fold.has_settled) continue;
+        const double promised =
+            fold.loss() - huber_loss(fold.model.after(fold.step), fold.counts) + slope.dot(fold.step);
+        if (promised < kRefitSettled * fold.loss()) {
+          fold.model.at += fold.step;
+          fold.has_settled = true;
+          continue;
+        }
+        trying.push_back(&fold);
+        points.push_back(fold.model.at + fold.step);
+        rows.push_back(rows_of(fold));
       }
-      const auto there = residuals(points, rows);
-      for (std::size_t f = 0; f < all.size(); ++f) {
-        const Eigen::VectorXd step = points[f] - all[f].model.at;
-        Eigen::VectorXd moved = all[f].model.after(step);
+      const auto simulated = residuals(points, rows);
+      for (std::size_t f = 0; f < trying.size(); ++f) {
+        Fold& fold = *trying[f];
+        Eigen::VectorXd there = fold.model.after(fold.step);
         for (std::size_t k = 0; k < rows[f].size(); ++k)
-          moved[static_cast<Eigen::Index>(rows[f][k])] = there[f][static_cast<Eigen::Index>(k)];
-        update_jacobian(all[f].model, step, moved);
-        all[f].model.residuals = moved;
-        all[f].model.at = points[f];
+          there[static_cast<Eigen::Index>(rows[f][k])] = simulated[f][static_cast<Eigen::Index>(k)];
+        if (huber_loss(there, fold.counts) >= fold.loss()) {
+          fold.step /= 3;
+          continue;
+        }
+        update_jacobian(fold.model, fold.step, there);
+        fold.model.at = points[f];
+        fold.model.residuals = there;
+        fold.step = linear_minimum(fold.model, fold.counts, values_.bounds(), slope, kDamping);
       }
     }
-    for (std::size_t f = 0; f < all.size(); ++f) {
-      points[f] = all[f].model.at + linear_minimum(all[f].model, all[f].counts, values_.bounds());
-      rows[f] = all[f].members;
+  }
+
+  void cross_validate(Fit& fit, const LinearModel& minimum) {
+    std::vector<Fold> all = folds(minimum);
+    refit(all, feigned_slope(minimum, counts_, values_.bounds()));
+    std::vector<Eigen::VectorXd> points;
+    std::vector<std::vector<std::size_t>> rows;
+    for (const Fold& fold : all) {
+      points.push_back(fold.model.at);
+      rows.push_back(fold.members);
     }
     const auto predicted = residuals(points, rows);
     Eigen::VectorXd held_out = minimum.residuals;

@@ -4,7 +4,8 @@
 //   L(x) = sum_i n_i rho(r_i(x)),  low <= x <= high;  rho(r) = r^2 / 2 up to kHuber, kHuber (|r| - kHuber / 2) beyond
 //   step d: minimises g d + d (N + lambda diag N) d / 2 within the bounds, where w_i = n_i min(1, kHuber / |r_i|),
 //           N = J^T W J, g = J^T W r
-//   J by forward differences of kDifference; after a step that is at least as long, Broyden's update
+//   J by differences between kDifference below and above: rows often stand on a kink between two bottlenecks, and see
+//           the mean of both slopes; after a step that is at least as long, Broyden's update
 //           J += (r(x + d) - r(x) - J d) d^T / (d^T d) instead of new differences
 //
 // Source: Marquardt, SIAM J. Appl. Math. 11(2), 1963; Huber, Ann. Math. Statist. 35(1), 1964; Broyden, Math. Comp.
@@ -22,6 +23,7 @@ namespace rehearse {
 
 inline constexpr double kHuber = 0.10;       // residuals beyond 10 % count linearly
 inline constexpr double kDifference = 0.03;  // large against the graininess of a simulation
+inline constexpr double kDamping = 0.01;     // lambda to start with
 
 struct Bounds {
   Eigen::VectorXd low, high;
@@ -48,8 +50,14 @@ Eigen::VectorXd huber_weights(const Eigen::VectorXd& residuals, const Eigen::Vec
 Eigen::VectorXd solve_in_box(const Eigen::MatrixXd& normal, const Eigen::VectorXd& gradient, const Eigen::VectorXd& low,
                              const Eigen::VectorXd& high);
 
-/// The step to the minimum of L for the linear model, weights included. Values on which no row depends stay.
-Eigen::VectorXd linear_minimum(const LinearModel& model, const Eigen::VectorXd& counts, const Bounds& bounds);
+/// The slope of L at the minimum by the linear model: what kinks and graininess feign, since no step helps there. Zero
+/// for values at a bound, which really have one.
+Eigen::VectorXd feigned_slope(const LinearModel& minimum, const Eigen::VectorXd& counts, const Bounds& bounds);
+
+/// The step to the minimum of L - slope d for the linear model, weights included: how the minimum moves when other rows
+/// count than those for which `slope` was feigned. Values on which no row depends stay. `lambda` damps the step.
+Eigen::VectorXd linear_minimum(const LinearModel& model, const Eigen::VectorXd& counts, const Bounds& bounds,
+                               const Eigen::VectorXd& slope, double lambda = 0);
 
 /// J += (r(x + d) - r(x) - J d) d^T / (d^T d), unless the step d is so short that graininess would dominate.
 void update_jacobian(LinearModel& model, const Eigen::VectorXd& step, const Eigen::VectorXd& residuals_there);

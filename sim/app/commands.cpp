@@ -11,6 +11,7 @@
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
 #include "sim/app/explain.hpp"
+#include "sim/app/output/fit_document.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
@@ -211,7 +212,8 @@ int run(const CalibrateCommand& command) {
   const Json base = load_json_file(studies.front().scenario_file);
   const JsonReader profile = catalog.profile(studies.front().profile_name,
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
-  if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
+  for (const auto& file : {command.common.output, command.report})
+    if (file) create_folder(fs::absolute(*file).parent_path());
   catch_interrupts();
 
   std::optional<Progress> stage;
@@ -233,6 +235,7 @@ int run(const CalibrateCommand& command) {
     write_file(*command.common.output, fit.profile);
   else
     std::fputs(fit.profile.c_str(), stdout);
+  if (command.report) write_file(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
   std::FILE* out = command.common.output ? stdout : stderr;
   std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
   for (const FittedValue& value : fit.values) {
