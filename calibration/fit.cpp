@@ -21,8 +21,10 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMostRefitSteps = 2;      // of each fit without a fold
-constexpr double kRefitSettled = 2e-3;  // of the loss: what a further step must promise
+// Of a fold's fit, as minimize() has them for the full one:
+constexpr double kSurelyNear = 2e-3;  // of its loss: a step that promises less is not checked by simulations
+constexpr double kFairPart = 0.25;    // of what a step promises: a step that keeps less is refused
+constexpr int kMostChecks = 2;        // steps that are checked; the next one is taken as it is
 
 std::string short_text(double value) {
   std::array<char, 32> text{};
@@ -73,11 +75,7 @@ struct Fold {
   std::size_t study = 0;
   std::vector<std::size_t> members;  // rows of the study that are predicted
   Eigen::VectorXd counts;            // [rows] 0 for those that its fit does not see
-  LinearModel model;                 // where its fit stands
-  Eigen::VectorXd step;              // that is tried next
-  bool has_settled = false;
-
-  double loss() const { return huber_loss(model.residuals, counts); }
+  Eigen::VectorXd at;                // where its fit ends
 };
 
 class Fitter {
@@ -246,7 +244,7 @@ class Fitter {
                        [&](const std::string& column) { return study(i).table->has_column(column); });
   }
 
-  std::vector<Fold> folds(const LinearModel& minimum) const {
+  std::vector<Fold> folds() const {
     std::vector<Fold> folds;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       const std::vector<std::string>& columns = studies_[s].cross_validate;
@@ -255,7 +253,7 @@ class Fitter {
       for (const std::size_t i : every_row())
         if (simulator_.rows()[i].study == s) {
           const auto key = key_of(i, columns);
-          of_study.try_emplace(key, Fold{.study = s, .members = {}, .counts = counts_, .model = minimum, .step = {}})
+          of_study.try_emplace(key, Fold{.study = s, .members = {}, .counts = counts_, .at = {}})
               .first->second.members.push_back(i);
         }
       for (auto& [key, fold] : of_study) {
@@ -274,51 +272,48 @@ class Fitter {
     return rows;
   }
 
-  /// Fits all folds side by side, from the minimum of the full fit and with its derivatives.
-  void refit(std::vector<Fold>& folds, const Eigen::VectorXd& slope) {
-    for (Fold& fold : folds) fold.step = linear_minimum(fold.model, fold.counts, values_.bounds(), slope, kDamping);
-    for (int steps = 0; steps < kMostRefitSteps; ++steps) {
-      std::vector<Fold*> trying;
+  /// Moves each fold from the minimum of the full fit to its own, by the derivatives there. A step whose fold,
+  /// simulated again, does not keep a fair part of what the derivatives promise is damped more.
+  void refit(std::vector<Fold>& folds, const LinearModel& minimum) {
+    const Eigen::VectorXd slope = feigned_slope(minimum, counts_, values_.bounds());
+    std::vector<Fold*> moving;
+    for (Fold& fold : folds) moving.push_back(&fold);
+    double lambda = kDamping;
+    for (int attempt = 0; attempt <= kMostChecks; ++attempt, lambda *= 10) {
+      std::vector<double> promised;
       std::vector<Eigen::VectorXd> points;
       std::vector<std::vector<std::size_t>> rows;
-      for (Fold& fold : folds) {
-        if (fold.has_settled) continue;
-        const double promised =
-            fold.loss() - huber_loss(fold.model.after(fold.step), fold.counts) + slope.dot(fold.step);
-        if (promised < kRefitSettled * fold.loss()) {
-          fold.model.at += fold.step;
-          fold.has_settled = true;
-          continue;
-        }
-        trying.push_back(&fold);
-        points.push_back(fold.model.at + fold.step);
-        rows.push_back(rows_of(fold));
-      }
+      std::erase_if(moving, [&](Fold* fold) {
+        const Eigen::VectorXd step = linear_minimum(minimum, fold->counts, values_.bounds(), slope, lambda);
+        const double loss = huber_loss(minimum.residuals, fold->counts);
+        const double gain = loss - huber_loss(minimum.after(step), fold->counts) + slope.dot(step);
+        fold->at = minimum.at + step;
+        if (gain < kSurelyNear * loss || attempt == kMostChecks) return true;
+        promised.push_back(gain);
+        points.push_back(fold->at);
+        rows.push_back(rows_of(*fold));
+        return false;
+      });
       const auto simulated = residuals(points, rows);
-      for (std::size_t f = 0; f < trying.size(); ++f) {
-        Fold& fold = *trying[f];
-        Eigen::VectorXd there = fold.model.after(fold.step);
-        for (std::size_t k = 0; k < rows[f].size(); ++k)
-          there[static_cast<Eigen::Index>(rows[f][k])] = simulated[f][static_cast<Eigen::Index>(k)];
-        if (huber_loss(there, fold.counts) >= fold.loss()) {
-          fold.step /= 3;
-          continue;
-        }
-        update_jacobian(fold.model, fold.step, there);
-        fold.model.at = points[f];
-        fold.model.residuals = there;
-        fold.step = linear_minimum(fold.model, fold.counts, values_.bounds(), slope, kDamping);
+      std::vector<Fold*> refused;
+      for (std::size_t f = 0; f < moving.size(); ++f) {
+        const Eigen::VectorXd& counts = moving[f]->counts;
+        Eigen::VectorXd there = minimum.residuals;
+        there(rows[f]) = simulated[f];
+        const double gain = huber_loss(minimum.residuals, counts) - huber_loss(there, counts);
+        if (gain < kFairPart * promised[f]) refused.push_back(moving[f]);
       }
+      moving = std::move(refused);
     }
   }
 
   void cross_validate(Fit& fit, const LinearModel& minimum) {
-    std::vector<Fold> all = folds(minimum);
-    refit(all, feigned_slope(minimum, counts_, values_.bounds()));
+    std::vector<Fold> all = folds();
+    refit(all, minimum);
     std::vector<Eigen::VectorXd> points;
     std::vector<std::vector<std::size_t>> rows;
     for (const Fold& fold : all) {
-      points.push_back(fold.model.at);
+      points.push_back(fold.at);
       rows.push_back(fold.members);
     }
     const auto predicted = residuals(points, rows);

@@ -62,8 +62,8 @@ struct FitOptions {
 
 /// Starts from `profile` (a profile file's value). The values to fit are the union of those that the studies declare
 /// free. Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these
-/// columns (or, if the study says so, from itself alone), and fits the rest again, from the full fit and with its
-/// derivatives; the left-out rows are simulated with what comes out. Throws InputError.
+/// columns (or, if the study says so, from itself alone), and moves the full fit to the minimum of the other rows, by
+/// the full fit's derivatives and checked by simulations; the left-out rows are simulated there. Throws InputError.
 Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file,
                 const Catalog& catalog, const FitOptions& options);
 
