@@ -23,6 +23,7 @@ namespace {
 
 // Of a fold's fit, as minimize() has them for the full one:
 constexpr double kSurelyNear = 2e-3;  // of its loss: a step that promises less is not checked by simulations
+constexpr double kFoldDamping = 0.1;  // lambda to start with: flat directions stay near the full fit's values
 constexpr double kFairPart = 0.25;    // of what a step promises: a step that keeps less is refused
 constexpr int kMostChecks = 2;        // steps that are checked; the next one is taken as it is
 
@@ -278,32 +279,32 @@ class Fitter {
     const Eigen::VectorXd slope = feigned_slope(minimum, counts_, values_.bounds());
     std::vector<Fold*> moving;
     for (Fold& fold : folds) moving.push_back(&fold);
-    double lambda = kDamping;
+    double lambda = kFoldDamping;
     for (int attempt = 0; attempt <= kMostChecks; ++attempt, lambda *= 10) {
       std::vector<double> promised;
       std::vector<Eigen::VectorXd> points;
       std::vector<std::vector<std::size_t>> rows;
-      std::erase_if(moving, [&](Fold* fold) {
+      std::vector<Fold*> checked;
+      for (Fold* fold : moving) {
         const Eigen::VectorXd step = linear_minimum(minimum, fold->counts, values_.bounds(), slope, lambda);
         const double loss = huber_loss(minimum.residuals, fold->counts);
         const double gain = loss - huber_loss(minimum.after(step), fold->counts) + slope.dot(step);
         fold->at = minimum.at + step;
-        if (gain < kSurelyNear * loss || attempt == kMostChecks) return true;
+        if (gain < kSurelyNear * loss || attempt == kMostChecks) continue;
+        checked.push_back(fold);
         promised.push_back(gain);
         points.push_back(fold->at);
         rows.push_back(rows_of(*fold));
-        return false;
-      });
+      }
       const auto simulated = residuals(points, rows);
-      std::vector<Fold*> refused;
-      for (std::size_t f = 0; f < moving.size(); ++f) {
-        const Eigen::VectorXd& counts = moving[f]->counts;
+      moving.clear();
+      for (std::size_t f = 0; f < checked.size(); ++f) {
+        const Eigen::VectorXd& counts = checked[f]->counts;
         Eigen::VectorXd there = minimum.residuals;
         there(rows[f]) = simulated[f];
         const double gain = huber_loss(minimum.residuals, counts) - huber_loss(there, counts);
-        if (gain < kFairPart * promised[f]) refused.push_back(moving[f]);
+        if (gain < kFairPart * promised[f]) moving.push_back(checked[f]);
       }
-      moving = std::move(refused);
     }
   }
 

@@ -1,7 +1,6 @@
 #include "calibration/detail/least_squares.hpp"
 
 #include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
@@ -13,15 +12,14 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kLargestStep = 0.7;   // of the logarithm of a value
-constexpr double kSettled = 5e-4;      // of the loss: what a step must promise
-constexpr double kExact = 1e-9;        // loss per row that needs no further step: errors of 0.005 %
-constexpr double kNear = 0.2;          // derivatives count as those of points this near
-constexpr double kRidge = 1e-9;        // keeps values on which nothing depends where they are
-constexpr double kNoEffect = 1e-4;     // of a residual, root mean square, per e-fold of a value
-constexpr double kTooAlike = 0.98;     // correlation
-constexpr double kNoCurvature = 1e-3;  // of the scaled normal matrix
-constexpr int kMostFailures = 3;       // steps in a row that do not help
+constexpr double kLargestStep = 0.7;  // of the logarithm of a value
+constexpr double kSettled = 5e-4;     // of the loss: what a step must promise
+constexpr double kExact = 1e-9;       // loss per row that needs no further step: errors of 0.005 %
+constexpr double kNear = 0.2;         // derivatives count as those of points this near
+constexpr double kRidge = 1e-9;       // keeps values on which nothing depends where they are
+constexpr double kNoEffect = 1e-4;    // of a residual, root mean square, per e-fold of a value
+constexpr double kTooAlike = 0.98;    // correlation
+constexpr int kMostFailures = 3;      // steps in a row that do not help
 
 Eigen::MatrixXd normal_matrix(const LinearModel& model, const Eigen::VectorXd& weights) {
   Eigen::MatrixXd normal = model.jacobian.transpose() * weights.asDiagonal() * model.jacobian;
@@ -212,10 +210,8 @@ std::vector<Confusion> find_confusions(const LinearModel& minimum, const Eigen::
   const Eigen::MatrixXd normal = normal_matrix(minimum, weights);
   const Eigen::MatrixXd covariances = normal.ldlt().solve(Eigen::MatrixXd::Identity(normal.rows(), normal.cols()));
   const auto has_effect = [&](Eigen::Index p) { return normal(p, p) > kNoEffect * kNoEffect * counts.sum(); };
-  std::vector<bool> is_named(static_cast<std::size_t>(normal.rows()));
   const auto name = [&](Eigen::Index p, Eigen::Index q) {
     confusions.push_back({static_cast<std::size_t>(p), static_cast<std::size_t>(q), correlation(covariances, p, q)});
-    is_named[static_cast<std::size_t>(p)] = is_named[static_cast<std::size_t>(q)] = true;
   };
   for (Eigen::Index p = 0; p < normal.rows(); ++p) {
     if (!has_effect(p)) {
@@ -224,18 +220,6 @@ std::vector<Confusion> find_confusions(const LinearModel& minimum, const Eigen::
     }
     for (Eigen::Index q = 0; q < p; ++q)
       if (has_effect(q) && std::abs(correlation(covariances, p, q)) > kTooAlike) name(q, p);
-  }
-  const Eigen::VectorXd scale = normal.diagonal().cwiseSqrt().cwiseInverse();
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> directions{scale.asDiagonal() * normal * scale.asDiagonal()};
-  for (Eigen::Index k = 0; k < normal.rows(); ++k) {
-    if (directions.eigenvalues()[k] > kNoCurvature) break;  // they ascend
-    Eigen::VectorXd parts = directions.eigenvectors().col(k).cwiseAbs();
-    Eigen::Index first = 0, second = 0;
-    parts.maxCoeff(&first);
-    parts[first] = 0;
-    parts.maxCoeff(&second);
-    if (!is_named[static_cast<std::size_t>(first)] && !is_named[static_cast<std::size_t>(second)])
-      name(std::min(first, second), std::max(first, second));
   }
   return confusions;
 }

@@ -80,8 +80,8 @@ struct Confusion {
   double correlation = 0;  // of the two estimates
 };
 
-/// Pairs with a correlation above 0.98 in size; values without effect; and, if neither explains it, the two largest
-/// parts of each direction along which the normal matrix, scaled to a diagonal of 1, has less than 0.001 of curvature.
+/// Pairs with a correlation above 0.98 in size, and values without effect. A direction along which L hardly rises makes
+/// the values that take part in it such pairs.
 std::vector<Confusion> find_confusions(const LinearModel& minimum, const Eigen::VectorXd& counts);
 
 struct Interval {
