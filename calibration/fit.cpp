@@ -21,7 +21,7 @@ namespace rehearse {
 
 namespace {
 
-// Of a fold's fit, as minimize() has them for the full one:
+// Of the fit without a fold. Its damping decides how far values go that the other rows hardly know.
 constexpr double kSurelyNear = 2e-3;  // of its loss: a step that promises less is not checked by simulations
 constexpr double kFoldDamping = 0.1;  // lambda to start with: flat directions stay near the full fit's values
 constexpr double kFairPart = 0.25;    // of what a step promises: a step that keeps less is refused

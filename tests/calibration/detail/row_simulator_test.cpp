@@ -30,7 +30,7 @@ TEST_CASE("rows are simulated as `validate` does, in any order, and each once") 
   const auto values = simulator.simulate({shipped_profile()}, {{2, 0, 1, 0}});
   CHECK(simulator.simulations() == 3);
   std::size_t at = 0;
-  for (const std::size_t row : {2, 0, 1, 0}) {
+  for (const std::size_t row : std::vector<std::size_t>{2, 0, 1, 0}) {
     const auto predicted =
         predict({studies[0].rows[row].scenario}, studies[0].scenario_file, studies[0].metric, catalog, 1);
     CHECK(values[0][at++] == predicted[0].value);
