@@ -1,14 +1,15 @@
 #pragma once
-// Fits values of a profile to measurements: Levenberg-Marquardt on the logarithm of simulated / measured, Huber loss.
+// Fits values of a profile to measurements.
 //
-//   residual r_i = ln(simulated_i / measured_i), weight w_i = min(1, kHuber / |r_i|), parameters moved on a logarithmic
-//   scale step: (J^T W J + lambda diag(J^T W J)) d = -J^T W r,  derivatives by finite differences of whole simulations
-//   interval: 95 %, from s^2 (J^T W J)^-1 with s^2 = sum w r^2 / (rows - parameters)
+//   residual r_i = ln(simulated_i / measured_i) of each row, x = logarithms of the free values, Huber loss
+//   interval: 95 %, x +- t s sqrt(diag (J^T W J)^-1) with s^2 = sum w r^2 / (rows - values), t: Student's
 //
-// Source: Marquardt, SIAM J. Appl. Math. 11(2), 1963; Huber, Ann. Math. Statist. 35(1), 1964.
+// detail/least_squares.hpp is the method, detail/free_values.hpp what x is, detail/row_simulator.hpp what r is.
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibration/study.hpp"
@@ -17,15 +18,23 @@
 
 namespace rehearse {
 
+/// With unit, as a profile has it.
+struct ValueInterval {
+  std::string low, high;
+};
+
 struct FittedValue {
   std::string pointer;
-  std::string value, low, high;  // with unit; 95 % interval
+  std::string value;
+  ValueInterval interval;                          // 95 %, from the Jacobian
+  std::optional<ValueInterval> by_rows, by_folds;  // by the bootstrap over rows, over cross-validation's folds
 };
 
 /// Errors over rows that were each predicted by a fit which had not seen any row like them.
 struct CrossValidation {
   std::string study;
   std::vector<std::string> left_out_by;  // columns
+  std::vector<ValidationRow> rows;       // [study rows]
   ErrorStatistics all;
   std::vector<std::pair<std::string, ErrorStatistics>> groups;  // by the study's group_by
 };
@@ -33,23 +42,28 @@ struct CrossValidation {
 struct Fit {
   std::string profile;  // JSON text of the fitted profile file
   std::vector<FittedValue> values;
-  std::size_t rows = 0;
-  std::vector<ErrorStatistics> in_sample;        // [studies], all rows
-  std::vector<CrossValidation> cross_validated;  // studies that ask for it
-  std::vector<std::string> warnings;             // values that cannot be told apart
+  std::size_t rows = 0;                                // that were fitted
+  std::vector<std::vector<ValidationRow>> validation;  // [studies][rows] with the fitted profile
+  std::vector<ErrorStatistics> in_sample;              // [studies] of these
+  std::vector<CrossValidation> cross_validated;        // studies that ask for it
+  std::vector<std::string> warnings;                   // values that cannot be told apart
+  std::size_t simulations = 0;
 };
 
 struct FitOptions {
   int parallel = 2;
-  int most_iterations = 12;
+  int most_steps = 20;
+  int bootstrap_draws = 0;
   std::string command;  // provenance
   std::function<void(const std::string& line)> on_progress;
+  /// After each simulation of a stage of the work. May throw to end it.
+  std::function<void(const std::string& stage, std::size_t done, std::size_t total)> on_simulated;
 };
 
-/// Starts from `profile` (a profile file's value). The values to fit are the union of the studies' "free" pointers.
-/// Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these
-/// columns (or, if the study says so, from itself alone), and fits the rest again, from the full fit and with its
-/// derivatives; the left-out rows are simulated with what comes out. Throws InputError.
+/// Starts from `profile` (a profile file's value). The values to fit are the union of those that the studies declare
+/// free. Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these
+/// columns (or, if the study says so, from itself alone), and moves the full fit to the minimum of the other rows, by
+/// the full fit's derivatives and checked by simulations; the left-out rows are simulated there. Throws InputError.
 Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file,
                 const Catalog& catalog, const FitOptions& options);
 

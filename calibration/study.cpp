@@ -50,6 +50,17 @@ std::vector<std::string> read_columns(const JsonReader& json, std::string_view k
   return columns;
 }
 
+/// "/gpu/peak_efficiency/K80" or { "value": "/gpu/peak_efficiency/K80", "min": 0.05, "max": 1 }.
+FreeValue read_free_value(const JsonReader& json) {
+  const std::string place = json.file_name() + ": " + json.pointer();
+  if (!json.is_object()) return {.pointer = json.as<std::string>(), .min = {}, .max = {}, .place = place};
+  const auto limit = [&](const char* key) { return json.has(key) ? scalar_text(json.child(key)) : std::string{}; };
+  FreeValue value{
+      .pointer = json.required<std::string>("value"), .min = limit("min"), .max = limit("max"), .place = place};
+  json.reject_unknown_keys();
+  return value;
+}
+
 ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
   ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}};
   if (json.is_string()) {
@@ -160,7 +171,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
     if (fit.has("where")) study.fit_where = read_filter(fit.child("where"), table);
-    study.free = fit.required<std::vector<std::string>>("free");
+    for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
     study.cross_validate = read_columns(fit, "cross_validate", table);
     if (fit.has("leave_out_of")) {
       const auto scope = fit.required<std::string>("leave_out_of");
@@ -171,22 +182,6 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   }
   json.reject_unknown_keys();
   return study;
-}
-
-/// The number that summary.json has under `metric`.
-std::string simulate_metric(const std::string& scenario_text, const std::string& scenario_file,
-                            const std::string& metric, const Catalog& catalog) {
-  const Json json = parse_json(scenario_text, scenario_file);
-  const Scenario scenario = read_scenario(json, scenario_file, catalog);
-  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
-  const auto value = summary.find(metric);
-  if (value == summary.end() || !value->is_number()) {
-    std::vector<std::string> known;
-    for (const auto& [key, entry] : summary.items())
-      if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
-    throw InputError{unknown_name_message("metric", metric, known)};
-  }
-  return to_text(value->get<double>());
 }
 
 }  // namespace
@@ -214,6 +209,18 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   return studies;
 }
 
+double simulated_metric(const Scenario& scenario, const std::string& metric) {
+  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
+  const auto value = summary.find(metric);
+  if (value == summary.end() || !value->is_number()) {
+    std::vector<std::string> known;
+    for (const auto& [key, entry] : summary.items())
+      if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
+    throw InputError{unknown_name_message("metric", metric, known)};
+  }
+  return value->get<double>();
+}
+
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
                                 const std::string& metric, const Catalog& catalog, int parallel,
                                 const std::function<void(std::size_t, std::size_t)>& on_done) {
@@ -223,7 +230,10 @@ std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const
   if (!distinct.empty() && distinct.front().empty()) distinct.erase(distinct.begin());  // rows that could not be mapped
   const auto results = run_isolated(
       distinct.size(), parallel,
-      [&](std::size_t i) { return simulate_metric(distinct[i], scenario_file, metric, catalog); },
+      [&](std::size_t i) {
+        const Json json = parse_json(distinct[i], scenario_file);
+        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog), metric));
+      },
       [&](std::size_t finished) {
         if (on_done) on_done(finished, distinct.size());
       });

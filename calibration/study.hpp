@@ -12,6 +12,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
+#include "sim/engine/scenario.hpp"
 
 namespace rehearse {
 
@@ -35,6 +36,13 @@ struct StudyRatio {
   RowFilter numerator, denominator;
 };
 
+/// A value of the profile that a fit may change: a number, or a time or rate with its unit.
+struct FreeValue {
+  std::string pointer;   // into the profile
+  std::string min, max;  // in the value's unit, "1us"; empty: as far as the profile's reader allows
+  std::string place;     // "study.json: /fit/free/3", for messages
+};
+
 struct Study {
   std::string name;  // the file's name without folder and ending
   std::string file_name;
@@ -50,8 +58,8 @@ struct Study {
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
   std::vector<StudyRatio> ratios;
-  RowFilter fit_where;                      // rows that a fit uses; empty: all
-  std::vector<std::string> free;            // pointers into the profile
+  RowFilter fit_where;  // rows that a fit uses; empty: all
+  std::vector<FreeValue> free;
   std::vector<std::string> cross_validate;  // columns whose combinations are left out in turn
   bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
 };
@@ -60,6 +68,10 @@ struct Study {
 /// Throws InputError.
 std::vector<Study> load_studies(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& measurements = {});
+
+/// Simulates the scenario, which can be done once in a process: the number that summary.json has under `metric`.
+/// Throws InputError if there is none.
+double simulated_metric(const Scenario& scenario, const std::string& metric);
 
 struct Prediction {
   std::optional<double> value;

@@ -11,6 +11,7 @@
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
 #include "sim/app/explain.hpp"
+#include "sim/app/output/fit_document.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
@@ -213,26 +214,40 @@ int run(const CalibrateCommand& command) {
   const Json base = load_json_file(studies.front().scenario_file);
   const JsonReader profile = catalog.profile(studies.front().profile_name,
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
-  if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
+  for (const auto& file : {command.common.output, command.report})
+    if (file) create_folder(fs::absolute(*file).parent_path());
   catch_interrupts();
 
+  std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
                               {.parallel = command.common.parallel,
+                               .bootstrap_draws = command.bootstrap,
                                .command = command.common.command_line,
-                               .on_progress = [&](const std::string& line) {
-                                 if (is_interrupted()) throw Interrupted{};
-                                 if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
-                               }});
+                               .on_progress =
+                                   [&](const std::string& line) {
+                                     if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
+                                   },
+                               .on_simulated =
+                                   [&](const std::string& name, std::size_t done, std::size_t total) {
+                                     if (is_interrupted()) throw Interrupted{};
+                                     if (done == 1) stage.emplace(name, command.common.is_quiet);
+                                     stage->update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+                                   }});
   if (command.common.output)
     write_file(*command.common.output, fit.profile);
   else
     std::fputs(fit.profile.c_str(), stdout);
-
+  if (command.report) write_file(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
   std::FILE* out = command.common.output ? stdout : stderr;
-  std::fprintf(out, "%zu values fitted to %zu rows\n", fit.values.size(), fit.rows);
-  for (const FittedValue& value : fit.values)
-    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(), value.low.c_str(),
-                 value.high.c_str());
+  std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
+  for (const FittedValue& value : fit.values) {
+    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(),
+                 value.interval.low.c_str(), value.interval.high.c_str());
+    if (value.by_rows && value.by_folds)
+      std::fprintf(out, "%-34s %14s   bootstrap over rows: %s to %s, over folds: %s to %s\n", "", "",
+                   value.by_rows->low.c_str(), value.by_rows->high.c_str(), value.by_folds->low.c_str(),
+                   value.by_folds->high.c_str());
+  }
   for (std::size_t s = 0; s < studies.size(); ++s)
     std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (seen by the fit)\n", studies[s].name.c_str(),
                  fit.in_sample[s].mape, fit.in_sample[s].rows);

@@ -52,6 +52,8 @@ struct ValidateCommand {
 struct CalibrateCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> studies;
+  int bootstrap = 0;                            // draws
+  std::optional<std::filesystem::path> report;  // HTML
 };
 
 struct SweepCommand {

@@ -120,12 +120,23 @@ int run_command_line(int argc, char** argv) {
 
   CalibrateCommand calibrate;
   auto* calibrate_verb = app.add_subcommand("calibrate",
-                                            "Fit the profile's free values to the measurements of studies\n\n"
+                                            "Fit the profile's free values to the measurements of studies; print "
+                                            "them with intervals, and the errors of cross-validated predictions\n\n"
                                             "Example: rehearse calibrate scenarios/studies/cm-dare-cluster.json "
                                             "scenarios/studies/cm-dare-single-worker.json -o my-profile.json");
   calibrate_verb->add_option("STUDY", calibrate.studies, "Study files")->required();
   calibrate_verb->add_option("-o,--output", common.output, "The fitted profile (default: print it)")
       ->type_name("PROFILE");
+  calibrate_verb
+      ->add_option("--bootstrap", calibrate.bootstrap,
+                   "Also print 95 % intervals from N resamplings of the rows, and of the cross-validation's folds, "
+                   "linearised around the fit (default: none)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  calibrate_verb
+      ->add_option("--report", calibrate.report,
+                   "Write a page with plots here: measured against simulated, residuals, values (default: none)")
+      ->type_name("FILE");
   calibrate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
   add_common(*calibrate_verb, common);
   add_parallel(*calibrate_verb, common);

@@ -91,6 +91,37 @@ TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones
   CHECK(table.row(0).text("model") == "resnet15");
 }
 
+TEST_CASE("a free value is a pointer, or a pointer with limits") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "workers,speed\n1,10\n");
+  const auto free_of = [&](const std::string& free) {
+    const std::filesystem::path study = folder.write(
+        "study.json", R"({"format": 1, "scenario": ")" + test::source_folder() +
+                          R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {"workers": )"
+                          R"("/cluster/groups/1/count"}, "target": {"column": "speed", "metric": "steps_per_s"}, )"
+                          R"("fit": {"free": [)" +
+                          free + "]}}");
+    return load_studies(study).front().free;
+  };
+  const auto values = free_of(R"("/host/dispatch", {"value": "/gpu/memory_efficiency", "min": 0.05, "max": 1},
+                                {"value": "/host/step_overhead", "max": "1s"})");
+  REQUIRE(values.size() == 3);
+  CHECK(values[0].pointer == "/host/dispatch");
+  CHECK(values[0].min.empty());
+  CHECK(values[1].pointer == "/gpu/memory_efficiency");
+  CHECK(values[1].min == "0.05");
+  CHECK(values[1].max == "1");
+  CHECK(values[1].place == (folder / "study.json").string() + ": /fit/free/1");
+  CHECK(values[2].min.empty());
+  CHECK(values[2].max == "1s");
+  try {
+    (void)free_of(R"({"value": "/host/dispatch", "minimum": 0})");
+    FAIL("accepted");
+  } catch (const InputError& error) {
+    CHECK(std::string{error.what()}.find("/fit/free/0: unknown key \"minimum\"") != std::string::npos);
+  }
+}
+
 TEST_CASE("mistakes in a study are named") {
   const auto refusal = [](const std::string& from, const std::string& to) -> std::string {
     const std::filesystem::path shipped_study = test::source_folder() + "/scenarios/studies/cm-dare-cluster.json";

@@ -143,6 +143,39 @@ TEST_CASE("a row that cannot be simulated counts as 100 % and is listed; the exi
   CHECK(summary["max_ape"].get<double>() == 100);
 }
 
+TEST_CASE("calibrate writes the fitted profile and a page about it, twice the same bytes, and prints the bootstrap") {
+  const TemporaryFolder folder;
+  folder.write("rows.csv", "workers,speed\n1,4\n2,8\n3,11\n");
+  const std::string study =
+      folder
+          .write("study.json",
+                 R"({"format": 1, "scenario": ")" + kRoot +
+                     R"(/scenarios/cm-dare.json", "measurements": "rows.csv", "set": {"/training/steps": 40},
+                                   "columns": {"workers": "/cluster/groups/1/count"},
+                                   "target": {"column": "speed", "metric": "steps_per_s"},
+                                   "fit": {"free": [{"value": "/gpu/peak_efficiency/K80", "min": 0.1, "max": 0.9}],
+                                           "cross_validate": "workers"}, "group_by": ["workers"]})")
+          .string();
+  const auto calibrate = [&](const std::string& name) {
+    return rehearse_with("calibrate " + study + " --quiet --bootstrap 20 -o " + (folder.path / "p.json").string() +
+                         " --report " + (folder.path / name).string());
+  };
+  const Outcome outcome = calibrate("one.html");
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  for (const char* text : {"1 values fitted to 3 rows by ", "/gpu/peak_efficiency/K80",
+                           "bootstrap over rows: ", ", over folds: ", "leaving one (workers) out"})
+    CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
+  const std::string profile = read_file(folder.path / "p.json", kMiB);
+  CHECK(parse_json(profile, "p.json")["fit"]["free_values"] == 1);
+  CHECK(read_file(folder.path / "one.html", kMiB).starts_with("<!doctype html>"));
+  CHECK(calibrate("one.html").out == outcome.out);
+  CHECK(read_file(folder.path / "p.json", kMiB) == profile);
+  check_refused("calibrate " + study + " --bootstrap 0", 2, "--bootstrap");
+  check_refused("calibrate " + study + " --report /proc/nowhere/page.html", 2,
+                "/proc/nowhere: cannot create this folder");
+}
+
 TEST_CASE("simulate -o writes every file, twice the same bytes, and the effective scenario repeats the run") {
   const TemporaryFolder folder;
   const std::string one = (folder.path / "one").string(), two = (folder.path / "two").string(),

@@ -1,0 +1,62 @@
+#pragma once
+// The rows of studies, simulated again and again with other profiles. Scenarios are read and their workloads built
+// once, in this process; each simulation is a forked child that takes them over and sets the profile. What has been
+// simulated is not simulated again, nor is a row whose scenario does not use what has changed.
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibration/study.hpp"
+#include "platforms/catalog.hpp"
+#include "sim/base/json.hpp"
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// The part of `profile` on which a simulation of `scenario` depends, as text: peak efficiencies of its own GPUs,
+/// server times only if it has parameter servers, no descriptions.
+std::string used_profile(const Scenario& scenario, Json profile);
+
+class RowSimulator {
+ public:
+  /// A row of one of the studies.
+  struct Row {
+    std::size_t study = 0, row = 0;  // indices
+  };
+
+  /// `on_simulated(done, total)` after each simulation of a call of simulate(); it may throw to end the work.
+  /// Throws InputError if a row cannot be mapped to a scenario.
+  RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
+               std::function<void(std::size_t done, std::size_t total)> on_simulated = {});
+
+  const std::vector<Row>& rows() const { return rows_; }  // of all studies, in order
+  const Scenario& scenario(std::size_t row) const { return scenarios_[scenario_of_[row]].scenario; }
+
+  /// [profiles] of [rows[profile]]: the studies' metrics. Throws InputError if a row gives no value above 0.
+  std::vector<std::vector<double>> simulate(const std::vector<Json>& profiles,
+                                            const std::vector<std::vector<std::size_t>>& rows);
+
+  std::size_t simulations() const { return simulations_; }  // so far
+
+ private:
+  struct Prepared {
+    Scenario scenario;
+    std::string metric;
+  };
+  using Key = std::pair<std::size_t, std::string>;  // scenario, what it uses of the profile
+
+  const std::vector<Study>& studies_;
+  int parallel_;
+  std::function<void(std::size_t, std::size_t)> on_simulated_;
+  std::vector<Row> rows_;
+  std::vector<std::size_t> scenario_of_;  // [rows]
+  std::vector<Prepared> scenarios_;       // different ones
+  std::map<Key, double> known_;
+  std::size_t simulations_ = 0;
+};
+
+}  // namespace rehearse
