@@ -72,7 +72,8 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                    .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) +
                                   " ms, first 10 s, at most 8 machines."}};
   // Whole periods: the last one would show the end of the run as a drop.
-  const auto samples = static_cast<std::size_t>(std::max(1.0, std::min(Seconds{10}, record.end) / profile.period));
+  const auto samples = static_cast<std::size_t>(
+      std::max(1.0, std::min({Seconds{10}, record.end, record.recorder.scope.window.end}) / profile.period));
   const auto plot = [&](const std::string& title, const std::string& unit, double scale,
                         std::vector<double> ResourceSeries::*values, bool workers_only) {
     Plot result{.title = title, .x_label = "time, s", .y_label = unit};
