@@ -299,8 +299,8 @@ TEST_CASE("a user's own catalog overrides the shipped one") {
 TEST_CASE("Ctrl-C ends a run with exit code 130 and leaves nothing half-written") {
   const TemporaryFolder folder;
   const std::string out = (folder.path / "out").string();
-  const int status = std::system(("timeout --preserve-status -s INT 1 " + kProgram + " simulate " +
-                                  kScenario + " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
+  const int status = std::system(("timeout --preserve-status -s INT 1 " + kProgram + " simulate " + kScenario +
+                                  " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
                                      .c_str());
   CHECK(WEXITSTATUS(status) == 130);
   CHECK(fs::is_empty(out));
