@@ -1,6 +1,7 @@
 #include "sim/plan/sweep.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -133,6 +134,10 @@ struct Sweep::State {
     const bool has_seed = base.is_object() && base.contains("seed");
     if (has_seed && !base["seed"].is_number_unsigned()) return;  // refused later
     const std::uint64_t first = has_seed ? base["seed"].get<std::uint64_t>() : 1;
+    const auto more = static_cast<std::uint64_t>(*request.seeds - 1);
+    if (first > std::numeric_limits<std::uint64_t>::max() - more)
+      throw InputError{"seeds: expected " + std::to_string(*request.seeds) + " seeds up to 2^64 - 1; found " +
+                       std::to_string(first) + " as the first"};
     SweepAxis axis{.origin = "seeds", .choices = {}};
     for (int i = 0; i < *request.seeds; ++i)
       axis.choices.push_back({{"/seed", std::to_string(first + static_cast<std::uint64_t>(i))}});

@@ -188,6 +188,8 @@ TEST_CASE("--dry-run checks everything, says how long it takes, and writes nothi
 TEST_CASE("mistakes are one line with exit code 2, before anything has run") {
   const TemporaryFolder folder;
   check_refused(kSweep, 2, "expected something to vary: --grid, --list or --seeds");
+  check_refused(kSweep + "--seeds 2 --set /seed=18446744073709551615", 2,
+                "seeds: expected 2 seeds up to 2^64 - 1; found 18446744073709551615 as the first");
   check_refused(kSweep + "--grid steps=1", 2, "--grid: expected /json/pointer=values");
   check_refused(kSweep + "--grid /cluster/groups/1/cuont=1,2", 2, "did you mean \"count\"?");
   check_refused(kSweep + "--grid /nowhere/at/all=1", 2, "unknown key \"nowhere\"");
