@@ -2,18 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platforms/read_rate.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
 namespace {
-
-BytesPerSecond read_rate(const JsonReader& json, std::string_view key) {
-  const auto rate = json.required<BytesPerSecond>(key);
-  json.expect(rate > BytesPerSecond{0}, key, "a rate above 0Bps");
-  return rate;
-}
 
 int read_count(const JsonReader& json, std::string_view key, int most) {
   const int count = json.required<int>(key);

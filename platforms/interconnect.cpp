@@ -4,19 +4,10 @@
 #include <limits>
 #include <utility>
 
+#include "platforms/read_rate.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
-
-namespace {
-
-BytesPerSecond read_rate(const JsonReader& json, std::string_view key) {
-  const auto rate = json.required<BytesPerSecond>(key);
-  json.expect(rate > BytesPerSecond{0}, key, "a rate above 0Bps");
-  return rate;
-}
-
-}  // namespace
 
 Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   constexpr int kMostGpus = 64;

@@ -13,6 +13,9 @@
 
 namespace rehearse::test {
 
+inline const std::string kRoot = REHEARSE_SOURCE_DIR;
+inline const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
+
 struct Outcome {
   int exit_code = 0;
   std::string out, err;

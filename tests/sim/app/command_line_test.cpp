@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kProgram = REHEARSE_BINARY_DIR "/rehearse";
-const std::string kRoot = REHEARSE_SOURCE_DIR;
-const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 
 using test::check_refused;
+using test::kRoot;
+using test::kScenario;
 using test::Outcome;
 using test::rehearse_with;
 using test::TemporaryFolder;

@@ -13,12 +13,11 @@ namespace rehearse {
 namespace {
 
 using test::check_refused;
+using test::kRoot;
+using test::kScenario;
 using test::Outcome;
 using test::rehearse_with;
 using test::TemporaryFolder;
-
-const std::string kRoot = REHEARSE_SOURCE_DIR;
-const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 
 }  // namespace
 

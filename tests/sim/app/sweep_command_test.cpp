@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 namespace {
 
 using test::check_refused;
+using test::kRoot;
+using test::kScenario;
 using test::Outcome;
 using test::rehearse_with;
 using test::TemporaryFolder;
 
-const std::string kRoot = REHEARSE_SOURCE_DIR;
-const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 const std::string kSweep = "sweep " + kScenario + " --set /training/steps=8 ";
 
 std::string table(const fs::path& folder) { return read_file(folder / "sweep.csv", 64 * kMiB); }
