@@ -4,11 +4,10 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "calibration/metric.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/isolated.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/summary.hpp"
 
 namespace rehearse {
 
@@ -207,18 +206,6 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   json.reject_unknown_keys();
   if (studies.empty()) json.fail("studies", "expected at least one study");
   return studies;
-}
-
-double simulated_metric(const Scenario& scenario, const std::string& metric) {
-  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
-  const auto value = summary.find(metric);
-  if (value == summary.end() || !value->is_number()) {
-    std::vector<std::string> known;
-    for (const auto& [key, entry] : summary.items())
-      if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
-    throw InputError{unknown_name_message("metric", metric, known)};
-  }
-  return value->get<double>();
 }
 
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,

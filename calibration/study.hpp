@@ -53,7 +53,7 @@ struct Study {
   std::vector<StudyRow> rows;                                 // after exclusions
   std::vector<std::pair<std::string, std::size_t>> excluded;  // reason, rows
   std::string target_column;
-  std::string metric;  // key of summary.json
+  std::string metric;  // metric.hpp
   std::vector<std::string> group_by;
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
@@ -68,10 +68,6 @@ struct Study {
 /// Throws InputError.
 std::vector<Study> load_studies(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& measurements = {});
-
-/// Simulates the scenario, which can be done once in a process: the number that summary.json has under `metric`.
-/// Throws InputError if there is none.
-double simulated_metric(const Scenario& scenario, const std::string& metric);
 
 struct Prediction {
   std::optional<double> value;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "calibration/metric.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/isolated.hpp"
