@@ -13,6 +13,7 @@
 #include "calibration/detail/row_simulator.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/engine/scenario.hpp"
@@ -43,8 +44,10 @@ Json without_fit(Json profile) {
 std::vector<FreeValue> all_free(const std::vector<Study>& studies) {
   std::vector<FreeValue> all;
   for (const Study& study : studies) all.insert(all.end(), study.free.begin(), study.free.end());
-  if (all.empty())
-    throw InputError{studies.front().file_name + ": /fit/free: expected at least one value to fit; found none"};
+  if (all.empty() && std::none_of(studies.begin(), studies.end(),
+                                  [](const Study& study) { return has_use(study, RowUse::kStepTime); }))
+    throw InputError{studies.front().file_name +
+                     ": /fit: expected at least one value under \"free\", or rows under \"step_times\""};
   return all;
 }
 
@@ -85,7 +88,11 @@ class Fitter {
          const Catalog& catalog, const FitOptions& options)
       : studies_{studies},
         options_{options},
-        profile_(without_fit(profile)),
+        simulator_{studies, catalog, options.parallel,
+                   [this](std::size_t done, std::size_t total) {
+                     if (options_.on_simulated) options_.on_simulated(stage_, done, total);
+                   }},
+        profile_(with_step_times(without_fit(profile))),
         values_{profile_, profile_file, all_free(studies),
                 [&profile_file](const Json& changed) {
                   try {
@@ -93,29 +100,24 @@ class Fitter {
                     return true;
                   } catch (const InputError&) { return false; }
                 }},
-        simulator_{studies, catalog, options.parallel,
-                   [this](std::size_t done, std::size_t total) {
-                     if (options_.on_simulated) options_.on_simulated(stage_, done, total);
-                   }},
         counts_{Eigen::VectorXd::Zero(static_cast<Eigen::Index>(simulator_.rows().size()))} {
     for (std::size_t i = 0; i < simulator_.rows().size(); ++i)
-      if (row(i).fits(study(i).fit_where)) counts_[static_cast<Eigen::Index>(i)] = 1;
+      if (row(i).use == RowUse::kFitted) counts_[static_cast<Eigen::Index>(i)] = 1;
   }
 
   Fit run() {
     stage_ = "simulations for the fit";
-    const LinearModel minimum = minimize(
-        [this](const std::vector<Eigen::VectorXd>& points) {
-          return residuals(points, std::vector(points.size(), every_row()));
-        },
-        values_.start(), counts_, values_.bounds(), options_.most_steps,
-        [this](const Eigen::VectorXd& there) { progress("fit: " + describe(there)); });
+    LinearModel minimum = fit_values();
+    stage_ = "simulations of rows that the fit did not see";
+    for (const RowUse use : {RowUse::kStepTime, RowUse::kPredicted})
+      minimum.residuals += residuals_of_all({minimum.at}, rows_that(use)).front();
     Fit fit;
     fit.rows = static_cast<std::size_t>(counts_.sum());
     describe_values(fit, minimum);
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       fit.validation.push_back(validation_rows(s, minimum.residuals));
-      fit.in_sample.push_back(error_statistics(studies_[s], fit.validation.back()));
+      fit.in_sample.push_back(error_statistics(studies_[s], fit.validation.back(), RowUse::kFitted));
+      fit.predicted.push_back(error_statistics(studies_[s], fit.validation.back(), RowUse::kPredicted));
     }
     stage_ = "simulations for the cross-validation";
     cross_validate(fit, minimum);
@@ -125,6 +127,17 @@ class Fitter {
   }
 
  private:
+  LinearModel fit_values() {
+    if (values_.size() == 0)
+      return {values_.start(), Eigen::VectorXd::Zero(counts_.size()), Eigen::MatrixXd::Zero(counts_.size(), 0)};
+    return minimize(
+        [this](const std::vector<Eigen::VectorXd>& points) {
+          return residuals_of_all(points, rows_that(RowUse::kFitted));
+        },
+        values_.start(), counts_, values_.bounds(), options_.most_steps,
+        [this](const Eigen::VectorXd& there) { progress("fit: " + describe(there)); });
+  }
+
   const Study& study(std::size_t i) const { return studies_[simulator_.rows()[i].study]; }
   const StudyRow& row(std::size_t i) const { return study(i).rows[simulator_.rows()[i].row]; }
 
@@ -132,6 +145,70 @@ class Fitter {
     std::vector<std::size_t> rows(simulator_.rows().size());
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = i;
     return rows;
+  }
+
+  std::vector<std::size_t> rows_that(RowUse use) const {
+    std::vector<std::size_t> rows;
+    for (const std::size_t i : every_row())
+      if (row(i).use == use) rows.push_back(i);
+    return rows;
+  }
+
+  /// The measured step times of the studies, and those of the profile that they do not replace.
+  Json with_step_times(Json profile) const {
+    using Key = std::array<std::string, 4>;  // model, accelerator, precision, framework
+    std::map<std::pair<Key, int>, std::vector<double>> times;
+    for (const std::size_t i : rows_that(RowUse::kStepTime)) {
+      const Scenario& scenario = simulator_.scenario(i);
+      const std::string& metric = study(i).metric;
+      const double samples = static_cast<double>(scenario.batch);
+      if (scenario.count(Role::kWorker) != 1 || scenario.training.strategy.exchange.accumulation_steps != 1)
+        throw InputError{place_of(i) + ": a step time is measured with one worker and no accumulation"};
+      double time = row(i).measured;
+      if (metric == "samples_per_s")
+        time = samples / time;
+      else if (metric == "steps_per_s")
+        time = 1 / time;
+      else if (metric != "iteration_time_s")
+        throw InputError{study(i).file_name + ": /fit/step_times: " + metric + " does not give the time of a step"};
+      const auto worker = std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                       [](const Group& group) { return group.role == Role::kWorker; });
+      times[{{scenario.model.name, worker->accelerator->name, scenario.precision == Precision::kFp16 ? "fp16" : "fp32",
+              scenario.framework},
+             scenario.batch}]
+          .push_back(time);
+    }
+    if (times.empty()) return profile;
+    Json entries = Json::array();
+    for (const auto& [key, measured] : times) {
+      const auto& [model, accelerator, precision, framework] = key.first;
+      entries.push_back(Json{{"model", model}, {"accelerator", accelerator}, {"precision", precision}});
+      if (!framework.empty()) entries.back()["framework"] = framework;
+      entries.back()["batch"] = key.second;
+      entries.back()["time"] = to_text(Seconds{mean(measured)});
+    }
+    for (const Json& old : profile.value("step_times", Json::array())) {
+      const Key key{old.at("model"), old.at("accelerator"), old.at("precision"), old.value("framework", "")};
+      if (!times.contains({key, old.at("batch").get<int>()})) entries.push_back(old);
+    }
+    profile["step_times"] = std::move(entries);
+    return profile;
+  }
+
+  /// "speeds.csv:12"
+  std::string place_of(std::size_t i) const {
+    return study(i).measurements_file + ":" + std::to_string(row(i).row.line());
+  }
+
+  /// [points] of [all rows]: ln(simulated / measured) of `rows`, 0 of the others.
+  std::vector<Eigen::VectorXd> residuals_of_all(const std::vector<Eigen::VectorXd>& points,
+                                                const std::vector<std::size_t>& rows) {
+    std::vector<Eigen::VectorXd> all;
+    for (const Eigen::VectorXd& some : residuals(points, std::vector(points.size(), rows))) {
+      all.emplace_back(Eigen::VectorXd::Zero(counts_.size()));
+      all.back()(rows) = some;
+    }
+    return all;
   }
 
   /// [points] of [rows[point]]: ln(simulated / measured).
@@ -166,7 +243,7 @@ class Fitter {
     std::string text;
     for (std::size_t s = 0; s < studies_.size(); ++s)
       text += (text.empty() ? "" : ", ") + studies_[s].name + " MAPE " +
-              short_text(error_statistics(studies_[s], validation_rows(s, of_rows)).mape) + " %";
+              short_text(error_statistics(studies_[s], validation_rows(s, of_rows), RowUse::kFitted).mape) + " %";
     return text;
   }
 
@@ -175,6 +252,7 @@ class Fitter {
   }
 
   void describe_values(Fit& fit, const LinearModel& minimum) const {
+    if (values_.size() == 0) return;
     const Eigen::MatrixXd covariances = covariance(minimum, counts_);
     const double width = student_t_95(counts_.sum() - static_cast<double>(values_.size()));
     const Bounds& bounds = values_.bounds();
@@ -252,7 +330,7 @@ class Fitter {
       if (columns.empty()) continue;
       std::map<std::vector<std::string>, Fold> of_study;
       for (const std::size_t i : every_row())
-        if (simulator_.rows()[i].study == s) {
+        if (simulator_.rows()[i].study == s && row(i).use != RowUse::kStepTime) {
           const auto key = key_of(i, columns);
           of_study.try_emplace(key, Fold{.study = s, .members = {}, .counts = counts_, .at = {}})
               .first->second.members.push_back(i);
@@ -309,6 +387,7 @@ class Fitter {
   }
 
   void cross_validate(Fit& fit, const LinearModel& minimum) {
+    if (values_.size() == 0) return;
     std::vector<Fold> all = folds();
     refit(all, minimum);
     std::vector<Eigen::VectorXd> points;
@@ -360,7 +439,7 @@ class Fitter {
     Json& record = profile["fit"];
     record["command"] = options_.command;
     record["rows"] = fit.rows;
-    record["free_values"] = values_.size();
+    record["free_values"] = values_.size() + profile.value("step_times", Json::array()).size();
     Json& studies = record["studies"] = Json::array();
     std::vector<double> held_out;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
@@ -406,9 +485,9 @@ class Fitter {
 
   const std::vector<Study>& studies_;
   const FitOptions& options_;
+  RowSimulator simulator_;
   Json profile_;  // from which the fit starts
   FreeValues values_;
-  RowSimulator simulator_;
   Eigen::VectorXd counts_;  // [rows] 1 for those that satisfy their study's fit.where
   std::string stage_;
 };

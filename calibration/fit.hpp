@@ -44,7 +44,7 @@ struct Fit {
   std::vector<FittedValue> values;
   std::size_t rows = 0;                                // that were fitted
   std::vector<std::vector<ValidationRow>> validation;  // [studies][rows] with the fitted profile
-  std::vector<ErrorStatistics> in_sample;              // [studies] of these
+  std::vector<ErrorStatistics> in_sample, predicted;   // [studies] of these, seen by the fit or not
   std::vector<CrossValidation> cross_validated;        // studies that ask for it
   std::vector<std::string> warnings;                   // values that cannot be told apart
   std::size_t simulations = 0;

@@ -72,6 +72,13 @@ ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
   return mapping;
 }
 
+/// The rows that fit the filter under `key` are for `use`; all rows if there is no filter.
+void mark(Study& study, const JsonReader& fit, std::string_view key, RowUse use, const CsvTable& table) {
+  const RowFilter filter = fit.has(key) ? read_filter(fit.child(key), table) : RowFilter{};
+  for (StudyRow& row : study.rows)
+    if (row.fits(filter)) row.use = use;
+}
+
 /// The scenario of a row; sets `problem` if a value is not mapped.
 std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row,
                           std::string& problem) {
@@ -140,7 +147,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     }
 
   for (const CsvRow row : table.rows()) {
-    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .measured = row.number(study.target_column)};
+    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .use = {}, .measured = row.number(study.target_column)};
     if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
     if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column);
     const auto excluded =
@@ -167,10 +174,19 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
                               read_filter(ratio.child("denominator"), table)});
       ratio.reject_unknown_keys();
     }
+  if (json.has("about")) {
+    const JsonReader about = json.child("about");
+    study.about = {.source = about.required<std::string>("source"),
+                   .hardware = about.required<std::string>("hardware"),
+                   .best_published = about.optional<std::string>("best_published", "")};
+    about.reject_unknown_keys();
+  }
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
-    if (fit.has("where")) study.fit_where = read_filter(fit.child("where"), table);
-    for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
+    if (fit.has("free"))
+      for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
+    if (!study.free.empty()) mark(study, fit, "where", RowUse::kFitted, table);
+    if (fit.has("step_times")) mark(study, fit, "step_times", RowUse::kStepTime, table);
     study.cross_validate = read_columns(fit, "cross_validate", table);
     if (fit.has("leave_out_of")) {
       const auto scope = fit.required<std::string>("leave_out_of");
@@ -190,6 +206,22 @@ bool StudyRow::fits(const RowFilter& filter) const {
     const std::string_view found = row.text(condition.first);
     return std::find(condition.second.begin(), condition.second.end(), found) != condition.second.end();
   });
+}
+
+std::string to_text(RowUse use) {
+  switch (use) {
+    case RowUse::kStepTime:
+      return "step_time";
+    case RowUse::kFitted:
+      return "fitted";
+    case RowUse::kPredicted:
+      return "predicted";
+  }
+  return {};
+}
+
+bool has_use(const Study& study, RowUse use) {
+  return std::any_of(study.rows.begin(), study.rows.end(), [use](const StudyRow& row) { return row.use == use; });
 }
 
 std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::path>& measurements) {

@@ -19,11 +19,19 @@ namespace rehearse {
 /// Conditions on columns: a row fits if each column has one of the values.
 using RowFilter = std::map<std::string, std::vector<std::string>>;
 
+/// What a row is for.
+enum class RowUse {
+  kStepTime,   // gives a step time to the profile: an input, not a test
+  kFitted,     // seen by the fit
+  kPredicted,  // not seen
+};
+
 /// A measured row and the scenario that repeats it.
 struct StudyRow {
   CsvRow row;
   std::string scenario;  // JSON text; empty if the row cannot be mapped
   std::string problem;   // why it cannot
+  RowUse use = RowUse::kPredicted;
   double measured = 0;
   std::optional<double> noise;  // standard deviation, in the unit of `measured`
 
@@ -43,6 +51,11 @@ struct FreeValue {
   std::string place;     // "study.json: /fit/free/3", for messages
 };
 
+/// For the table over all studies.
+struct StudyAbout {
+  std::string source, hardware, best_published;  // the last: error that others state on like data, and where
+};
+
 struct Study {
   std::string name;  // the file's name without folder and ending
   std::string file_name;
@@ -58,11 +71,14 @@ struct Study {
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
   std::vector<StudyRatio> ratios;
-  RowFilter fit_where;  // rows that a fit uses; empty: all
+  StudyAbout about;
   std::vector<FreeValue> free;
   std::vector<std::string> cross_validate;  // columns whose combinations are left out in turn
   bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
 };
+
+std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
+bool has_use(const Study& study, RowUse use);
 
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the CSV.
 /// Throws InputError.

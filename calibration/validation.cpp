@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/statistics.hpp"
 
@@ -39,6 +40,7 @@ std::optional<double> ratio_of_means(const Study& study, const Validation& valid
 ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
                                  const std::vector<std::optional<double>>& noise) {
   ErrorStatistics statistics;
+  if (rows.empty()) return statistics;
   std::vector<double> absolute, errors, floors;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     errors.push_back(rows[i].error_pct);
@@ -55,24 +57,41 @@ ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
   return statistics;
 }
 
-ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows) {
+namespace {
+
+template <class Condition>
+ErrorStatistics statistics_where(const Study& study, const std::vector<ValidationRow>& rows, Condition is_in) {
+  std::vector<ValidationRow> members;
   std::vector<std::optional<double>> noise;
-  for (const StudyRow& row : study.rows) noise.push_back(row.noise);
-  return error_statistics(rows, noise);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!is_in(study.rows[i])) continue;
+    members.push_back(rows[i]);
+    noise.push_back(study.rows[i].noise);
+  }
+  return error_statistics(members, noise);
+}
+
+}  // namespace
+
+ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows, RowUse use) {
+  return statistics_where(study, rows, [use](const StudyRow& row) { return row.use == use; });
+}
+
+ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows) {
+  return statistics_where(study, rows, [](const StudyRow& row) { return row.use != RowUse::kStepTime; });
 }
 
 std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study,
                                                                       const std::vector<ValidationRow>& rows) {
   std::vector<std::pair<std::string, ErrorStatistics>> statistics;
   for (const std::string& column : study.group_by) {
-    std::map<std::string, std::pair<std::vector<ValidationRow>, std::vector<std::optional<double>>>> groups;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      auto& [members, noise] = groups[label_of(study.rows[i], {column})];
-      members.push_back(rows[i]);
-      noise.push_back(study.rows[i].noise);
-    }
-    for (const auto& [label, group] : groups)
-      statistics.emplace_back(label, error_statistics(group.first, group.second));
+    std::set<std::string> labels;
+    for (const StudyRow& row : study.rows)
+      if (row.use != RowUse::kStepTime) labels.insert(label_of(row, {column}));
+    for (const std::string& label : labels)
+      statistics.emplace_back(label, statistics_where(study, rows, [&](const StudyRow& row) {
+                                return row.use != RowUse::kStepTime && label_of(row, {column}) == label;
+                              }));
   }
   return statistics;
 }
@@ -98,6 +117,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
     validation.rows.push_back(std::move(result));
   }
   validation.all = error_statistics(study, validation.rows);
+  validation.fitted = error_statistics(study, validation.rows, RowUse::kFitted);
+  validation.predicted = error_statistics(study, validation.rows, RowUse::kPredicted);
   validation.groups = group_statistics(study, validation.rows);
 
   if (!study.curve_x.empty()) {
@@ -134,7 +155,7 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
 
 std::string validation_csv(const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.table->columns();
-  for (const char* added : {"measured", "simulated", "error_pct", "problem"}) {
+  for (const char* added : {"use", "measured", "simulated", "error_pct", "problem"}) {
     std::string name = added;
     while (std::find(columns.begin(), columns.end(), name) != columns.end()) name = "rehearse_" + name;
     columns.push_back(name);
@@ -145,6 +166,7 @@ std::string validation_csv(const Study& study, const Validation& validation) {
     for (std::size_t column = 0; column < study.table->columns().size(); ++column)
       fields.emplace_back(study.rows[i].row.text_at(column));
     const ValidationRow& row = validation.rows[i];
+    fields.emplace_back(to_text(study.rows[i].use));
     fields.emplace_back(row.measured);
     fields.push_back(row.simulated ? CsvField{*row.simulated} : CsvField{""});
     fields.emplace_back(row.error_pct);
@@ -174,6 +196,8 @@ Json to_json(const Study& study, const Validation& validation) {
             {"measurements", std::filesystem::path{study.measurements_file}.filename().string()},
             {"metric", study.metric}};
   json.update(to_json(validation.all));
+  json["fitted"] = to_json(validation.fitted);
+  json["predicted"] = to_json(validation.predicted);
   Json groups = Json::object(), saturation = Json::object(), ratios = Json::object(), excluded = Json::object(),
        problems = Json::array();
   for (const auto& [label, statistics] : validation.groups) groups[label] = to_json(statistics);

@@ -42,8 +42,9 @@ struct RatioResult {
 };
 
 struct Validation {
-  std::vector<ValidationRow> rows;  // [study rows]
-  ErrorStatistics all;
+  std::vector<ValidationRow> rows;                              // [study rows]
+  ErrorStatistics all;                                          // but those that give step times
+  ErrorStatistics fitted, predicted;                            // parts of it
   std::vector<std::pair<std::string, ErrorStatistics>> groups;  // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
@@ -51,7 +52,9 @@ struct Validation {
 
 ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
                                  const std::vector<std::optional<double>>& noise);
-/// The same for all rows of a study, [study rows], and for each value of each of its group_by columns: "gpu K80".
+/// The same for the rows of a study, [study rows], that are for `use`; for all but those that give step times; and the
+/// latter for each value of each of its group_by columns: "gpu K80".
+ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows, RowUse use);
 ErrorStatistics error_statistics(const Study& study, const std::vector<ValidationRow>& rows);
 std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study,
                                                                       const std::vector<ValidationRow>& rows);
@@ -61,7 +64,8 @@ double saturation_workers(const std::vector<double>& x, const std::vector<double
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions);
 
-/// validation.csv: the measured columns, `measured`, `simulated`, `error_pct`, `problem`.
+/// validation.csv: the measured columns, `use` (step_time, fitted or predicted), `measured`, `simulated`, `error_pct`,
+/// `problem`.
 std::string validation_csv(const Study& study, const Validation& validation);
 Json to_json(const Study& study, const Validation& validation);
 

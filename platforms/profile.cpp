@@ -68,6 +68,20 @@ NetworkParameters read_network(JsonReader json) {
   return network;
 }
 
+StepTime read_step_time(const JsonReader& json) {
+  StepTime step{.model = json.required<std::string>("model"),
+                .accelerator = json.required<std::string>("accelerator"),
+                .precision = json.required<std::string>("precision"),
+                .framework = json.optional<std::string>("framework", ""),
+                .batch = json.required<int>("batch"),
+                .time = json.required<Seconds>("time")};
+  json.expect(step.precision == "fp32" || step.precision == "fp16", "precision", "\"fp32\" or \"fp16\"");
+  json.expect(step.batch >= 1 && step.batch <= 65536, "batch", "1 to 65536 samples");
+  json.expect(step.time > Seconds{} && step.time <= Seconds{1e5}, "time", "above 0, at most 100000s");
+  json.reject_unknown_keys();
+  return step;
+}
+
 }  // namespace
 
 Profile read_profile(JsonReader json) {
@@ -80,6 +94,8 @@ Profile read_profile(JsonReader json) {
       .servers = read_servers(json.child("servers")),
       .network = read_network(json.child("network")),
   };
+  if (json.has("step_times"))
+    for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))

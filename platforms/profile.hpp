@@ -48,6 +48,14 @@ struct NetworkParameters {
   double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
 };
 
+/// Measured time of one training step on one GPU, nothing exchanged: forward and backward pass and whatever the host
+/// does, with `batch` samples. `framework` is a label; empty: of any workload that does not name one itself.
+struct StepTime {
+  std::string model, accelerator, precision, framework;
+  int batch = 0;
+  Seconds time{};
+};
+
 struct Profile {
   std::string name;
   std::string source;
@@ -55,6 +63,7 @@ struct Profile {
   GpuParameters gpu;
   ServerParameters servers;
   NetworkParameters network;
+  std::vector<StepTime> step_times;          // where one fits, it overrules the kernel model: sim/engine/step_time.hpp
   std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.
   std::vector<std::string> fitted_accelerators;

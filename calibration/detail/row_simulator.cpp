@@ -19,6 +19,9 @@ std::string used_profile(const Scenario& scenario, Json profile) {
     if (group.accelerator && all.contains(group.accelerator->name))
       efficiencies[group.accelerator->name] = all.at(group.accelerator->name);
   profile["gpu"]["peak_efficiency"] = std::move(efficiencies);
+  if (profile.contains("step_times"))
+    std::erase_if(profile["step_times"].get_ref<Json::array_t&>(),
+                  [&](const Json& step) { return step.at("model") != scenario.model.name; });
   if (scenario.count(Role::kParameterServer) == 0) profile.erase("servers");
   return profile.dump();
 }

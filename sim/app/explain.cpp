@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/step_time.hpp"
 #include "sim/engine/reductions.hpp"
 
 namespace rehearse {
@@ -159,7 +160,7 @@ std::string explain(const Scenario& scenario) {
     if (!group.accelerator || !explained.insert(group.accelerator->name).second) continue;
     const Accelerator& gpu = *group.accelerator;
     const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
-    const ComputePlan plan = plan_compute(workload, gpu, peak, scenario.profile);
+    const ComputePlan plan = plan_step(scenario, gpu);
     append(text,
            "GPU %s: peak %s, memory %s, e_max %.3g: one step computes for %.2f ms in %zu kernels; dispatching them "
            "takes %.2f ms\n",

@@ -301,7 +301,7 @@ class AllReduceTraining {
     rank.worker.step = {.span = {clock_.now(), {}}};
     for (std::size_t u = 0; u < units_.units.size(); ++u)
       rank.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
-    rank.to_gpu->copy(clock_.now() + scenario_.profile.host.step_overhead, 0, scenario_.workload.input_bytes, 0);
+    rank.to_gpu->copy(clock_.now() + rank.worker.plan->step_overhead, 0, rank.worker.plan->input, 0);
   }
 
   void begin_compute(Rank& rank, Seconds when) {

@@ -40,6 +40,8 @@ struct PlannedKernel {
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
+  Seconds step_overhead{};  // of the host, before anything else
+  Bytes input{};            // one batch, copied to the GPU before the first kernel
   Seconds gpu_time{};  // sum over kernels
   Seconds memory_time{};
 };

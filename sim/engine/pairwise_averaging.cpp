@@ -95,7 +95,7 @@ class PairwiseAveraging {
     ++started_steps_;
     peer.updates_at_start = updates_;
     peer.worker.step = {.span = {clock_.now(), {}}};
-    const Seconds requested = clock_.now() + scenario_.profile.host.step_overhead;
+    const Seconds requested = clock_.now() + peer.worker.plan->step_overhead;
     peer.awaited = 1;
     if (present_.size() > 1) {
       ++peer.awaited;
@@ -107,7 +107,7 @@ class PairwiseAveraging {
         connection.send({0, peer.worker.steps, model_, 0});
       });
     }
-    peer.to_gpu->copy(requested, 0, scenario_.workload.input_bytes, 0);
+    peer.to_gpu->copy(requested, 0, peer.worker.plan->input, 0);
   }
 
   Connection& connection_from(const Peer& from, Peer& to) {

@@ -242,8 +242,8 @@ class ParameterServers {
     }
     trainer.variables_left = trainable_;
     trainer.is_computed = false;
-    const Seconds requested = clock_.now() + scenario_.profile.host.step_overhead;
-    trainer.to_gpu->copy(requested, kInput, scenario_.workload.input_bytes, -1);
+    const Seconds requested = clock_.now() + trainer.worker.plan->step_overhead;
+    trainer.to_gpu->copy(requested, kInput, trainer.worker.plan->input, -1);
     if (!strategy_.pushes_back_each_variable) request_variables(trainer, requested);
   }
 

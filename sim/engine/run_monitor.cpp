@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/engine/step_time.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -27,9 +29,7 @@ RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.m
   for (const Group& group : scenario.groups) {
     plans_.emplace_back();
     if (group.role != Role::kWorker) continue;
-    const Accelerator& gpu = *group.accelerator;
-    const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
-    plans_.back() = plan_compute(scenario.workload, gpu, peak, scenario.profile);
+    plans_.back() = plan_step(scenario, *group.accelerator);
   }
   for (std::size_t m = 0; m < cluster.machines.size(); ++m) {
     const Machine& machine = cluster.machines[m];
@@ -223,8 +223,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     const ComputePlan& plan = plans_[static_cast<std::size_t>(cluster_.machines[m].group)];
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
-    record.unblocked_step[m] =
-        std::max(fuse(plan, passes).end, fuse(plan, passes).host_end) + cluster_.scenario.profile.host.step_overhead;
+    record.unblocked_step[m] = std::max(fuse(plan, passes).end, fuse(plan, passes).host_end) + plan.step_overhead;
   }
   return record;
 }

@@ -100,6 +100,7 @@ class ScenarioReader {
     scenario_.precision =
         word("precision", "fp32",
              std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+    scenario_.framework = json.optional<std::string>("framework", "");
     json.reject_unknown_keys();
     scenario_.workload =
         build_workload(scenario_.model, scenario_.batch, scenario_.precision,
@@ -567,7 +568,7 @@ class ScenarioReader {
 
   void warn_about_range() {
     const Profile& profile = scenario_.profile;
-    if (profile.free_parameters.empty()) return;
+    if (profile.fitted_models.empty()) return;
     const auto warn = [&](const std::string& what) {
       scenario_.warnings.push_back("outside of what profile " + in_quotes(profile.name) + " was fitted on: " + what);
     };

@@ -131,6 +131,7 @@ struct Scenario {
   int batch = 0;  // per worker
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
+  std::string framework;  // label of the profile's step times; empty: any
   Workload workload;  // built from the four above
   std::vector<Group> groups;
   Fabric fabric;

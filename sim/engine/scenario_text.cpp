@@ -30,7 +30,8 @@ constexpr std::string_view kSchema = R"json({
         "model": { "description": "a name (rehearse list models) or a model object (rehearse schema model)", "type": ["string", "object"] },
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
-        "precision": { "enum": ["fp32", "fp16"], "default": "fp32" }
+        "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
+        "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" }
       }
     },
     "cluster": {

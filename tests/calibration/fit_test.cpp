@@ -154,9 +154,7 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
   const Json truth = synthetic_truth();
   Study study = synthetic_study(truth, catalog);
   study.cross_validate = {"model"};
-  study.fit_where = {{"model", {}}};
-  for (std::size_t i = 0; i + 1 < study.rows.size(); ++i)
-    study.fit_where["model"].emplace_back(study.rows[i].row.text("model"));
+  study.rows.back().use = RowUse::kPredicted;
   Rng noise{1, "noise"};
   for (StudyRow& row : study.rows) row.measured *= std::exp(0.05 * noise.normal());
   const Fit fit = fit_profile({study}, truth, "truth.json", catalog, {.bootstrap_draws = 50, .command = "the command"});
@@ -165,7 +163,7 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
   CHECK(record["rows"] == 7);
   CHECK(record["free_values"] == 2);
   const Json& of_study = record["studies"][0];
-  CHECK(of_study["rows"] == 8);
+  CHECK(of_study["rows"] == 7);
   CHECK(of_study["measurements_fnv1a"].get<std::string>().size() == 16);
   std::string lines = std::to_string(study.rows[0].row.line()) + "..";
   CHECK(of_study["fitted_lines"].get<std::string>().starts_with(lines));
@@ -179,6 +177,49 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
   REQUIRE(fit.values[0].by_rows);
   CHECK(number_of(fit.values[0].by_rows->low) < number_of(fit.values[0].by_rows->high));
   CHECK(read_profile(JsonReader{parse_json(fit.profile, "fitted"), "fitted"}).free_parameters.size() == 2);
+}
+
+TEST_CASE("rows of one worker give step times, with which other rows are predicted") {
+  const Catalog catalog = test::shipped_catalog();
+  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  std::erase_if(study.rows,
+                [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
+  study.rows.erase(study.rows.begin() + 3, study.rows.end());
+  study.free.clear();
+  study.cross_validate.clear();
+  study.metric = "samples_per_s";
+  for (StudyRow& row : study.rows) {
+    Json scenario = parse_json(row.scenario, "row");
+    scenario["training"]["strategy"] = Json{{"kind", "all_reduce"}};
+    scenario["cluster"]["groups"].erase(0);
+    row.scenario = to_json_text(scenario);
+    row.measured = 128 * row.measured;
+    row.use = RowUse::kStepTime;
+  }
+  StudyRow twice = study.rows[1];
+  twice.measured *= 3;  // the mean of the two step times is 2 / 3 of the first
+  study.rows.push_back(twice);
+  StudyRow other = study.rows[0];
+  other.use = RowUse::kPredicted;
+  study.rows.push_back(other);
+  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  const Fit fit = fit_profile({study}, profile, "cm-dare.json", catalog, {});
+  const Json fitted = parse_json(fit.profile, "fitted");
+  REQUIRE(fitted["step_times"].size() == 3);
+  CHECK(fitted["fit"]["free_values"] == 3);
+  CHECK(fit.rows == 0);
+  CHECK(fit.predicted[0].rows == 1);
+  CHECK(fit.predicted[0].mape < 1e-3);
+  CHECK(fit.validation[0][1].error_pct == doctest::Approx(50));
+  CHECK(fitted["host"] == profile["host"]);
+  // A second fit replaces what it measures again and keeps the rest.
+  study.rows.erase(study.rows.begin() + 1, study.rows.end());
+  study.rows[0].measured *= 2;
+  const Json again = parse_json(fit_profile({study}, fitted, "fitted", catalog, {}).profile, "again");
+  CHECK(again["step_times"].size() == 3);
+  study.rows[0].measured = 1;
+  study.metric = "gpu_utilization";
+  CHECK_THROWS_AS(fit_profile({study}, profile, "cm-dare.json", catalog, {}), InputError);
 }
 
 TEST_CASE("what cannot be fitted is refused") {

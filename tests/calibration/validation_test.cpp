@@ -86,7 +86,7 @@ TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones
   study.rows.erase(study.rows.begin() + 1, study.rows.end());
   const Validation validation = validate(study, {{.value = study.rows[0].measured * 1.1, .problem = ""}});
   const CsvTable table = parse_csv(validation_csv(study, validation), "validation.csv");
-  CHECK(table.columns().size() == study.table->columns().size() + 4);
+  CHECK(table.columns().size() == study.table->columns().size() + 5);
   CHECK(table.row(0).number("error_pct") == doctest::Approx(10));
   CHECK(table.row(0).text("model") == "resnet15");
 }

@@ -1,0 +1,65 @@
+#include "sim/engine/step_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace rehearse {
+
+namespace {
+
+FlopsPerSecond peak_of(const Scenario& scenario, const Accelerator& gpu) {
+  return scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+}
+
+/// Of a lone worker, its input not copied.
+Seconds modelled_step(const Scenario& scenario, const Accelerator& gpu, int batch) {
+  const Workload* workload = &scenario.workload;
+  Workload other;
+  if (batch != scenario.batch) {
+    other = build_workload(scenario.model, batch, scenario.precision, "step time of " + scenario.model.name);
+    workload = &other;
+  }
+  const ComputePlan plan = plan_compute(*workload, gpu, peak_of(scenario, gpu), scenario.profile);
+  const FusedPlan fused = fuse(plan, 1);
+  return plan.step_overhead + std::max(fused.end, fused.host_end);
+}
+
+}  // namespace
+
+std::optional<double> step_time_factor(const Scenario& scenario, const Accelerator& gpu) {
+  std::map<int, Seconds> measured;  // by batch
+  for (const StepTime& step : scenario.profile.step_times)
+    if (step.model == scenario.model.name && step.accelerator == gpu.name &&
+        step.precision == (scenario.precision == Precision::kFp16 ? "fp16" : "fp32") &&
+        step.framework == scenario.framework)
+      measured[step.batch] = step.time;
+  if (measured.empty()) return {};
+  const auto factor = [&](std::map<int, Seconds>::const_iterator at) {
+    return at->second / modelled_step(scenario, gpu, at->first);
+  };
+  const auto above = measured.lower_bound(scenario.batch);
+  if (above == measured.end()) return factor(std::prev(above));
+  if (above->first == scenario.batch || above == measured.begin()) return factor(above);
+  const auto below = std::prev(above);
+  const double share = std::log(static_cast<double>(scenario.batch) / below->first) /
+                       std::log(static_cast<double>(above->first) / below->first);
+  return factor(below) + share * (factor(above) - factor(below));
+}
+
+ComputePlan plan_step(const Scenario& scenario, const Accelerator& gpu) {
+  ComputePlan plan = plan_compute(scenario.workload, gpu, peak_of(scenario, gpu), scenario.profile);
+  const auto factor = step_time_factor(scenario, gpu);
+  if (!factor) return plan;
+  plan.input = {};
+  plan.step_overhead = plan.step_overhead * *factor;
+  plan.gpu_time = plan.gpu_time * *factor;
+  plan.memory_time = plan.memory_time * *factor;
+  for (PlannedKernel& kernel : plan.kernels) {
+    kernel.dispatch = kernel.dispatch * *factor;
+    kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor};
+  }
+  return plan;
+}
+
+}  // namespace rehearse

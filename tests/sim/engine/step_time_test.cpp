@@ -1,0 +1,85 @@
+#include "sim/engine/step_time.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// ResNet-50 on one V100, nobody to talk to.
+Json lone_worker(int batch, int workers = 1) {
+  return parse_json(R"({ "format": 1, "name": "lone",
+    "workload": { "model": "resnet50", "batch_per_worker": )" +
+                        std::to_string(batch) + R"( },
+    "cluster": { "groups": [ { "name": "w", "role": "worker", "instance": "p3.2xlarge", "region": "us-east1", "count": )" +
+                        std::to_string(workers) + R"( } ] },
+    "training": { "strategy": { "kind": "all_reduce", "overlap": "none" }, "steps": 20, "warmup_steps": 2 },
+    "calibration": "cm-dare" })",
+                    "lone");
+}
+
+StepTime measured(int batch, double seconds) {
+  return {.model = "resnet50",
+          .accelerator = "V100",
+          .precision = "fp32",
+          .framework = "",
+          .batch = batch,
+          .time = Seconds{seconds}};
+}
+
+double step_of(const Json& scenario, const std::vector<StepTime>& times, const std::string& framework = "") {
+  return test::simulated(scenario,
+                         [&](Scenario& s) {
+                           s.profile.step_times = times;
+                           s.framework = framework;
+                         })
+      .at("iteration_time_s")
+      .get<double>();
+}
+
+double factor(int batch, const std::vector<StepTime>& times) {
+  Scenario scenario = test::resolved(lone_worker(batch));
+  scenario.profile.step_times = times;
+  return step_time_factor(scenario, *scenario.groups[0].accelerator).value();
+}
+
+}  // namespace
+
+TEST_CASE("a lone worker's step lasts as long as measured") {
+  CHECK(step_of(lone_worker(32), {measured(32, 0.1)}) == doctest::Approx(0.1).epsilon(1e-9));
+  // The exchange comes on top, as long as without the measurement, which holds the copy of the input.
+  const double modelled = step_of(lone_worker(32), {}), exchanging = step_of(lone_worker(32, 4), {});
+  CHECK(step_of(lone_worker(32, 4), {measured(32, modelled)}) == doctest::Approx(exchanging).epsilon(1e-6));
+}
+
+TEST_CASE("a step time is of one model, GPU, precision and framework") {
+  const Scenario scenario = test::resolved(lone_worker(32));
+  const auto has_factor = [&](StepTime step) {
+    Scenario changed = scenario;
+    changed.profile.step_times = {step};
+    return step_time_factor(changed, *changed.groups[0].accelerator).has_value();
+  };
+  CHECK(has_factor(measured(32, 0.1)));
+  for (const auto& change : std::vector<std::function<void(StepTime&)>>{
+           [](StepTime& step) { step.model = "resnet101"; }, [](StepTime& step) { step.accelerator = "P100"; },
+           [](StepTime& step) { step.precision = "fp16"; }, [](StepTime& step) { step.framework = "mxnet"; }}) {
+    StepTime step = measured(32, 0.1);
+    change(step);
+    CHECK_FALSE(has_factor(step));
+  }
+  StepTime named = measured(32, 0.2);
+  named.framework = "mxnet";
+  CHECK(step_of(lone_worker(32), {measured(32, 0.1), named}, "mxnet") == doctest::Approx(0.2).epsilon(1e-9));
+}
+
+TEST_CASE("between two measured batches the factor is interpolated, beyond them it stays") {
+  const std::vector<StepTime> times{measured(16, 0.05), measured(64, 0.3)};
+  const double low = factor(16, times), high = factor(64, times);
+  CHECK(factor(32, times) == doctest::Approx((low + high) / 2).epsilon(1e-9));
+  CHECK(factor(8, times) == doctest::Approx(low).epsilon(1e-9));
+  CHECK(factor(128, times) == doctest::Approx(high).epsilon(1e-9));
+}
+
+}  // namespace rehearse
