@@ -39,6 +39,7 @@ GpuParameters read_gpu(JsonReader json) {
       .winograd_gain = json.required<double>("winograd_gain"),
       .default_peak_efficiency = share(json, "default_peak_efficiency"),
       .peak_efficiency = {},
+      .update_accesses = {},
   };
   json.expect(gpu.reduction_half >= 0 && gpu.reduction_half <= 1e9, "reduction_half", "0 to 1e9");
   json.expect(gpu.winograd_gain >= 1 && gpu.winograd_gain <= 16, "winograd_gain", "1 to 16");
@@ -47,6 +48,12 @@ GpuParameters read_gpu(JsonReader json) {
     value.expect(efficiency > 0 && efficiency <= 1, "a share above 0, at most 1");
     gpu.peak_efficiency[name] = efficiency;
   }
+  if (json.has("update_accesses"))
+    for (const auto& [name, value] : json.child("update_accesses").items()) {
+      const double accesses = value.as<double>();
+      value.expect(accesses >= 0 && accesses <= 1000, "0 to 1000 accesses for each scalar");
+      gpu.update_accesses[name] = accesses;
+    }
   json.reject_unknown_keys();
   return gpu;
 }

@@ -28,6 +28,10 @@ struct GpuParameters {
   double winograd_gain = 1;            // direct-convolution FLOPs done per FLOP executed, for 3x3 stride-1 kernels
   double default_peak_efficiency = 1;  // e_max of GPUs that the profile does not name
   std::map<std::string, double> peak_efficiency;  // e_max by accelerator name
+  /// Accesses to device memory per trained scalar of one update on a worker, by optimizer: 5 if one kernel does all of
+  /// momentum's arithmetic, about 10 with a kernel for each elementary operation, about 20 for Adam so. An update takes
+  /// accesses * bytes of the parameters in fp32 / (bandwidth m); none where an optimizer is not listed.
+  std::map<std::string, double> update_accesses;
 
   double efficiency_for(const std::string& accelerator) const;
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }

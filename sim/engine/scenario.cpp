@@ -618,6 +618,18 @@ int optimizer_slots(Optimizer optimizer) {
   return 0;
 }
 
+std::string to_text(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return "sgd";
+    case Optimizer::kMomentum:
+      return "momentum";
+    case Optimizer::kAdam:
+      return "adam";
+  }
+  return {};
+}
+
 bool Strategy::is_synchronous() const {
   const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
   return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous

@@ -110,6 +110,9 @@ enum class Optimizer { kSgd, kMomentum, kAdam };
 /// Values that the optimizer keeps for each trained scalar: 0, 1, 2.
 int optimizer_slots(Optimizer optimizer);
 
+/// "sgd", "momentum", "adam".
+std::string to_text(Optimizer optimizer);
+
 struct Training {
   Strategy strategy;
   std::int64_t steps = 0;          // synchronous: of all workers together; otherwise the sum of the workers' steps

@@ -12,6 +12,18 @@ FlopsPerSecond peak_of(const Scenario& scenario, const Accelerator& gpu) {
   return scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
 }
 
+/// Servers do it themselves.
+Seconds update_time(const Scenario& scenario, const Accelerator& gpu) {
+  if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
+  const GpuParameters& parameters = scenario.profile.gpu;
+  const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
+  if (accesses == parameters.update_accesses.end()) return scenario.workload.optimizer_time;
+  const double bytes = as_double(scenario.workload.parameter_bytes()) / static_cast<double>(bytes_per_scalar(scenario.precision)) *
+                       sizeof(float) * accesses->second;
+  return scenario.workload.optimizer_time +
+         Seconds{bytes / (gpu.memory_bandwidth.value() * parameters.memory_efficiency)};
+}
+
 /// Of a lone worker, its input not copied.
 Seconds modelled_step(const Scenario& scenario, const Accelerator& gpu, int batch) {
   const Workload* workload = &scenario.workload;
@@ -22,7 +34,7 @@ Seconds modelled_step(const Scenario& scenario, const Accelerator& gpu, int batc
   }
   const ComputePlan plan = plan_compute(*workload, gpu, peak_of(scenario, gpu), scenario.profile);
   const FusedPlan fused = fuse(plan, 1);
-  return plan.step_overhead + std::max(fused.end, fused.host_end);
+  return plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, gpu);
 }
 
 }  // namespace
@@ -49,12 +61,14 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Accelerat
 
 ComputePlan plan_step(const Scenario& scenario, const Accelerator& gpu) {
   ComputePlan plan = plan_compute(scenario.workload, gpu, peak_of(scenario, gpu), scenario.profile);
+  plan.update = update_time(scenario, gpu);
   const auto factor = step_time_factor(scenario, gpu);
   if (!factor) return plan;
   plan.input = {};
   plan.step_overhead = plan.step_overhead * *factor;
   plan.gpu_time = plan.gpu_time * *factor;
   plan.memory_time = plan.memory_time * *factor;
+  plan.update = plan.update * *factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * *factor;
     kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor};

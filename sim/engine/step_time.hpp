@@ -9,7 +9,7 @@ namespace rehearse {
 
 /// What stretches every kernel and all host work of a step on this GPU so that a lone worker takes as long as the
 /// profile's step times say:
-///   f(b) = measured(b) / (step_overhead + kernel model's step with b samples)
+///   f(b) = measured(b) / (step_overhead + kernel model's step with b samples + update)
 /// at each measured batch b; between two of them linear in ln b, outside of them that of the nearest. Nothing if the
 /// profile has no step time of this model, GPU, precision and framework.
 std::optional<double> step_time_factor(const Scenario& scenario, const Accelerator& gpu);
