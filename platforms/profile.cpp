@@ -1,6 +1,7 @@
 #include "platforms/profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/json.hpp"
 
@@ -9,6 +10,11 @@ namespace rehearse {
 double GpuParameters::efficiency_for(const std::string& accelerator) const {
   const auto found = peak_efficiency.find(accelerator);
   return found == peak_efficiency.end() ? default_peak_efficiency : found->second;
+}
+
+std::pair<double, double> PredictionSpread::interval(double by_parameters) const {
+  const double deviation = std::hypot(residual, by_parameters);
+  return {std::exp(-high * deviation), std::exp(-low * deviation)};
 }
 
 namespace {
@@ -68,6 +74,24 @@ NetworkParameters read_network(JsonReader json) {
   return network;
 }
 
+PredictionSpread read_spread(const JsonReader& json) {
+  PredictionSpread spread{.residual = json.required<double>("residual"),
+                          .low = json.required<double>("low"),
+                          .high = json.required<double>("high"),
+                          .components = {}};
+  json.expect(spread.residual >= 0 && spread.residual <= 10, "residual", "0 to 10");
+  json.expect(std::abs(spread.low) <= 100, "low", "-100 to 100");
+  json.expect(spread.high >= spread.low && spread.high <= 100, "high", "low to 100");
+  for (const JsonReader& component : json.children("components")) {
+    spread.components.emplace_back();
+    for (const auto& [pointer, change] : component.items()) {
+      spread.components.back()[pointer] = change.as<double>();
+      change.expect(std::abs(change.as<double>()) <= 10, "-10 to 10");
+    }
+  }
+  return spread;
+}
+
 StepTime read_step_time(const JsonReader& json) {
   StepTime step{.model = json.required<std::string>("model"),
                 .accelerator = json.required<std::string>("accelerator"),
@@ -100,9 +124,7 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    profile.error_p90 = fit.optional<double>("error_p90", 0);
-    if (fit.has("error_p90"))
-      fit.expect(profile.error_p90 >= 0 && profile.error_p90 < 1, "error_p90", "a share from 0 to below 1");
+    if (fit.has("spread")) profile.spread = read_spread(fit.child("spread"));
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");

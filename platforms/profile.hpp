@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -56,6 +57,20 @@ struct StepTime {
   Seconds time{};
 };
 
+/// How far predictions lie from measurements. ln(predicted / measured) has the standard deviation
+///   sd = sqrt(residual^2 + sum over components of (what they change ln predicted by)^2)
+/// and lay between low * sd and high * sd for 90 % of the rows that the fit had not seen. Every component is a
+/// direction in which the fitted values are uncertain by one standard error, independently of the others.
+struct PredictionSpread {
+  double residual = 0;                                    // 0: unknown
+  double low = 0, high = 0;                               // 5th and 95th percentile, in units of sd
+  std::vector<std::map<std::string, double>> components;  // pointer into the profile -> change of the value's logarithm
+
+  /// What a prediction is multiplied by for the two ends of its interval of 90 %; `by_parameters` is the root of the
+  /// sum over components.
+  std::pair<double, double> interval(double by_parameters) const;
+};
+
 struct Profile {
   std::string name;
   std::string source;
@@ -70,7 +85,7 @@ struct Profile {
   std::vector<std::string> fitted_models;
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
-  double error_p90 = 0;  // 90th percentile of the absolute cross-validated relative errors
+  PredictionSpread spread;
 };
 
 /// Reads a profile file's object. Throws InputError.
