@@ -1,5 +1,6 @@
 #include "calibration/fit.hpp"
 
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -121,6 +122,8 @@ class Fitter {
     }
     stage_ = "simulations for the cross-validation";
     cross_validate(fit, minimum);
+    stage_ = "simulations for the intervals";
+    find_spread(fit, minimum);
     fit.simulations = simulator_.simulations();
     fit.profile = to_json_text(profile_file(fit, minimum.at));
     return fit;
@@ -414,6 +417,110 @@ class Fitter {
     }
   }
 
+  /// A row that was predicted without having been seen.
+  struct Unseen {
+    std::size_t row = 0;
+    std::vector<std::string> fold;  // rows that were left out together; of one alone its number
+    double error = 0;               // ln(predicted / measured)
+  };
+
+  std::vector<Unseen> unseen_rows(const Fit& fit) const {
+    std::vector<Unseen> unseen;
+    for (const std::size_t i : every_row()) {
+      const auto [s, r] = simulator_.rows()[i];
+      const auto found = std::find_if(
+          fit.cross_validated.begin(), fit.cross_validated.end(),
+          [&, name = studies_[s].name](const CrossValidation& validation) { return validation.study == name; });
+      const bool is_cross_validated = found != fit.cross_validated.end();
+      if (row(i).use == RowUse::kStepTime || (!is_cross_validated && row(i).use == RowUse::kFitted)) continue;
+      Unseen one{.row = i, .fold = {study(i).name}, .error = 0};
+      if (is_cross_validated) {
+        const auto key = key_of(i, studies_[s].cross_validate);
+        one.fold.insert(one.fold.end(), key.begin(), key.end());
+      } else {
+        one.fold.push_back(std::to_string(i));
+      }
+      one.error = std::log1p((is_cross_validated ? found->rows[r] : fit.validation[s][r]).error_pct / 100);
+      unseen.push_back(std::move(one));
+    }
+    return unseen;
+  }
+
+  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out.
+  static std::vector<Eigen::VectorXd> components_of(const Eigen::MatrixXd& covariances) {
+    constexpr double kNegligible = 1e-4;
+    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen{covariances};
+    std::vector<Eigen::VectorXd> components;
+    for (Eigen::Index k = covariances.rows(); k-- > 0;) {
+      const Eigen::VectorXd component = eigen.eigenvectors().col(k) * std::sqrt(std::max(0.0, eigen.eigenvalues()[k]));
+      if (component.norm() > kNegligible) components.push_back(component);
+    }
+    return components;
+  }
+
+  /// The 5th and 95th percentile, a little wider for few errors so that another one lies between them as often.
+  static Interval middle_90(const std::vector<double>& errors) {
+    const double count = static_cast<double>(errors.size());
+    const double outside = std::max(0.0, 100 - 95 * (count + 1) / count);
+    return {percentile(errors, outside), percentile(errors, 100 - outside)};
+  }
+
+  void find_spread(Fit& fit, const LinearModel& minimum) {
+    std::vector<Unseen> unseen = unseen_rows(fit);
+    if (unseen.empty())
+      for (const std::size_t i : rows_that(RowUse::kFitted))
+        unseen.push_back({i, {std::to_string(i)}, minimum.residuals[static_cast<Eigen::Index>(i)]});
+    constexpr std::size_t kFewest = 5;
+    if (unseen.size() < kFewest) return;
+    std::vector<Eigen::VectorXd> components;
+    PredictionSpread& spread = fit.spread;
+    if (values_.size() > 0 && counts_.sum() > static_cast<double>(values_.size())) {
+      spread.residual = residual_deviation(minimum, counts_);
+      components = components_of(covariance(minimum, counts_));
+    } else {
+      for (const Unseen& one : unseen) spread.residual += one.error * one.error / static_cast<double>(unseen.size());
+      spread.residual = std::sqrt(spread.residual);
+    }
+    const Eigen::VectorXd deviations = deviations_of(components, spread.residual, minimum);
+    std::vector<double> errors;
+    for (const Unseen& one : unseen) errors.push_back(one.error / deviations[static_cast<Eigen::Index>(one.row)]);
+    const Interval all = middle_90(errors);
+    spread.low = all.low;
+    spread.high = all.high;
+    for (const Eigen::VectorXd& component : components) {
+      spread.components.emplace_back();
+      for (std::size_t i = 0; i < values_.size(); ++i)
+        spread.components.back()[values_.pointer(i)] = component[static_cast<Eigen::Index>(i)];
+    }
+    fit.spread_rows = unseen.size();
+    std::size_t inside = 0;
+    for (std::size_t i = 0; i < unseen.size(); ++i) {
+      std::vector<double> others;
+      for (std::size_t j = 0; j < unseen.size(); ++j)
+        if (unseen[j].fold != unseen[i].fold) others.push_back(errors[j]);
+      const Interval interval = middle_90(others.empty() ? errors : others);
+      inside += errors[i] >= interval.low && errors[i] <= interval.high ? 1 : 0;
+    }
+    fit.interval_coverage = static_cast<double>(inside) / static_cast<double>(unseen.size());
+  }
+
+  /// [all rows] of ln(predicted / measured): PredictionSpread's sd.
+  Eigen::VectorXd deviations_of(const std::vector<Eigen::VectorXd>& components, double residual,
+                                const LinearModel& minimum) {
+    Eigen::VectorXd variances = Eigen::VectorXd::Constant(counts_.size(), residual * residual);
+    std::vector<Eigen::VectorXd> points;
+    for (const Eigen::VectorXd& component : components)
+      points.push_back((minimum.at + component).cwiseMax(values_.bounds().low).cwiseMin(values_.bounds().high));
+    const std::vector<std::size_t> predicted = rows_that(RowUse::kPredicted);
+    const auto moved = residuals(points, std::vector(points.size(), predicted));
+    for (std::size_t k = 0; k < components.size(); ++k) {
+      Eigen::VectorXd change = minimum.jacobian * components[k];
+      change(predicted) = moved[k] - minimum.residuals(predicted);
+      variances += change.cwiseAbs2();
+    }
+    return variances.cwiseSqrt();
+  }
+
   /// What the fit has seen: a scenario outside of it gets a warning.
   Json seen() const {
     std::set<std::string> accelerators, models;
@@ -441,16 +548,24 @@ class Fitter {
     record["rows"] = fit.rows;
     record["free_values"] = values_.size() + profile.value("step_times", Json::array()).size();
     Json& studies = record["studies"] = Json::array();
-    std::vector<double> held_out;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       studies.push_back(study_record(s, fit));
       for (const CrossValidation& validation : fit.cross_validated)
-        if (validation.study == studies_[s].name) {
-          add_to(studies.back(), validation);
-          for (const ValidationRow& row : validation.rows) held_out.push_back(std::abs(row.error_pct) / 100);
-        }
+        if (validation.study == studies_[s].name) add_to(studies.back(), validation);
     }
-    record["error_p90"] = rounded(held_out.empty() ? 0 : percentile(held_out, 90));
+    if (fit.spread.residual > 0) {
+      Json components = Json::array();
+      for (const auto& component : fit.spread.components) {
+        components.push_back(Json::object());
+        for (const auto& [pointer, change] : component) components.back()[pointer] = rounded(change);
+      }
+      record["spread"] = Json{{"residual", rounded(fit.spread.residual)},
+                              {"low", rounded(fit.spread.low)},
+                              {"high", rounded(fit.spread.high)},
+                              {"components", std::move(components)}};
+      record["interval_coverage"] = rounded(fit.interval_coverage);
+      record["interval_rows"] = fit.spread_rows;
+    }
     Json& values = record["values"] = Json::array();
     for (const FittedValue& value : fit.values)
       values.push_back(Json{{"pointer", value.pointer},

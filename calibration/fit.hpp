@@ -14,6 +14,7 @@
 
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
+#include "platforms/profile.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
@@ -46,7 +47,13 @@ struct Fit {
   std::vector<std::vector<ValidationRow>> validation;  // [studies][rows] with the fitted profile
   std::vector<ErrorStatistics> in_sample, predicted;   // [studies] of these, seen by the fit or not
   std::vector<CrossValidation> cross_validated;        // studies that ask for it
-  std::vector<std::string> warnings;                   // values that cannot be told apart
+  /// From rows that were predicted without having been seen: cross-validated ones, and those that their study does not
+  /// fit; from the fitted rows if there are none. `residual`: of the fitted rows, or, without any, of the predicted
+  /// ones.
+  PredictionSpread spread;
+  std::size_t spread_rows = 0;
+  double interval_coverage = 0;       // share of them within the interval that follows from the other folds' rows
+  std::vector<std::string> warnings;  // values that cannot be told apart
   std::size_t simulations = 0;
 };
 

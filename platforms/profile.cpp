@@ -1,8 +1,11 @@
 #include "platforms/profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "platforms/read_rate.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 
@@ -14,6 +17,16 @@ double GpuParameters::efficiency_for(const std::string& accelerator) const {
 double NetworkParameters::nic_efficiency_for(const std::string& instance) const {
   const auto found = nic_efficiency_of.find(instance);
   return found == nic_efficiency_of.end() ? nic_efficiency : found->second;
+}
+
+std::pair<double, double> PredictionSpread::interval(double by_parameters) const {
+  const double deviation = std::hypot(residual, by_parameters);
+  return {std::exp(-high * deviation), std::exp(-low * deviation)};
+}
+
+const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect) const {
+  const auto found = by_interconnect.find(interconnect);
+  return found == by_interconnect.end() ? otherwise : found->second;
 }
 
 namespace {
@@ -86,6 +99,24 @@ NetworkParameters read_network(JsonReader json) {
   return network;
 }
 
+PredictionSpread read_spread(const JsonReader& json) {
+  PredictionSpread spread{.residual = json.required<double>("residual"),
+                          .low = json.required<double>("low"),
+                          .high = json.required<double>("high"),
+                          .components = {}};
+  json.expect(spread.residual >= 0 && spread.residual <= 10, "residual", "0 to 10");
+  json.expect(std::abs(spread.low) <= 100, "low", "-100 to 100");
+  json.expect(spread.high >= spread.low && spread.high <= 100, "high", "low to 100");
+  for (const JsonReader& component : json.children("components")) {
+    spread.components.emplace_back();
+    for (const auto& [pointer, change] : component.items()) {
+      spread.components.back()[pointer] = change.as<double>();
+      change.expect(std::abs(change.as<double>()) <= 10, "-10 to 10");
+    }
+  }
+  return spread;
+}
+
 StepTime read_step_time(const JsonReader& json) {
   StepTime step{.model = json.required<std::string>("model"),
                 .accelerator = json.required<std::string>("accelerator"),
@@ -100,6 +131,58 @@ StepTime read_step_time(const JsonReader& json) {
   return step;
 }
 
+/// What it does not state is as in `otherwise`.
+CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtocol& otherwise) {
+  CollectiveProtocol protocol = otherwise;
+  protocol.launch = json.optional<Seconds>("launch", otherwise.launch);
+  protocol.nvlink_step = json.optional<Seconds>("nvlink_step", otherwise.nvlink_step);
+  protocol.pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step);
+  protocol.network_step = json.optional<Seconds>("network_step", otherwise.network_step);
+  if (json.has("efficiency")) protocol.efficiency = share(json, "efficiency");
+  if (json.has("algorithm")) {
+    protocol.algorithm.reset();
+    const auto name = json.required<std::string>("algorithm");
+    std::vector<std::string> known;
+    for (const auto& [word, algorithm] : collective_algorithms()) {
+      if (algorithm == CollectiveAlgorithm::kFastest) continue;  // not an algorithm, but the choice of one
+      known.push_back(word);
+      if (word == name) protocol.algorithm = algorithm;
+    }
+    if (!protocol.algorithm) json.fail("algorithm", unknown_name_message("algorithm", name, known));
+  }
+  for (const char* key : {"launch", "nvlink_step", "pcie_step", "network_step"})
+    if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
+  if (json.has("copy")) protocol.copy = read_rate(json, "copy");
+  json.reject_unknown_keys();
+  return protocol;
+}
+
+CollectiveParameters read_collective_parameters(const JsonReader& json) {
+  CollectiveParameters parameters{.nvlink_relay_efficiency = json.optional<double>("nvlink_relay_efficiency", 0),
+                                  .protocols = {}};
+  json.expect(parameters.nvlink_relay_efficiency >= 0 && parameters.nvlink_relay_efficiency <= 1,
+              "nvlink_relay_efficiency", "a share from 0 to 1");
+  if (!json.has("protocols")) parameters.protocols = otherwise.protocols;
+  if (json.has("protocols"))
+    for (const auto& [name, protocol] : json.child("protocols").items()) {
+      const auto known = otherwise.protocols.find(name);
+      parameters.protocols[name] =
+          read_protocol(protocol, known != otherwise.protocols.end() ? known->second : CollectiveProtocol{});
+    }
+  return parameters;
+}
+
+CollectiveLibrary read_collectives(const JsonReader& json) {
+  CollectiveLibrary library{.otherwise = read_collective_parameters(json, {}), .by_interconnect = {}};
+  if (json.has("by_interconnect"))
+    for (const auto& [name, parameters] : json.child("by_interconnect").items()) {
+      library.by_interconnect[name] = read_collective_parameters(parameters, library.otherwise);
+      parameters.reject_unknown_keys();
+    }
+  json.reject_unknown_keys();
+  return library;
+}
+
 }  // namespace
 
 Profile read_profile(JsonReader json) {
@@ -111,6 +194,7 @@ Profile read_profile(JsonReader json) {
       .gpu = read_gpu(json.child("gpu")),
       .servers = read_servers(json.child("servers")),
       .network = read_network(json.child("network")),
+      .collectives = json.has("collectives") ? read_collectives(json.child("collectives")) : CollectiveLibrary{},
   };
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
@@ -118,9 +202,7 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    profile.error_p90 = fit.optional<double>("error_p90", 0);
-    if (fit.has("error_p90"))
-      fit.expect(profile.error_p90 >= 0 && profile.error_p90 < 1, "error_p90", "a share from 0 to below 1");
+    if (fit.has("spread")) profile.spread = read_spread(fit.child("spread"));
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");

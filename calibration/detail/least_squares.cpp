@@ -191,11 +191,15 @@ LinearModel minimize(const ResidualFunction& residuals, const Eigen::VectorXd& s
   return model;
 }
 
-Eigen::MatrixXd covariance(const LinearModel& minimum, const Eigen::VectorXd& counts) {
+double residual_deviation(const LinearModel& minimum, const Eigen::VectorXd& counts) {
   const Eigen::VectorXd weights = huber_weights(minimum.residuals, counts);
   const auto values = static_cast<double>(minimum.at.size());
-  const double variance =
-      minimum.residuals.cwiseAbs2().dot(weights) / std::max(1.0, static_cast<double>(counts.sum()) - values);
+  return std::sqrt(minimum.residuals.cwiseAbs2().dot(weights) / std::max(1.0, counts.sum() - values));
+}
+
+Eigen::MatrixXd covariance(const LinearModel& minimum, const Eigen::VectorXd& counts) {
+  const Eigen::VectorXd weights = huber_weights(minimum.residuals, counts);
+  const double variance = residual_deviation(minimum, counts) * residual_deviation(minimum, counts);
   const Eigen::MatrixXd normal = normal_matrix(minimum, weights);
   return variance * normal.ldlt().solve(Eigen::MatrixXd::Identity(normal.rows(), normal.cols()));
 }

@@ -68,7 +68,10 @@ LinearModel minimize(const ResidualFunction& residuals, const Eigen::VectorXd& s
                      const Bounds& bounds, int most_steps,
                      const std::function<void(const Eigen::VectorXd& residuals)>& on_step = {});
 
-/// s^2 (J^T W J)^-1 with s^2 = sum w r^2 / (rows - values), rows: those that count.
+/// s = sqrt(sum w r^2 / (rows - values)), rows: those that count.
+double residual_deviation(const LinearModel& minimum, const Eigen::VectorXd& counts);
+
+/// s^2 (J^T W J)^-1.
 Eigen::MatrixXd covariance(const LinearModel& minimum, const Eigen::VectorXd& counts);
 
 /// Half the width of a 95 % interval in standard deviations: Student's t for this many rows more than values.

@@ -1,15 +1,19 @@
 #include "sim/app/commands.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "calibration/fit.hpp"
+#include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
+#include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
 #include "sim/app/output/fit_document.hpp"
 #include "sim/app/output/run_files.hpp"
@@ -49,13 +53,26 @@ void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
+/// Whether the interval of the speed can have its part by the uncertainty of the profile's values in short time; warns
+/// if not.
+bool has_time_for_moved_profiles(Scenario& scenario) {
+  constexpr Seconds kMostTime{2};
+  const std::size_t count = scenario.profile.spread.components.size();
+  const Seconds each = expected_duration(scenario);
+  if (each * static_cast<double>(count) <= kMostTime) return true;
+  scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
+                              in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
+                              " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
+  return false;
+}
+
 void print_summary(const Scenario& scenario, const Summary& summary) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   std::printf("%-24s %.4g steps/s (%s), %.4g samples/s\n", "speed", summary.steps_per_s,
               is_synchronous ? "all workers together" : "sum of all workers", summary.samples_per_s);
-  if (summary.steps_per_s_low)
-    std::printf("%-24s %.4g to %.4g steps/s (90 %% of cross-validated rows were within this distance)\n", "interval",
-                *summary.steps_per_s_low, *summary.steps_per_s_high);
+  if (summary.interval)
+    std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
+                summary.steps_per_s * summary.interval->second);
   std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
   std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
               summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
@@ -128,6 +145,7 @@ int run(const SimulateCommand& command) {
     scenario.output.timeline_start = scope.window.start;
     scenario.output.timeline_length = scope.window.end - scope.window.start;
   }
+  const bool moves_profile = has_time_for_moved_profiles(scenario);
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
@@ -138,6 +156,9 @@ int run(const SimulateCommand& command) {
   if (command.common.output) create_folder(*command.common.output);
 
   catch_interrupts();
+  std::vector<double> moved;
+  if (moves_profile)
+    moved = moved_speeds(scenario, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
   const RunRecord record = simulate(
@@ -153,7 +174,7 @@ int run(const SimulateCommand& command) {
                          throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
                                              std::to_string(scenario.training.steps) + " steps"};
                      }});
-  const Summary summary = summarize(scenario, record);
+  const Summary summary = summarize(scenario, record, log_spread(moved, summarize(scenario, record).steps_per_s));
   if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
@@ -249,8 +270,11 @@ int run(const CalibrateCommand& command) {
                    value.by_folds->high.c_str());
   }
   for (std::size_t s = 0; s < studies.size(); ++s)
-    std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (seen by the fit)\n", studies[s].name.c_str(),
-                 fit.in_sample[s].mape, fit.in_sample[s].rows);
+    for (const auto& [statistics, what] :
+         {std::pair{&fit.in_sample[s], "seen by the fit"}, std::pair{&fit.predicted[s], "not seen by the fit"}})
+      if (statistics->rows > 0)
+        std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (%s)\n", studies[s].name.c_str(), statistics->mape,
+                     statistics->rows, what);
   for (const CrossValidation& validation : fit.cross_validated) {
     std::string columns;
     for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
@@ -259,6 +283,9 @@ int run(const CalibrateCommand& command) {
     for (const auto& [label, statistics] : validation.groups)
       std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
   }
+  if (fit.spread.residual > 0)
+    std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
+                 100 * fit.interval_coverage, fit.spread_rows);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   return kSuccess;
 }

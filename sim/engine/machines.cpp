@@ -46,6 +46,8 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .gpus = machine.workers,
                      .interconnect = group.interconnect,
                      .name = machine.name});
+    nodes.back().interconnect.nvlink_relay_efficiency =
+        scenario.profile.collectives.on(group.interconnect.name).nvlink_relay_efficiency;
   }
   return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
 }

@@ -156,7 +156,7 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, cons
 
 }  // namespace
 
-Summary summarize(const Scenario& scenario, const RunRecord& record) {
+Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters) {
   Summary summary;
   summary.time = record.end;
   summary.steps = record.updates;
@@ -197,10 +197,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record) {
   summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
   if (record.is_synchronous)
     summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
-  if (const double spread = scenario.profile.error_p90; spread > 0) {
-    summary.steps_per_s_low = summary.steps_per_s * (1 - spread);
-    summary.steps_per_s_high = summary.steps_per_s * (1 + spread);
-  }
+  if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0)
+    summary.interval = spread.interval(spread_by_parameters);
 
   std::vector<int> stands_for(record.machines.size(), 1);  // [machines] workers, for each that recorded its steps
   for (const MachineIndex by : record.recorded_by)
@@ -271,17 +269,37 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     entry["nic_receive_utilization"] = machine.nic_receive_utilization;
     machines.push_back(std::move(entry));
   }
+  const auto low = [&](double speed) {
+    return summary.interval ? Json(speed * summary.interval->first) : Json(nullptr);
+  };
+  const auto high = [&](double speed) {
+    return summary.interval ? Json(speed * summary.interval->second) : Json(nullptr);
+  };
+  const auto shortest = [&](double time) {
+    return summary.interval ? Json(time / summary.interval->second) : Json(nullptr);
+  };
+  const auto longest = [&](double time) {
+    return summary.interval ? Json(time / summary.interval->first) : Json(nullptr);
+  };
   return Json{{"format", 1},
               {"name", scenario.name},
               {"seed", scenario.seed},
               {"time_s", summary.time.value()},
+              {"time_s_low", shortest(summary.time.value())},
+              {"time_s_high", longest(summary.time.value())},
               {"steps", summary.steps},
               {"steps_per_s", summary.steps_per_s},
-              {"steps_per_s_low", or_null(summary.steps_per_s_low)},
-              {"steps_per_s_high", or_null(summary.steps_per_s_high)},
+              {"steps_per_s_low", low(summary.steps_per_s)},
+              {"steps_per_s_high", high(summary.steps_per_s)},
               {"samples_per_s", summary.samples_per_s},
+              {"samples_per_s_low", low(summary.samples_per_s)},
+              {"samples_per_s_high", high(summary.samples_per_s)},
               {"iteration_time_s", summary.iteration_time.value()},
+              {"iteration_time_s_low", shortest(summary.iteration_time.value())},
+              {"iteration_time_s_high", longest(summary.iteration_time.value())},
               {"cost_usd", or_null(summary.cost_usd)},
+              {"cost_usd_low", summary.cost_usd ? shortest(*summary.cost_usd) : Json(nullptr)},
+              {"cost_usd_high", summary.cost_usd ? longest(*summary.cost_usd) : Json(nullptr)},
               {"gpu_utilization", summary.gpu_utilization},
               {"exposed_communication_s", summary.exposed_communication.value()},
               {"staleness_mean", summary.staleness_mean},

@@ -35,7 +35,8 @@ struct Summary {
   /// synchronous: the mean over workers. Workers that join or leave count for the part of the window in which they are
   /// there, or, synchronous, not at all if others are there throughout.
   double steps_per_s = 0;
-  std::optional<double> steps_per_s_low, steps_per_s_high;  // from the spread of the profile's cross-validated errors
+  /// What speeds are multiplied by for the ends of their interval of 90 %; times and costs are divided by it.
+  std::optional<std::pair<double, double>> interval;
   double samples_per_s = 0;
   Seconds iteration_time{};        // mean time between one worker's own steps
   std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
@@ -56,7 +57,9 @@ struct Summary {
   std::vector<MachineSummary> machines;
 };
 
-Summary summarize(const Scenario& scenario, const RunRecord& record);
+/// `spread_by_parameters`: standard deviation of the logarithm of the speed that follows from that of the profile's
+/// values.
+Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters = 0);
 
 /// Version 1 of summary.json.
 Json to_json(const Scenario& scenario, const Summary& summary);

@@ -173,7 +173,8 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
   std::vector<double> errors;
   for (const ValidationRow& row : fit.cross_validated[0].rows) errors.push_back(row.error_pct / 100);
   CHECK(quantiles["p10"].get<double>() == doctest::Approx(percentile(errors, 10)).epsilon(1e-2));
-  CHECK(record["error_p90"].get<double>() > 0);
+  CHECK(record["spread"]["residual"].get<double>() > 0);
+  CHECK(record["spread"]["components"].size() == 2);
   REQUIRE(fit.values[0].by_rows);
   CHECK(number_of(fit.values[0].by_rows->low) < number_of(fit.values[0].by_rows->high));
   CHECK(read_profile(JsonReader{parse_json(fit.profile, "fitted"), "fitted"}).free_parameters.size() == 2);

@@ -36,10 +36,12 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                         : std::pair{"staleness, mean", display(summary.staleness_mean) + " updates"},
                     {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
       .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
-  if (summary.steps_per_s_low)
+  if (summary.interval)
     document.sections[0].paragraphs.push_back(
-        "90 % of the profile's cross-validated rows were predicted within a distance that here means " +
-        display(*summary.steps_per_s_low) + " to " + display(*summary.steps_per_s_high) + " steps/s.");
+        "Interval of 90 %, from the errors of profile " + scenario.profile.name +
+        " on measurements that its fit had not seen and from the uncertainty of its values: " +
+        display(summary.steps_per_s * summary.interval->first) + " to " +
+        display(summary.steps_per_s * summary.interval->second) + " steps/s.");
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
 
   Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "NIC send", "NIC receive"}, .rows = {}};
