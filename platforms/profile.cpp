@@ -11,6 +11,11 @@ double GpuParameters::efficiency_for(const std::string& accelerator) const {
   return found == peak_efficiency.end() ? default_peak_efficiency : found->second;
 }
 
+double NetworkParameters::nic_efficiency_for(const std::string& instance) const {
+  const auto found = nic_efficiency_of.find(instance);
+  return found == nic_efficiency_of.end() ? nic_efficiency : found->second;
+}
+
 namespace {
 
 double share(const JsonReader& json, std::string_view key) {
@@ -63,7 +68,13 @@ ServerParameters read_servers(JsonReader json) {
 }
 
 NetworkParameters read_network(JsonReader json) {
-  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency")};
+  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"), .nic_efficiency_of = {}};
+  if (json.has("nic_efficiency_of"))
+    for (const auto& [name, value] : json.child("nic_efficiency_of").items()) {
+      const double efficiency = value.as<double>();
+      value.expect(efficiency > 0 && efficiency <= 1, "a share above 0, at most 1");
+      network.nic_efficiency_of[name] = efficiency;
+    }
   json.reject_unknown_keys();
   return network;
 }

@@ -46,6 +46,9 @@ struct ServerParameters {
 
 struct NetworkParameters {
   double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
+  std::map<std::string, double> nic_efficiency_of;  // the same for instances with a value of their own, by name
+
+  double nic_efficiency_for(const std::string& instance) const;
 };
 
 /// Measured time of one training step on one GPU, nothing exchanged: forward and backward pass and whatever the host
