@@ -96,7 +96,9 @@ std::string interconnect_text(const Group& group) {
   std::string text = std::to_string(group.instance.accelerators) + " GPUs per machine";
   if (!inside.name.empty()) text += " (" + inside.name + ")";
   text += ": PCIe " + to_text(inside.pcie) + " each";
-  if (inside.pcie_root) text += ", " + to_text(*inside.pcie_root) + " for all of them";
+  if (inside.pcie_root)
+    text += ", " + to_text(*inside.pcie_root) + " for " +
+            (inside.gpus_per_root > 0 ? "each " + std::to_string(inside.gpus_per_root) : "all") + " of them";
   if (!inside.nvlinks.empty())
     text += "; " + std::to_string(inside.nvlinks.size()) + " pairs with NVLinks of " + to_text(inside.nvlink_rate);
   if (inside.nvswitch) text += "; NVSwitch, " + to_text(*inside.nvswitch) + " each";

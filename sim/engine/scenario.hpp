@@ -47,6 +47,8 @@ struct Group {
 /// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
 enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
 enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };
+/// Where the gradients of a machine's GPUs are added up before they go to the servers as one.
+enum class Aggregation { kNone, kHost, kGpu };
 
 struct ParameterServerStrategy {
   Synchronization synchronization = Synchronization::kAsynchronous;
@@ -56,6 +58,7 @@ struct ParameterServerStrategy {
   /// of asking for all of them after the whole step.
   bool pushes_back_each_variable = false;
   Placement placement = Placement::kRoundRobin;
+  Aggregation aggregation = Aggregation::kNone;  // synchronous; variables, too, then come once for each machine
 };
 
 struct AllReduceStrategy {
@@ -134,7 +137,7 @@ struct Scenario {
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
   std::string framework;  // label of the profile's step times; empty: any
-  Workload workload;  // built from the four above
+  Workload workload;      // built from the four above
   std::vector<Group> groups;
   Fabric fabric;
   std::optional<Seconds> hop_latency;
