@@ -578,21 +578,21 @@ class Fitter {
 
   Json study_record(std::size_t s, const Fit& fit) const {
     const std::filesystem::path data{studies_[s].measurements_file};
-    std::array<char, 17> hash{};
-    std::snprintf(hash.data(), hash.size(), "%016llx",
-                  static_cast<unsigned long long>(fnv1a(read_file(data, 256 * kMiB))));
     std::vector<std::size_t> lines;
     for (const std::size_t i : every_row())
       if (simulator_.rows()[i].study == s && counts_[static_cast<Eigen::Index>(i)] > 0)
         lines.push_back(row(i).row.line());
-    return Json{{"study", studies_[s].name},          {"measurements", data.filename().string()},
-                {"measurements_fnv1a", hash.data()},  {"rows", fit.in_sample[s].rows},
-                {"fitted_lines", ranges_text(lines)}, {"mape", rounded(fit.in_sample[s].mape)}};
+    return Json{{"study", studies_[s].name},
+                {"measurements", data.filename().string()},
+                {"measurements_fnv1a", measurements_hash(studies_[s])},
+                {"rows", fit.in_sample[s].rows},
+                {"fitted_lines", ranges_text(lines)},
+                {"mape", rounded(fit.in_sample[s].mape)}};
   }
 
   static void add_to(Json& record, const CrossValidation& validation) {
     record["left_out_by"] = validation.left_out_by;
-    record["cross_validated_mape"] = rounded(validation.all.mape);
+    record["cross_validated"] = to_json(validation.all);
     for (const auto& [label, statistics] : validation.groups)
       record["cross_validated_mape_by_group"][label] = rounded(statistics.mape);
     record["cross_validated_error_quantiles"] = error_quantiles(validation.rows);

@@ -1,12 +1,16 @@
 #include "calibration/study.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/metric.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/random.hpp"
 #include "sim/engine/isolated.hpp"
 
 namespace rehearse {
@@ -227,6 +231,13 @@ std::string to_text(RowUse use) {
       return "predicted";
   }
   return {};
+}
+
+std::string measurements_hash(const Study& study) {
+  std::array<char, 17> hash{};
+  std::snprintf(hash.data(), hash.size(), "%016llx",
+                static_cast<unsigned long long>(fnv1a(read_file(study.measurements_file, 256 * kMiB))));
+  return hash.data();
 }
 
 bool has_use(const Study& study, RowUse use) {

@@ -78,6 +78,8 @@ struct Study {
 };
 
 std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
+/// FNV-1a of the measurements' file, in hexadecimal.
+std::string measurements_hash(const Study& study);
 bool has_use(const Study& study, RowUse use);
 
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the CSV.

@@ -176,8 +176,6 @@ std::string validation_csv(const Study& study, const Validation& validation) {
   return csv.text();
 }
 
-namespace {
-
 Json to_json(const ErrorStatistics& statistics) {
   return Json{{"rows", statistics.rows},
               {"mape", statistics.mape},
@@ -188,7 +186,25 @@ Json to_json(const ErrorStatistics& statistics) {
               {"noise_floor", statistics.noise_floor ? Json(*statistics.noise_floor) : Json(nullptr)}};
 }
 
-}  // namespace
+StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile) {
+  for (const Json& record : profile.value("/fit/studies"_json_pointer, Json::array())) {
+    if (record.value("study", "") != study.name || !record.contains("cross_validated") ||
+        record.value("measurements_fnv1a", "") != measurements_hash(study))
+      continue;
+    const Json& kept = record.at("cross_validated");
+    StudyQuality quality{.of = StudyQuality::Of::kCrossValidated,
+                         .errors = {.rows = kept.value("rows", std::size_t{0}),
+                                    .mape = kept.value("mape", 0.0),
+                                    .median_ape = kept.value("median_ape", 0.0),
+                                    .p90_ape = kept.value("p90_ape", 0.0),
+                                    .max_ape = kept.value("max_ape", 0.0),
+                                    .bias = kept.value("bias", 0.0),
+                                    .noise_floor = validation.all.noise_floor}};
+    return quality;
+  }
+  if (validation.predicted.rows > 0) return {.of = StudyQuality::Of::kPredicted, .errors = validation.predicted};
+  return {.of = StudyQuality::Of::kFitted, .errors = validation.fitted};
+}
 
 Json to_json(const Study& study, const Validation& validation) {
   Json json{{"format", 1},

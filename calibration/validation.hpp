@@ -64,9 +64,20 @@ double saturation_workers(const std::vector<double>& x, const std::vector<double
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions);
 
+/// How good a study's predictions are: of rows that no fit had seen, if there are any.
+struct StudyQuality {
+  enum class Of { kCrossValidated, kPredicted, kFitted } of = Of::kPredicted;
+  ErrorStatistics errors;
+};
+
+/// Cross-validated errors are those that `profile` (a profile file's value) has kept from its fit to this study with
+/// the same measurements.
+StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile);
+
 /// validation.csv: the measured columns, `use` (step_time, fitted or predicted), `measured`, `simulated`, `error_pct`,
 /// `problem`.
 std::string validation_csv(const Study& study, const Validation& validation);
+Json to_json(const ErrorStatistics& statistics);
 Json to_json(const Study& study, const Validation& validation);
 
 }  // namespace rehearse
