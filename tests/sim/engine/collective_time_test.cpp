@@ -147,6 +147,9 @@ TEST_CASE("GPUs without NVLink in common: over PCIe, or through the memory of a 
   check_time(scenario, rounds * part / 2 / kNvlink);
   relay = 0.8;
   check_time(scenario, rounds * part / 2 / (0.8 * kNvlink));
+  scenario["calibration"]["collectives"]["by_interconnect"]["node"]["nvlink_efficiency"] = 0.5;
+  check_time(scenario, rounds * part / 2 / (0.8 * 0.5 * kNvlink));
+  scenario["calibration"]["collectives"]["by_interconnect"]["node"]["nvlink_efficiency"] = 1;
   relay = 0.2;  // slower than PCIe would be: NCCL prefers NVLink all the same
   check_time(scenario, rounds * part / 2 / (0.2 * kNvlink));
 }
