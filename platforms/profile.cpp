@@ -89,6 +89,9 @@ ServerParameters read_servers(JsonReader json) {
 
 NetworkParameters read_network(JsonReader json) {
   NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"), .nic_efficiency_of = {}};
+  if (json.has("flow_efficiency")) network.flow_efficiency = share(json, "flow_efficiency");
+  network.duplex = json.optional<double>("duplex", 2);
+  json.expect(network.duplex > 0 && network.duplex <= 2, "duplex", "a number above 0, at most 2");
   if (json.has("nic_efficiency_of"))
     for (const auto& [name, value] : json.child("nic_efficiency_of").items()) {
       const double efficiency = value.as<double>();

@@ -55,6 +55,12 @@ struct NetworkParameters {
   double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
   std::map<std::string, double> nic_efficiency_of;  // the same for instances with a value of their own, by name
 
+  double flow_efficiency = 1;  // share of the rate of a single connection (RegionLink) that it delivers as payload
+  /// What all connections between two machines carry in both directions together, in units of the rate of a single
+  /// one, where that is limited: 2 for independent directions and no limit on several connections; less where a tunnel
+  /// makes one flow of them.
+  double duplex = 2;
+
   double nic_efficiency_for(const std::string& instance) const;
 };
 

@@ -71,6 +71,22 @@ Topology::Topology(std::vector<TopologyMachine> machines, const Fabric& fabric, 
     if (regions_.size() > 1) region.of = " in " + machines_[index(region.machines.front())].region;
     std::visit([&](const auto& kind) { add_links(region, kind); }, fabric_);
   }
+  add_pair_links();
+}
+
+void Topology::add_pair_links() {
+  if (std::none_of(region_links_.begin(), region_links_.end(), [](const RegionLink& l) { return l.per_pair_rate; }))
+    return;
+  const auto machines = static_cast<double>(machines_.size());
+  check_room_for(machines * (machines - 1) / 2);
+  for (std::size_t a = 0; a < machines_.size(); ++a)
+    for (std::size_t b = a + 1; b < machines_.size(); ++b) {
+      const int link = link_between_[index(region_of_[a])][index(region_of_[b])];
+      const std::optional<BytesPerSecond> rate = region_links_[index(link)].per_pair_rate;
+      if (rate)
+        pair_links_[{static_cast<int>(a), static_cast<int>(b)}] =
+            add_link("connections between " + name_of(a) + " and " + name_of(b), *rate);
+    }
 }
 
 void Topology::check_machine(std::size_t m) const {
@@ -253,6 +269,7 @@ Path Topology::path(Endpoint from, Endpoint to) const {
     const std::size_t hops = path.links.size() - before + (is_direct ? 0 : 2);
     if (hop_latency_) path.latency = *hop_latency_ * static_cast<double>(hops);
   }
+  if (region_link.per_pair_rate) path.links.push_back(pair_links_.at(std::minmax(from.machine, to.machine)));
   path.links.push_back(machine_links_[b].nic_down[index(to_nic)]);
   add_to_nic(b, to.gpu, false, path);
   return path;

@@ -61,9 +61,8 @@ class Topology {
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
-  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they have
-  /// different ones. Takes time in
-  /// proportion to the links of the path, whatever the size of the network.
+  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
+  /// have different ones. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
@@ -95,6 +94,7 @@ class Topology {
   void check_machine(std::size_t machine) const;
   void index_region_links();
   void add_machine(std::size_t machine);
+  void add_pair_links();
   void add_links(RegionLinks& region, const Star&);
   void add_links(RegionLinks& region, const FatTree& tree);
   void add_links(RegionLinks& region, const Dragonfly& dragonfly);
@@ -122,9 +122,10 @@ class Topology {
   std::vector<MachineLinks> machine_links_;
   std::map<std::string, int> region_of_name_;
   std::vector<RegionLinks> regions_;
-  std::vector<int> region_of_;                  // [machines]
-  std::vector<int> number_of_;                  // [machines] within its region
-  std::vector<std::vector<int>> link_between_;  // [regions][regions] index into region_links_, -1: none
+  std::vector<int> region_of_;                     // [machines]
+  std::vector<int> number_of_;                     // [machines] within its region
+  std::map<std::pair<int, int>, int> pair_links_;  // [machines, the lower first] where RegionLink::per_pair_rate limits
+  std::vector<std::vector<int>> link_between_;     // [regions][regions] index into region_links_, -1: none
 };
 
 }  // namespace rehearse

@@ -52,7 +52,14 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
     if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
   }
-  return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
+  const NetworkParameters& network = scenario.profile.network;
+  std::vector<RegionLink> links = scenario.links;
+  for (RegionLink& link : links) {
+    if (!link.per_flow_rate) continue;
+    link.per_flow_rate = *link.per_flow_rate * network.flow_efficiency;
+    if (network.duplex < 2) link.per_pair_rate = *link.per_flow_rate * network.duplex;
+  }
+  return Topology{std::move(nodes), scenario.fabric, std::move(links), scenario.hop_latency};
 }
 
 }  // namespace rehearse

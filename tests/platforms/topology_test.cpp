@@ -246,6 +246,18 @@ TEST_CASE("a star is two hops; without a latency of hops the region's latency is
     CHECK(fabric_of(6, fabric).path({0}, {3}).latency == 5.0_us);
 }
 
+TEST_CASE("all connections between two machines, both ways, may share one link") {
+  RegionLink link = link_between("r", "r");
+  link.per_pair_rate = 100_MBps;
+  const Topology topology{{machine(1, 1, "r"), machine(1, 1, "r"), machine(1, 1, "r")}, Star{}, {link}};
+  CHECK(names(topology, topology.path({0}, {2})) == Names{"NIC 0 of machine 0, sending",
+                                                          "connections between machine 0 and machine 2",
+                                                          "NIC 0 of machine 2, receiving"});
+  CHECK(topology.path({2}, {0}).links[1] == topology.path({0}, {2}).links[1]);
+  CHECK(topology.path({0}, {1}).links[1] != topology.path({0}, {2}).links[1]);
+  CHECK(topology.links()[static_cast<std::size_t>(topology.path({0}, {2}).links[1])].rate == 100_MBps);
+}
+
 TEST_CASE("regions have a fabric each, with machines numbered of its own, and are connected with the limit of a flow") {
   std::vector<TopologyMachine> machines{machine(1, 1, "a"), machine(1, 1, "b"), machine(1, 1, "a"), machine(1, 1, "b")};
   RegionLink limited = link_between("b", "a", 9.0_ms);

@@ -119,6 +119,30 @@ TEST_CASE("half-precision gradients move half of the bytes") {
   check_time(scenario, kCompute + 2 * (kAlpha + 6e-3));
 }
 
+TEST_CASE(
+    "the profile says what a connection of limited rate delivers, and what both directions of two machines share") {
+  const auto scenario_with = [](int machines, double efficiency, double duplex) {
+    Json scenario = one_tensor(machines, "ring");
+    scenario["cluster"]["network"]["links"][0]["per_flow_rate"] = "500MBps";
+    Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    profile["network"]["flow_efficiency"] = efficiency;
+    profile["network"]["duplex"] = duplex;
+    scenario["calibration"] = profile;
+    return scenario;
+  };
+  // Two machines: each sends 12 MB in each of two rounds, at 0.5 GB/s; three: 8 MB in each of four.
+  check_time(scenario_with(2, 1, 2), kCompute + 2 * (kAlpha + 12e6 / 0.5e9));
+  check_time(scenario_with(2, 0.8, 2), kCompute + 2 * (kAlpha + 12e6 / 0.4e9));
+  // Both directions together 0.6 GB/s: 0.3 GB/s each. Between three machines each pair has one direction alone.
+  check_time(scenario_with(2, 1, 1.2), kCompute + 2 * (kAlpha + 12e6 / 0.3e9));
+  check_time(scenario_with(3, 1, 1.2), kCompute + 4 * (kAlpha + 8e6 / 0.5e9));
+  CHECK_THROWS_WITH_AS((void)test::resolved(scenario_with(2, 1, 2.5)),
+                       doctest::Contains("/network/duplex: expected a number above 0, at most 2; found 2.5"),
+                       InputError);
+  CHECK_THROWS_WITH_AS((void)test::resolved(scenario_with(2, 1.5, 2)), doctest::Contains("/network/flow_efficiency: "),
+                       InputError);
+}
+
 TEST_CASE("automatic mixed precision: kernels in fp16, gradients in fp32 as they are sent") {
   const auto bytes = [](const char* gradients) {
     Json scenario = one_tensor(2, "ring");
