@@ -151,7 +151,11 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     }
 
   for (const CsvRow row : table.rows()) {
-    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .use = {}, .measured = row.number(study.target_column)};
+    StudyRow entry{.row = row,
+                   .scenario = {},
+                   .problem = {},
+                   .use = RowUse::kPredicted,
+                   .measured = row.number(study.target_column)};
     if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
     if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column);
     const auto excluded =
