@@ -8,7 +8,9 @@
 namespace rehearse {
 
 /// The number that the scenario has under `metric`: a key of summary.json, from a simulation, which can be done once in
-/// a process. Throws InputError if there is none.
+/// a process, or
+/// - collective_time_s: one all-reduce of all gradients (sim/engine/collective_time.hpp)
+/// Throws InputError if there is none.
 double simulated_metric(const Scenario& scenario, const std::string& metric);
 
 }  // namespace rehearse

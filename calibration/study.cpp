@@ -136,6 +136,10 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   study.target_column = target.required<std::string>("column");
   study.metric = target.required<std::string>("metric");
   const auto noise_column = target.optional<std::string>("noise_column", "");
+  const auto unit = target.optional<std::string>("unit", "");
+  const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
+  target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
+  const double scale = units.at(unit);
   for (const std::string& column : {study.target_column, noise_column})
     if (!column.empty() && !table.has_column(column))
       throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
@@ -157,7 +161,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
                    .use = RowUse::kPredicted,
                    .measured = row.number(study.target_column)};
     if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
-    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column);
+    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column) * scale;
+    entry.measured *= scale;
     const auto excluded =
         std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
     if (excluded != exclusions.end()) {

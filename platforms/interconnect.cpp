@@ -49,7 +49,9 @@ std::size_t index(int i) { return static_cast<std::size_t>(i); }
 /// Cycles over nodes 0 .. n-1 that start at 0, each once per direction pair; `left` [n][n] links not used yet.
 class RingSearch {
  public:
-  explicit RingSearch(std::vector<std::vector<int>> left) : left_{std::move(left)} {}
+  /// `relay` [n][n]: the node through which two without link reach one another, -1 if they do not.
+  RingSearch(std::vector<std::vector<int>> left, std::vector<std::vector<int>> relay)
+      : left_{std::move(left)}, relay_{std::move(relay)} {}
 
   std::vector<std::vector<int>> run() {
     cycle_ = {0};
@@ -64,7 +66,7 @@ class RingSearch {
     const int n = static_cast<int>(left_.size());
     const int at = cycle_.back();
     if (static_cast<int>(cycle_.size()) == n) {
-      if (left_[index(at)][0] == 0 || (n > 2 && cycle_[1] > at)) return;  // the other direction is the same cycle
+      if (!is_free(at, 0) || (n > 2 && cycle_[1] > at)) return;  // the other direction is the same cycle
       take(at, 0, -1);
       rings_.push_back(cycle_);
       if (rings_.size() > best_.size()) best_ = rings_;
@@ -76,7 +78,7 @@ class RingSearch {
       return;
     }
     for (int next = 1; next < n; ++next) {
-      if (left_[index(at)][index(next)] == 0 || std::find(cycle_.begin(), cycle_.end(), next) != cycle_.end()) continue;
+      if (!is_free(at, next) || std::find(cycle_.begin(), cycle_.end(), next) != cycle_.end()) continue;
       take(at, next, -1);
       cycle_.push_back(next);
       extend();
@@ -86,7 +88,19 @@ class RingSearch {
     }
   }
 
+  bool is_free(int a, int b) const {
+    const int relay = relay_[index(a)][index(b)];
+    if (relay < 0) return left_[index(a)][index(b)] > 0;
+    return left_[index(a)][index(relay)] > 0 && left_[index(relay)][index(b)] > 0;
+  }
+
   void take(int a, int b, int change) {
+    const int relay = relay_[index(a)][index(b)];
+    if (relay >= 0) {
+      take(a, relay, change);
+      take(relay, b, change);
+      return;
+    }
     left_[index(a)][index(b)] += change;
     left_[index(b)][index(a)] += change;
   }
@@ -103,13 +117,32 @@ class RingSearch {
   }
 
   static constexpr int kMostSteps = 200'000;
-  std::vector<std::vector<int>> left_;
+  std::vector<std::vector<int>> left_, relay_;
   std::vector<int> cycle_;
   std::vector<std::vector<int>> rings_, best_;
   int steps_ = 0;
 };
 
 }  // namespace
+
+std::optional<int> nvlink_relay(const Interconnect& interconnect, const std::vector<int>& gpus, int a, int b) {
+  if (interconnect.nvlink_relay_efficiency == 0) return {};
+  const auto links = [&](int from, int to) {
+    for (const NvlinkPair& pair : interconnect.nvlinks)
+      if (std::minmax(pair.a, pair.b) == std::minmax(from, to)) return pair.count;
+    return 0;
+  };
+  if (links(a, b) > 0) return {};
+  std::optional<int> best;
+  int most = 0;
+  for (const int gpu : gpus) {
+    if (gpu == a || gpu == b) continue;
+    const int both = std::min(links(a, gpu), links(gpu, b));
+    if (both > most) best = gpu;
+    most = std::max(most, both);
+  }
+  return best;
+}
 
 std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus) {
   constexpr std::size_t kMostGpus = 8;
@@ -128,7 +161,16 @@ std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const
     for (int i = 0; i < links[0][1]; ++i) rings.push_back(gpus);
     return rings;
   }
-  for (const std::vector<int>& cycle : RingSearch{links}.run()) {
+  std::vector<std::vector<int>> relay(n, std::vector<int>(n, -1));
+  auto cycles = RingSearch{links, relay}.run();
+  if (cycles.empty() && interconnect.nvlink_relay_efficiency > 0) {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j)
+        if (const auto through = i != j ? nvlink_relay(interconnect, gpus, gpus[i], gpus[j]) : std::nullopt)
+          relay[i][j] = static_cast<int>(std::find(gpus.begin(), gpus.end(), *through) - gpus.begin());
+    cycles = RingSearch{links, relay}.run();
+  }
+  for (const std::vector<int>& cycle : cycles) {
     std::vector<int> ring;
     for (const int node : cycle) ring.push_back(gpus[index(node)]);
     rings.push_back(ring);

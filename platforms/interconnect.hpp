@@ -31,17 +31,25 @@ struct Interconnect {
   std::vector<NvlinkPair> nvlinks;          // point to point
   std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
   Seconds latency{};                        // between two GPUs, and between a GPU and its host
+  /// Share of one NVLink's rate that a copy through the memory of a third GPU reaches, between two without an NVLink
+  /// of their own; 0: such copies go over PCIe. Part of the software, not of the file: CollectiveParameters.
+  double nvlink_relay_efficiency = 0;
 };
+
+/// The GPU that relays copies between two without NVLink in common: of those with NVLinks to both, the one with the
+/// most (the fewer of the two counts), then the first. None if there is no such GPU or `interconnect` does not relay.
+std::optional<int> nvlink_relay(const Interconnect& interconnect, const std::vector<int>& gpus, int a, int b);
 
 /// Reads one entry of a catalog's "interconnects", or an inline object; `pcie` is what it has if it states none. Throws
 /// InputError.
 Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie);
 
 /// Rings over the given GPUs of a machine that use no NVLink twice in one direction; each is a list of all GPUs,
-/// followed by the same one backwards. No more than the fewest links of a GPU to the others, rounded down to an even
-/// number (two GPUs: their links); as many as there can be, also counting rings whose reverse is not used, for every
-/// choice of three or more GPUs of a DGX-1, which interconnect_test.cpp counts in full. Empty without NVLinks, if they
-/// make no ring, or for more than eight GPUs: one ring in any order is then as good as another.
+/// followed by the same one backwards. Where NVLinks alone make none, with relays between GPUs that have no NVLink in
+/// common, which take one link of each of the two others. No more than the fewest links of a GPU to the others, rounded
+/// down to an even number (two GPUs: their links); as many as there can be, also counting rings whose reverse is not
+/// used, for every choice of three or more GPUs of a DGX-1, which interconnect_test.cpp counts in full. Empty without
+/// NVLinks, if they make no ring, or for more than eight GPUs: one ring in any order is then as good as another.
 std::vector<std::vector<int>> find_rings(const Interconnect& interconnect, const std::vector<int>& gpus);
 
 }  // namespace rehearse

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "platforms/read_rate.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 
@@ -15,6 +17,11 @@ double GpuParameters::efficiency_for(const std::string& accelerator) const {
 std::pair<double, double> PredictionSpread::interval(double by_parameters) const {
   const double deviation = std::hypot(residual, by_parameters);
   return {std::exp(-high * deviation), std::exp(-low * deviation)};
+}
+
+const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect) const {
+  const auto found = by_interconnect.find(interconnect);
+  return found == by_interconnect.end() ? otherwise : found->second;
 }
 
 namespace {
@@ -106,6 +113,60 @@ StepTime read_step_time(const JsonReader& json) {
   return step;
 }
 
+/// What it does not state is as in `otherwise`.
+CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtocol& otherwise) {
+  CollectiveProtocol protocol = otherwise;
+  protocol.launch = json.optional<Seconds>("launch", otherwise.launch);
+  protocol.nvlink_step = json.optional<Seconds>("nvlink_step", otherwise.nvlink_step);
+  protocol.pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step);
+  protocol.network_step = json.optional<Seconds>("network_step", otherwise.network_step);
+  if (json.has("efficiency")) protocol.efficiency = share(json, "efficiency");
+  if (json.has("algorithm")) {
+    protocol.algorithm.reset();
+    const auto name = json.required<std::string>("algorithm");
+    std::vector<std::string> known;
+    for (const auto& [word, algorithm] : collective_algorithms()) {
+      if (algorithm == CollectiveAlgorithm::kFastest) continue;  // not an algorithm, but the choice of one
+      known.push_back(word);
+      if (word == name) protocol.algorithm = algorithm;
+    }
+    if (!protocol.algorithm) json.fail("algorithm", unknown_name_message("algorithm", name, known));
+  }
+  for (const char* key : {"launch", "nvlink_step", "pcie_step", "network_step"})
+    if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
+  if (json.has("copy")) protocol.copy = read_rate(json, "copy");
+  json.reject_unknown_keys();
+  return protocol;
+}
+
+CollectiveParameters read_collective_parameters(const JsonReader& json, const CollectiveParameters& otherwise) {
+  CollectiveParameters parameters = otherwise;
+  if (json.has("nvlink_efficiency")) parameters.nvlink_efficiency = share(json, "nvlink_efficiency");
+  parameters.nvlink_relay_efficiency =
+      json.optional<double>("nvlink_relay_efficiency", otherwise.nvlink_relay_efficiency);
+  json.expect(parameters.nvlink_relay_efficiency >= 0 && parameters.nvlink_relay_efficiency <= 1,
+              "nvlink_relay_efficiency", "a share from 0 to 1");
+  if (!json.has("protocols")) return parameters;
+  parameters.protocols.clear();
+  for (const auto& [name, protocol] : json.child("protocols").items()) {
+    const auto known = otherwise.protocols.find(name);
+    parameters.protocols[name] =
+        read_protocol(protocol, known != otherwise.protocols.end() ? known->second : CollectiveProtocol{});
+  }
+  return parameters;
+}
+
+CollectiveLibrary read_collectives(const JsonReader& json) {
+  CollectiveLibrary library{.otherwise = read_collective_parameters(json, {}), .by_interconnect = {}};
+  if (json.has("by_interconnect"))
+    for (const auto& [name, parameters] : json.child("by_interconnect").items()) {
+      library.by_interconnect[name] = read_collective_parameters(parameters, library.otherwise);
+      parameters.reject_unknown_keys();
+    }
+  json.reject_unknown_keys();
+  return library;
+}
+
 }  // namespace
 
 Profile read_profile(JsonReader json) {
@@ -117,6 +178,7 @@ Profile read_profile(JsonReader json) {
       .gpu = read_gpu(json.child("gpu")),
       .servers = read_servers(json.child("servers")),
       .network = read_network(json.child("network")),
+      .collectives = json.has("collectives") ? read_collectives(json.child("collectives")) : CollectiveLibrary{},
   };
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));

@@ -4,10 +4,12 @@
 // comes from.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "platforms/collective_algorithm.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -71,6 +73,37 @@ struct PredictionSpread {
   std::pair<double, double> interval(double by_parameters) const;
 };
 
+/// One way in which a library carries out an all-reduce, and what it costs besides latency and rate of the links. An
+/// all-reduce of n bytes over p GPUs in r rounds takes
+///   launch + r (step + L) + (n / efficiency) / rates of the links + n / (p copy)
+/// with L the links' latency and `step` the mean over the links that a part passes (rings), or the sum over those of
+/// the longest way (trees). Form: NCCL's own cost model, src/graph/tuning.cc: base latency + steps * latency of NVLink,
+/// PCIe and network + bytes / bandwidth, for each algorithm and protocol.
+struct CollectiveProtocol {
+  std::optional<CollectiveAlgorithm> algorithm;        // none: whichever the scenario asks for
+  Seconds launch{};                                    // once for each collective
+  Seconds nvlink_step{}, pcie_step{}, network_step{};  // software's time for passing a part on, over such a link
+  double efficiency = 1;  // payload's share of the bytes on a link: LL sends a flag with every word, so 0.5
+  std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
+};
+
+/// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
+/// copy between two GPUs that have no NVLink in common, p2p.cc has the receiver read it from there.
+struct CollectiveParameters {
+  double nvlink_efficiency = 1;        // share of the rate of NVLinks and NVSwitch ports that payload and flags reach
+  double nvlink_relay_efficiency = 0;  // share of one NVLink's rate that such a copy reaches; 0: it goes over PCIe
+  std::map<std::string, CollectiveProtocol> protocols;  // by name; a collective takes the one that ends first
+};
+
+/// Collectives by interconnect: other machines, other tuning. What an interconnect's entry does not state is as in
+/// `otherwise`, down to single values of a protocol of the same name.
+struct CollectiveLibrary {
+  CollectiveParameters otherwise;  // of interconnects that are not named
+  std::map<std::string, CollectiveParameters> by_interconnect;
+
+  const CollectiveParameters& on(const std::string& interconnect) const;
+};
+
 struct Profile {
   std::string name;
   std::string source;
@@ -78,6 +111,7 @@ struct Profile {
   GpuParameters gpu;
   ServerParameters servers;
   NetworkParameters network;
+  CollectiveLibrary collectives;
   std::vector<StepTime> step_times;          // where one fits, it overrules the kernel model: sim/engine/step_time.hpp
   std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -152,6 +153,14 @@ void Topology::add_machine(std::size_t m) {
     links.nvlink[a][b] = add_link("NVLink " + ends + of, rate);
     links.nvlink[b][a] = add_link("NVLink " + ends + of + ", back", rate);
   }
+  links.relay.assign(gpus, std::vector<int>(gpus, -1));
+  if (inside.nvlink_relay_efficiency > 0) {
+    std::vector<int> all(gpus);
+    std::iota(all.begin(), all.end(), 0);
+    for (const int a : all)
+      for (const int b : all)
+        if (a != b) links.relay[index(a)][index(b)] = nvlink_relay(inside, all, a, b).value_or(-1);
+  }
   machine_links_.push_back(std::move(links));
 }
 
@@ -193,8 +202,15 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
   const auto a = static_cast<std::size_t>(from), b = static_cast<std::size_t>(to);
   if (links.nvlink[a][b] >= 0) {
     path.links = {links.nvlink[a][b]};
+    path.kind = PathKind::kNvlink;
+  } else if (links.relay[a][b] >= 0) {
+    const std::size_t relay = index(links.relay[a][b]);
+    path.links = {links.nvlink[a][relay], links.nvlink[relay][b]};
+    path.per_flow_rate = machine.interconnect.nvlink_rate * machine.interconnect.nvlink_relay_efficiency;
+    path.kind = PathKind::kNvlink;
   } else if (!links.switch_up.empty()) {
     path.links = {links.switch_up[a], links.switch_down[b]};
+    path.kind = PathKind::kNvlink;
   } else if (machine.interconnect.stages_copies_in_host) {
     add_to_host(links, from, true, path);
     add_to_host(links, to, false, path);
@@ -218,6 +234,7 @@ Path Topology::path(Endpoint from, Endpoint to) const {
   path.links.push_back(machine_links_[a].nic_up[index(from_nic)]);
   const int region = region_of_[a];
   const RegionLink& region_link = region_links_[index(link_between_[index(region)][index(region_of_[b])])];
+  path.kind = PathKind::kNetwork;
   path.per_flow_rate = region_link.per_flow_rate;
   path.latency = region_link.latency;
   const std::size_t before = path.links.size();

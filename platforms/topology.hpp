@@ -36,10 +36,14 @@ struct TopologyLink {
   BytesPerSecond rate{};
 };
 
+/// What a path crosses: the network, NVLinks inside a machine, or only its PCIe.
+enum class PathKind { kPcie, kNvlink, kNetwork };
+
 struct Path {
   std::vector<int> links;  // indices into Topology::links(), in order
   Seconds latency{};       // one way
   std::optional<BytesPerSecond> per_flow_rate;
+  PathKind kind = PathKind::kPcie;
 };
 
 class Topology {
@@ -57,7 +61,8 @@ class Topology {
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
-  /// them, over PCIe otherwise. Takes time in proportion to the links of the path, whatever the size of the network.
+  /// them, through a third GPU where the machine relays copies, over PCIe otherwise. Takes time in proportion to the
+  /// links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
@@ -69,6 +74,7 @@ class Topology {
     std::vector<int> nic_up, nic_down;        // [nics]
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
     std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none
+    std::vector<std::vector<int>> relay;      // [gpus][gpus] GPU between two without NVLink, -1: none
   };
   /// The switches of one region. A machine has a number within its region.
   struct RegionLinks {

@@ -270,6 +270,7 @@ struct Family {
 
 const std::map<std::string, Family>& families() {
   static const std::map<std::string, Family> all{
+      {"collective", {[](const JsonReader& json) -> ModelStructure { return read_collective(json); }}},
       {"densenet", {[](const JsonReader& json) -> ModelStructure { return read_densenet(json); }, true, 1000}},
       {"dlrm", {[](const JsonReader& json) -> ModelStructure { return read_dlrm(json); }}},
       {"gnmt", {[](const JsonReader& json) -> ModelStructure { return read_gnmt(json); }}},
@@ -448,6 +449,11 @@ std::string_view model_schema() {
             "embedding": { "$ref": "#/$defs/size" },
             "bottom": { "$ref": "#/$defs/sizes" },
             "top": { "$ref": "#/$defs/sizes" } } },
+        { "required": ["family", "bytes"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "collective" },
+            "bytes": { "type": "integer", "minimum": 1, "maximum": 1099511627776, "description": "of one tensor that is exchanged in every step, without compute" } } },
         { "required": ["family", "batch", "layers"],
           "additionalProperties": false,
           "properties": {

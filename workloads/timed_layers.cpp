@@ -5,9 +5,20 @@
 
 namespace rehearse {
 
+namespace {
+
+constexpr Bytes kLargest{std::int64_t{1} << 40};
+
+}  // namespace
+
+TimedLayers read_collective(const JsonReader& json) {
+  const auto bytes = json.required<std::int64_t>("bytes");
+  json.expect(bytes >= 1 && bytes <= kLargest.value(), "bytes", "1 to 1099511627776 bytes");
+  return {.batch = 1, .layers = {{.name = "tensor", .gradient = Bytes{bytes}}}};
+}
+
 TimedLayers read_timed_layers(const JsonReader& json) {
   constexpr std::size_t kMostLayers = 100'000;
-  constexpr Bytes kLargest{std::int64_t{1} << 40};
   TimedLayers timed{.batch = json.required<int>("batch"),
                     .layers = {},
                     .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0})};

@@ -27,6 +27,10 @@ struct TimedLayers {
 
 TimedLayers read_timed_layers(const JsonReader& json);
 
+/// { "bytes": 1048576 }: nothing but one tensor to exchange, as benchmarks of collectives do; one layer, whose kernels
+/// take no time.
+TimedLayers read_collective(const JsonReader& json);
+
 /// One kernel per layer and direction, whose durations override the kernel-time model. Throws InputError, starting with
 /// `place`, if `batch` is not the measured one.
 Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,

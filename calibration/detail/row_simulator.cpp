@@ -22,6 +22,14 @@ std::string used_profile(const Scenario& scenario, Json profile) {
   if (profile.contains("step_times"))
     std::erase_if(profile["step_times"].get_ref<Json::array_t&>(),
                   [&](const Json& step) { return step.at("model") != scenario.model.name; });
+  if (profile.contains("collectives") && profile["collectives"].contains("by_interconnect")) {
+    Json& by_interconnect = profile["collectives"]["by_interconnect"];
+    Json used = Json::object();
+    for (const Group& group : scenario.groups)
+      if (by_interconnect.contains(group.interconnect.name))
+        used[group.interconnect.name] = by_interconnect.at(group.interconnect.name);
+    by_interconnect = std::move(used);
+  }
   if (scenario.count(Role::kParameterServer) == 0) profile.erase("servers");
   return profile.dump();
 }

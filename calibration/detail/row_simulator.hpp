@@ -18,7 +18,8 @@
 namespace rehearse {
 
 /// The part of `profile` on which a simulation of `scenario` depends, as text: peak efficiencies of its own GPUs, step
-/// times of its own model, server times only if it has parameter servers, no descriptions.
+/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers, no
+/// descriptions.
 std::string used_profile(const Scenario& scenario, Json profile);
 
 class RowSimulator {

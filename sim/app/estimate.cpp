@@ -54,14 +54,19 @@ CollectiveSize collective_size(const Scenario& scenario) {
   }
   if (ranks == 1) return {};
   switch (std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm) {
+    case CollectiveAlgorithm::kFastest:
     case CollectiveAlgorithm::kRing:
       return {ranks * rings, ranks * rings * 2 * (ranks - 1)};
+    case CollectiveAlgorithm::kChainTree:
+      return {4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
     case CollectiveAlgorithm::kDoubleBinaryTree:
       return {4 * (ranks - 1), 4 * (ranks - 1)};
     case CollectiveAlgorithm::kTree:
     case CollectiveAlgorithm::kStar:
     case CollectiveAlgorithm::kBinaryTreeStar:
       return {2 * (ranks - 1), 2 * (ranks - 1)};
+    case CollectiveAlgorithm::kNvls:
+      return {ranks, ranks};
     case CollectiveAlgorithm::kClique:
       return {ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
     case CollectiveAlgorithm::kHierarchical:

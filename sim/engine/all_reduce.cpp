@@ -46,57 +46,71 @@ namespace {
 /// Carries out one all-reduce at a time.
 class Communicator {
  public:
-  /// `is_timed`: without flows. No other flow may then cross the links of the plan while a collective is under way.
-  Communicator(Cluster& cluster, Traffic& traffic, const CollectivePlan& plan, bool is_timed)
-      : cluster_{cluster}, traffic_{traffic}, plan_{plan}, unsettled_(plan.size()) {
-    if (is_timed) timer_.emplace(plan, cluster.network);
+  /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
+  Communicator(Cluster& cluster, Traffic& traffic, std::vector<CollectiveMethod> methods, bool is_timed)
+      : cluster_{cluster}, traffic_{traffic}, collective_{std::move(methods), cluster.network}, is_timed_{is_timed} {
+    for (const CollectiveMethod& method : collective_.methods()) unsettled_.emplace_back(method.plan.size());
   }
 
   void all_reduce(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done) {
     unit_ = unit;
     step_ = step;
-    payload_ = payload;
+    method_ = collective_.choose(payload);
+    const CollectiveMethod& method = collective_.methods()[method_];
+    on_wire_ = method.on_wire(payload);
     on_done_ = std::move(on_done);
-    if (timer_) {
-      const Seconds start = cluster_.clock.now();
-      if (cluster_.recorder.keeps_activity) record_edges(start);
-      cluster_.clock.schedule(start + timer_->duration(payload), [this] {
-        for (std::size_t p = 0; p < plan_.size(); ++p)
-          unsettled_[p] += message_size(plan_[p], payload_) * plan_[p].repeat;
+    const Seconds start = cluster_.clock.now();
+    if (is_timed_) {
+      if (cluster_.recorder.keeps_activity) record_edges(start + method.protocol.launch);
+      cluster_.clock.schedule(start + collective_.duration(method_, payload), [this] {
+        for (std::size_t p = 0; p < plan().size(); ++p)
+          unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
         std::exchange(on_done_, {})();
       });
       return;
     }
     phase_ = 0;
     round_ = 0;
-    next_round();
+    copy_time_ = method.copy_time(payload);
+    if (method.protocol.launch == Seconds{} || plan().empty())
+      next_round();
+    else
+      cluster_.clock.schedule_in(method.protocol.launch, [this] { next_round(); });
   }
 
   /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
   void settle() {
-    for (std::size_t p = 0; p < plan_.size(); ++p) {
-      const Bytes size = std::exchange(unsettled_[p], {});
-      if (size == Bytes{}) continue;
-      for (const PathIndex edge : plan_[p].edges) {
-        const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-        traffic_.sent(from, to, size);
-        traffic_.received(from, to, size);
-        cluster_.network.count(edge, size);
+    for (std::size_t m = 0; m < unsettled_.size(); ++m)
+      for (std::size_t p = 0; p < unsettled_[m].size(); ++p) {
+        const Bytes size = std::exchange(unsettled_[m][p], {});
+        if (size == Bytes{}) continue;
+        for (const PathIndex edge : collective_.methods()[m].plan[p].edges) {
+          const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+          traffic_.sent(from, to, size);
+          traffic_.received(from, to, size);
+          cluster_.network.count(edge, size);
+        }
       }
-    }
   }
 
  private:
+  const CollectivePlan& plan() const { return collective_.methods()[method_].plan; }
+
+  /// Of a message after its last byte has left: the way, and the software of those that pass it on.
+  Seconds latency(const CollectivePhase& phase, PathIndex edge) const {
+    return cluster_.network.latency(edge) * phase.hops + phase.steps.time(collective_.methods()[method_].protocol);
+  }
+
   /// As if the messages of an edge were one.
   void record_edges(Seconds start) {
-    for (std::size_t p = 0; p < plan_.size(); ++p) {
-      const CollectivePhase& phase = plan_[p];
-      const Bytes each = message_size(phase, payload_);
+    for (std::size_t p = 0; p < plan().size(); ++p) {
+      const CollectivePhase& phase = plan()[p];
+      const Bytes each = message_size(phase, on_wire_);
       const auto repeat = static_cast<double>(phase.repeat);
       Seconds phase_end = start;
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-        const Seconds on_wire{timer_->seconds_per_byte(p)[e] * as_double(each) * repeat};
-        const Seconds latency = cluster_.network.latency(phase.edges[e]) * phase.hops * repeat;
+        const Seconds on_wire{collective_.timer(method_).seconds_per_byte(p)[e] * as_double(each) * repeat};
+        const Seconds latency = this->latency(phase, phase.edges[e]) * repeat;
         cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                           cluster_.network.destination(phase.edges[e]),
                                           unit_,
@@ -112,22 +126,25 @@ class Communicator {
 
   /// Round by round, message by message.
   void next_round() {
-    while (phase_ < plan_.size() && round_ == plan_[phase_].repeat) {
+    while (phase_ < plan().size() && round_ == plan()[phase_].repeat) {
       ++phase_;
       round_ = 0;
     }
-    if (phase_ == plan_.size()) {
-      std::exchange(on_done_, {})();
+    if (phase_ == plan().size()) {
+      if (copy_time_ == Seconds{} || plan().empty())
+        std::exchange(on_done_, {})();
+      else
+        cluster_.clock.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
       return;
     }
     ++round_;
-    const CollectivePhase& phase = plan_[phase_];
-    const Bytes size = message_size(phase, payload_);
+    const CollectivePhase& phase = plan()[phase_];
+    const Bytes size = message_size(phase, on_wire_);
     messages_left_ = phase.edges.size();
     for (const PathIndex edge : phase.edges) {
       const Seconds start = cluster_.clock.now();
       const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-      const Seconds latency = cluster_.network.latency(edge) * phase.hops;
+      const Seconds latency = this->latency(phase, edge);
       cluster_.network.start_flow(edge, size, [this, start, from, to, size, latency] {
         const Seconds now = cluster_.clock.now();
         traffic_.sent(from, to, size);
@@ -142,12 +159,14 @@ class Communicator {
 
   Cluster& cluster_;
   Traffic& traffic_;
-  const CollectivePlan& plan_;
-  std::optional<CollectiveTimer> timer_;
-  std::vector<Bytes> unsettled_;  // [phases] over each edge, not counted yet
+  FastestCollective collective_;
+  bool is_timed_;
+  std::vector<std::vector<Bytes>> unsettled_;  // [methods][phases] over each edge, not counted yet
   int unit_ = 0;
   std::int64_t step_ = 0;
-  Bytes payload_{};
+  std::size_t method_ = 0;
+  Bytes on_wire_{};
+  Seconds copy_time_{};
   std::function<void()> on_done_;
   std::size_t phase_ = 0;
   std::int64_t round_ = 0;
@@ -216,7 +235,6 @@ class AllReduceTraining {
   struct Formation {
     std::vector<Rank*> ranks;
     std::int64_t workers = 0;
-    CollectivePlan plan;
     std::optional<Communicator> communicator;
     std::optional<SteadyStep> steady;
   };
@@ -243,9 +261,9 @@ class AllReduceTraining {
     for (const auto& rank : ranks_)
       if (members[static_cast<std::size_t>(rank->worker.gpu.machine)]) formation.ranks.push_back(rank.get());
     formation.workers = static_cast<std::int64_t>(gpus.size());
-    formation.plan = plan_all_reduce(std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm, gpus,
-                                     cluster_.network);
-    formation.communicator.emplace(cluster_, monitor_.traffic(), formation.plan, reductions_.times_collectives);
+    formation.communicator.emplace(cluster_, monitor_.traffic(),
+                                   collective_methods(scenario_, gpus, cluster_.machines, cluster_.network),
+                                   reductions_.times_collectives);
     return formation;
   }
 

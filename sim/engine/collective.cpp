@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <variant>
 
 namespace rehearse {
 
@@ -81,28 +84,20 @@ class Planner {
       CollectivePhase phase{
           .edges = {}, .parts = count * static_cast<std::int64_t>(rings.size()), .repeat = 2 * (count - 1)};
       for (const Ranks& ring : rings) add_ring(phase, ring);
+      phase.steps = mean_steps(phase.edges);
       return {phase};
     }
-    std::size_t channels = 1;
-    for (const Ranks& machine : machines)
-      channels = std::max(channels, static_cast<std::size_t>(nics(machine.front().machine)));
+    const std::size_t channels = channels_between(machines);
     CollectivePhase phase{.edges = {}, .parts = count * static_cast<std::int64_t>(channels), .repeat = 2 * (count - 1)};
     for (std::size_t channel = 0; channel < channels; ++channel) {
       Ranks ring;
       for (const Ranks& machine : machines) {
-        const std::vector<Ranks> orders = local_rings(machine);
-        Ranks order = orders[channel % orders.size()];
-        // The last GPU sends to the next machine: over the channel's NIC, if one of the GPUs uses it.
-        const auto leaves = [&](const Endpoint gpu) {
-          const int count_of_nics = nics(gpu.machine);
-          return gpu.gpu % count_of_nics == static_cast<int>(channel) % count_of_nics;
-        };
-        const auto last = std::find_if(order.begin(), order.end(), leaves);
-        if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
+        const Ranks order = order_for(machine, channel);
         ring.insert(ring.end(), order.begin(), order.end());
       }
       add_ring(phase, ring);
     }
+    phase.steps = mean_steps(phase.edges);
     return {phase};
   }
 
@@ -116,6 +111,15 @@ class Planner {
         down.edges.push_back(network_.path(parent, ranks[i]));
       }
       up.hops = down.hops = std::max(up.hops, tree.depth);
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        LinkSteps way{};
+        for (int node = static_cast<int>(i); tree.parent[static_cast<std::size_t>(node)] >= 0;
+             node = tree.parent[static_cast<std::size_t>(node)])
+          way = way +
+                steps_of(network_.path(ranks[static_cast<std::size_t>(node)],
+                                       ranks[static_cast<std::size_t>(tree.parent[static_cast<std::size_t>(node)])]));
+        up.steps = down.steps = longer(up.steps, way);
+      }
     }
     return {up, down};
   }
@@ -126,6 +130,7 @@ class Planner {
       in.edges.push_back(network_.path(ranks[i], ranks[0]));
       out.edges.push_back(network_.path(ranks[0], ranks[i]));
     }
+    in.steps = out.steps = longest_steps(in.edges);
     return {in, out};
   }
 
@@ -134,6 +139,50 @@ class Planner {
     for (const Endpoint from : ranks)
       for (const Endpoint to : ranks)
         if (!(from == to)) phase.edges.push_back(network_.path(from, to));
+    phase.steps = longest_steps(phase.edges);
+    return {phase};
+  }
+
+  CollectivePlan chain_tree() const {
+    const std::vector<Ranks> machines = by_machine();
+    const int count = static_cast<int>(machines.size());
+    const Tree tree = in_order_tree(count);
+    const std::vector<Tree> trees = count > 1 ? std::vector{tree, complement(tree)} : std::vector{tree};
+    const std::size_t channels = count > 1 ? channels_between(machines) : local_rings(gpus_).size();
+    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(channels * trees.size())};
+    const auto add_both_ways = [&](const Endpoint a, const Endpoint b) {
+      phase.edges.push_back(network_.path(a, b));
+      phase.edges.push_back(network_.path(b, a));
+    };
+    std::size_t longest = 0;
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      std::vector<Ranks> chains;  // the head, which the NIC is nearest to, is the last
+      for (const Ranks& machine : machines) chains.push_back(order_for(machine, channel));
+      for (const Tree& one : trees)
+        for (std::size_t m = 0; m < chains.size(); ++m) {
+          longest = std::max(longest, chains[m].size() - 1);
+          for (std::size_t i = 0; i + 1 < chains[m].size(); ++i) add_both_ways(chains[m][i], chains[m][i + 1]);
+          if (one.parent[m] >= 0)
+            add_both_ways(chains[m].back(), chains[static_cast<std::size_t>(one.parent[m])].back());
+        }
+    }
+    if (phase.edges.empty()) return {};
+    phase.hops = 2 * std::max(tree.depth, 1);
+    if (longest > 0) phase.steps = steps_of(phase.edges.front());
+    phase.steps = {2 * static_cast<double>(longest) * phase.steps.nvlink,
+                   2 * static_cast<double>(longest) * phase.steps.pcie, 2.0 * tree.depth};
+    return {phase};
+  }
+
+  /// As a shift along the ranks: what crosses a port of the switch is the same. Empty where it does not work.
+  CollectivePlan nvls() const {
+    const std::vector<Ranks> machines = by_machine();
+    const TopologyMachine& machine = network_.topology().machines()[static_cast<std::size_t>(gpus_.front().machine)];
+    if (machines.size() > 1 || !machine.interconnect.nvswitch) return {};
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    CollectivePhase phase{.edges = {}, .parts = count, .pieces = count + 1};
+    add_ring(phase, gpus_);
+    phase.steps = mean_steps(phase.edges);
     return {phase};
   }
 
@@ -152,6 +201,8 @@ class Planner {
       for (const Ranks& machine : machines) ring.push_back(machine[i]);
       add_ring(between, ring);
     }
+    inside.steps = mean_steps(inside.edges);
+    between.steps = mean_steps(between.edges);
     return {inside, between, inside};
   }
 
@@ -164,6 +215,7 @@ class Planner {
       in.edges.insert(in.edges.end(), local[0].edges.begin(), local[0].edges.end());
       out.edges.insert(out.edges.end(), local[1].edges.begin(), local[1].edges.end());
     }
+    in.steps = out.steps = longest_steps(in.edges);
     CollectivePlan plan = trees(masters, {heap_tree(static_cast<int>(masters.size()))});
     plan.insert(plan.begin(), in);
     plan.push_back(out);
@@ -171,6 +223,58 @@ class Planner {
   }
 
  private:
+  /// Between machines: one for each NIC of the machine that has the most.
+  std::size_t channels_between(const std::vector<Ranks>& machines) const {
+    std::size_t channels = 1;
+    for (const Ranks& machine : machines)
+      channels = std::max(channels, static_cast<std::size_t>(nics(machine.front().machine)));
+    return channels;
+  }
+
+  /// A machine's GPUs in the order of one of its rings. The last GPU sends to the next machine: over the channel's NIC,
+  /// if one of the GPUs uses it.
+  Ranks order_for(const Ranks& machine, std::size_t channel) const {
+    const std::vector<Ranks> orders = local_rings(machine);
+    Ranks order = orders[channel % orders.size()];
+    const auto leaves = [&](const Endpoint gpu) {
+      const int count_of_nics = nics(gpu.machine);
+      return gpu.gpu % count_of_nics == static_cast<int>(channel) % count_of_nics;
+    };
+    const auto last = std::find_if(order.begin(), order.end(), leaves);
+    if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
+    return order;
+  }
+
+  LinkSteps steps_of(PathIndex edge) const {
+    switch (network_.path(edge).kind) {
+      case PathKind::kNvlink:
+        return {.nvlink = 1};
+      case PathKind::kPcie:
+        return {.pcie = 1};
+      case PathKind::kNetwork:
+        return {.network = 1};
+    }
+    throw std::logic_error{"unknown kind of path"};
+  }
+
+  LinkSteps mean_steps(const std::vector<PathIndex>& edges) const {
+    LinkSteps sum{};
+    for (const PathIndex edge : edges) sum = sum + steps_of(edge);
+    const auto count = static_cast<double>(std::max<std::size_t>(edges.size(), 1));
+    return {sum.nvlink / count, sum.pcie / count, sum.network / count};
+  }
+
+  LinkSteps longest_steps(const std::vector<PathIndex>& edges) const {
+    LinkSteps longest{};
+    for (const PathIndex edge : edges) longest = longer(longest, steps_of(edge));
+    return longest;
+  }
+
+  /// The way with more steps over the network; of equals, over PCIe, then over NVLink.
+  static LinkSteps longer(const LinkSteps& a, const LinkSteps& b) {
+    return std::tie(a.network, a.pcie, a.nvlink) < std::tie(b.network, b.pcie, b.nvlink) ? b : a;
+  }
+
   void add_ring(CollectivePhase& phase, const Ranks& ranks) const {
     for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
       phase.edges.push_back(network_.path(ranks[i], ranks[(i + 1) % ranks.size()]));
@@ -233,6 +337,12 @@ CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Networ
       return planner.clique(gpus);
     case CollectiveAlgorithm::kBinaryTreeStar:
       return planner.binary_tree_star();
+    case CollectiveAlgorithm::kNvls:
+      return planner.nvls();
+    case CollectiveAlgorithm::kChainTree:
+      return planner.chain_tree();
+    case CollectiveAlgorithm::kFastest:
+      throw std::invalid_argument{"the fastest of several is no algorithm of its own"};
   }
   throw std::logic_error{"unknown collective algorithm"};
 }
@@ -246,10 +356,11 @@ CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<
 }
 
 Bytes message_size(const CollectivePhase& phase, Bytes payload) {
-  return std::max(Bytes{1}, Bytes{(payload.value() + phase.parts - 1) / phase.parts});
+  return std::max(Bytes{1}, Bytes{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts});
 }
 
-CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network) : plan_{plan} {
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol)
+    : plan_{plan} {
   std::vector<double> capacities;
   for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
   for (const CollectivePhase& phase : plan) {
@@ -274,7 +385,8 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     }
     std::vector<std::pair<double, double>> slowest;
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
-      slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops, per_byte[e]);
+      slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops + phase.steps.time(protocol).value(),
+                           per_byte[e]);
     std::sort(slowest.begin(), slowest.end(), std::greater<>{});
     std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
     for (const auto& edge : slowest)
@@ -293,6 +405,56 @@ Seconds CollectiveTimer::duration(Bytes payload) const {
     total += longest * static_cast<double>(plan_[p].repeat);
   }
   return Seconds{total};
+}
+
+Bytes CollectiveMethod::on_wire(Bytes payload) const {
+  return protocol.efficiency == 1
+             ? payload
+             : Bytes{static_cast<std::int64_t>(std::ceil(as_double(payload) / protocol.efficiency))};
+}
+
+Seconds CollectiveMethod::copy_time(Bytes payload) const {
+  return protocol.copy ? payload / *protocol.copy / static_cast<double>(ranks) : Seconds{};
+}
+
+std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const std::vector<Endpoint>& gpus,
+                                                 const std::vector<Machine>& machines, Network& network) {
+  if (gpus.empty()) return {CollectiveMethod{}};
+  const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
+  const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
+  const int group = machines[static_cast<std::size_t>(gpus.front().machine)].group;
+  const CollectiveParameters& parameters =
+      scenario.profile.collectives.on(scenario.groups[static_cast<std::size_t>(group)].interconnect.name);
+  std::vector<CollectiveMethod> methods;
+  for (const auto& [name, protocol] : parameters.protocols) {
+    const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
+    if (!takes_any && algorithm != wanted) continue;
+    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network);
+    if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
+    methods.push_back({protocol, std::move(plan), gpus.size()});
+  }
+  if (methods.empty())
+    methods.push_back(
+        {{}, plan_all_reduce(takes_any ? CollectiveAlgorithm::kRing : wanted, gpus, network), gpus.size()});
+  return methods;
+}
+
+FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, const Network& network)
+    : methods_{std::move(methods)} {
+  for (const CollectiveMethod& method : methods_) timers_.emplace_back(method.plan, network, method.protocol);
+}
+
+Seconds FastestCollective::duration(std::size_t method, Bytes payload) const {
+  const CollectiveMethod& by = methods_[method];
+  if (by.plan.empty()) return {};
+  return by.protocol.launch + timers_[method].duration(by.on_wire(payload)) + by.copy_time(payload);
+}
+
+std::size_t FastestCollective::choose(Bytes payload) const {
+  std::size_t best = 0;
+  for (std::size_t m = 1; m < methods_.size(); ++m)
+    if (duration(m, payload) < duration(best, payload)) best = m;
+  return best;
 }
 
 }  // namespace rehearse

@@ -3,11 +3,25 @@
 
 #include <vector>
 
+#include "sim/engine/machines.hpp"
 #include "sim/engine/max_min_flows.hpp"
 #include "sim/engine/network.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
+
+/// How often data are passed on over links of each kind. Fractions are means: a part that goes round a ring crosses
+/// each of its edges equally often, and the time of all rounds is the sum over its way.
+struct LinkSteps {
+  double nvlink = 0, pcie = 0, network = 0;
+
+  friend LinkSteps operator+(const LinkSteps& a, const LinkSteps& b) {
+    return {a.nvlink + b.nvlink, a.pcie + b.pcie, a.network + b.network};
+  }
+  Seconds time(const CollectiveProtocol& protocol) const {
+    return protocol.nvlink_step * nvlink + protocol.pcie_step * pcie + protocol.network_step * network;
+  }
+};
 
 /// Messages that start together. Every edge carries `size` bytes `repeat` times, one message after the other, and the
 /// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
@@ -15,9 +29,11 @@ namespace rehearse {
 /// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees).
 struct CollectivePhase {
   std::vector<PathIndex> edges;
-  std::int64_t parts = 1;  // size = ceil(payload / parts)
+  std::int64_t parts = 1;  // size = ceil(pieces * payload / parts)
+  std::int64_t pieces = 1;
   std::int64_t repeat = 1;
   int hops = 1;
+  LinkSteps steps{};  // that a message takes part in, one after another
 };
 
 using CollectivePlan = std::vector<CollectivePhase>;
@@ -34,8 +50,17 @@ using CollectivePlan = std::vector<CollectivePhase>;
 ///   Ring reduce-scatter inside each machine, for each of its GPUs a ring over the machines with n / g, ring all-gather
 ///   inside; the g rings share a NIC.
 /// - binary_tree_star: star inside each machine, tree over the first GPUs of the machines.
+/// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double binary
+/// trees of
+///   depth d between their heads, one pair of trees for each NIC; sums go up while results come down, in pieces, as
+///   NCCL's trees do. Every machine sends and receives 2 n / m (m - 1), at most 2 n: n for two machines.
+/// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
+/// writes
+///   to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the n / p that
+///   it writes, and receives as many. One machine with an NVSwitch.
 ///
-/// `gpus` lists the ranks. Throws std::invalid_argument if hierarchical machines have different numbers of GPUs.
+/// `gpus` lists the ranks. Throws std::invalid_argument if hierarchical machines have different numbers of GPUs, and
+/// for `fastest`, which is no algorithm.
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network);
 
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
@@ -45,7 +70,8 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload);
 /// shares a link.
 class CollectiveTimer {
  public:
-  CollectiveTimer(const CollectivePlan& plan, const Network& network);
+  /// `plan` must outlive the timer.
+  CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {});
 
   Seconds duration(Bytes payload) const;
   /// [edges of the phase] time for one byte.
@@ -56,6 +82,42 @@ class CollectiveTimer {
   std::vector<std::vector<double>> per_byte_;  // [phases][edges]
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
   std::vector<std::vector<std::pair<double, double>>> slowest_;
+};
+
+/// An all-reduce by one protocol of the profile.
+struct CollectiveMethod {
+  CollectiveProtocol protocol;
+  CollectivePlan plan;
+  std::size_t ranks = 0;
+
+  /// What the plan's messages carry for `payload`: more, by the protocol's flags.
+  Bytes on_wire(Bytes payload) const;
+  /// After the last round.
+  Seconds copy_time(Bytes payload) const;
+};
+
+/// The all-reduces among `gpus` that a scenario may use, at least one: those of the profile's protocols whose algorithm
+/// is the scenario's (any, if it asks for the fastest) and works on these machines; without such a protocol the
+/// scenario's algorithm itself, at no cost besides the links' (a ring, if it asks for the fastest). Parameters are
+/// those of the first GPU's machine.
+std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const std::vector<Endpoint>& gpus,
+                                                 const std::vector<Machine>& machines, Network& network);
+
+/// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.
+class FastestCollective {
+ public:
+  FastestCollective(std::vector<CollectiveMethod> methods, const Network& network);
+  FastestCollective(const FastestCollective&) = delete;
+  FastestCollective& operator=(const FastestCollective&) = delete;
+
+  const std::vector<CollectiveMethod>& methods() const { return methods_; }
+  std::size_t choose(Bytes payload) const;
+  Seconds duration(std::size_t method, Bytes payload) const;
+  const CollectiveTimer& timer(std::size_t method) const { return timers_[method]; }
+
+ private:
+  std::vector<CollectiveMethod> methods_;
+  std::vector<CollectiveTimer> timers_;
 };
 
 }  // namespace rehearse

@@ -45,6 +45,11 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .gpus = machine.workers,
                      .interconnect = group.interconnect,
                      .name = machine.name});
+    Interconnect& inside = nodes.back().interconnect;
+    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
+    inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;
+    inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
+    if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
   }
   return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
 }

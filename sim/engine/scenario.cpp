@@ -388,17 +388,14 @@ class ScenarioReader {
   AllReduceStrategy read_all_reduce(const JsonReader& json, Json& effective) {
     AllReduceStrategy strategy;
     if (json.has("algorithm"))
-      strategy.algorithm =
-          read_word<CollectiveAlgorithm>(json, "algorithm",
-                                         {{"ring", CollectiveAlgorithm::kRing},
-                                          {"tree", CollectiveAlgorithm::kTree},
-                                          {"double_binary_tree", CollectiveAlgorithm::kDoubleBinaryTree},
-                                          {"hierarchical", CollectiveAlgorithm::kHierarchical},
-                                          {"star", CollectiveAlgorithm::kStar},
-                                          {"clique", CollectiveAlgorithm::kClique},
-                                          {"binary_tree_star", CollectiveAlgorithm::kBinaryTreeStar}});
+      strategy.algorithm = read_word<CollectiveAlgorithm>(json, "algorithm", collective_algorithms());
     else
       effective["algorithm"] = "ring";
+    if (strategy.algorithm == CollectiveAlgorithm::kNvls)
+      for (const Group& group : scenario_.groups)
+        if (group.role == Role::kWorker &&
+            (group.count != 1 || group.workers() != scenario_.count(Role::kWorker) || !group.interconnect.nvswitch))
+          json.fail("algorithm", "expected all workers on one machine with an NVSwitch for \"nvls\"");
     if (strategy.algorithm == CollectiveAlgorithm::kHierarchical) {
       int gpus = 0;
       for (const Group& group : scenario_.groups) {
@@ -655,6 +652,12 @@ std::string describe_strategy(const Strategy& strategy) {
           return "clique all-reduce";
         case CollectiveAlgorithm::kBinaryTreeStar:
           return "binary-tree-star all-reduce";
+        case CollectiveAlgorithm::kNvls:
+          return "NVLink SHARP all-reduce";
+        case CollectiveAlgorithm::kChainTree:
+          return "chain and double binary tree all-reduce";
+        case CollectiveAlgorithm::kFastest:
+          return "all-reduce by the fastest protocol";
       }
       return {};
     }

@@ -10,6 +10,7 @@
 
 #include "platforms/accelerator.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/collective_algorithm.hpp"
 #include "platforms/instance.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
@@ -56,8 +57,6 @@ struct ParameterServerStrategy {
   bool pushes_back_each_variable = false;
   Placement placement = Placement::kRoundRobin;
 };
-
-enum class CollectiveAlgorithm { kRing, kTree, kDoubleBinaryTree, kHierarchical, kStar, kClique, kBinaryTreeStar };
 
 struct AllReduceStrategy {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;

@@ -89,7 +89,7 @@ constexpr std::string_view kSchema = R"json({
             "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped" },
             "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
-            "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star"], "default": "ring", "description": "all_reduce" },
+            "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
             "cycle_time": { "$ref": "#/$defs/time", "description": "all_reduce: what is ready at the end of a cycle is fused, up to bucket_size" },

@@ -16,7 +16,7 @@ namespace {
 
 class ScenarioGenerator {
  public:
-  explicit ScenarioGenerator(std::uint64_t seed) : random_{seed, "random scenario"} {}
+  explicit ScenarioGenerator(std::uint64_t seed) : seed_{seed}, random_{seed, "random scenario"} {}
 
   Json generate() {
     const int kind = pick(4);
@@ -47,6 +47,7 @@ class ScenarioGenerator {
     if (chance(3)) profile();
     if (chance(4)) change_membership();
     scenario_["seed"] = pick(1000);
+    collectives(seed_);
     return scenario_;
   }
 
@@ -61,7 +62,7 @@ class ScenarioGenerator {
     Json strategy;
     if (kind == 0) {
       strategy = {{"kind", "all_reduce"},
-                  {"algorithm", one_of({"ring", "tree", "double_binary_tree", "hierarchical", "star", "clique",
+                  {"algorithm", one_of({"ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "chain_tree",
                                         "binary_tree_star"})},
                   {"overlap", one_of({"none", "backward", "forward"})}};
       if (chance(4)) strategy["cycle_time"] = std::to_string(1 + pick(9)) + "ms";
@@ -182,10 +183,26 @@ class ScenarioGenerator {
     scenario_["calibration"] = profile;
   }
 
+  /// What a library adds, in half of the scenarios with all-reduce.
+  void collectives(std::uint64_t seed) {
+    Rng random{seed, "collectives"};
+    if (scenario_["training"]["strategy"]["kind"] != "all_reduce" || random.below(2) == 0) return;
+    Json& profile = scenario_["calibration"];
+    if (profile.is_string()) profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    const auto microseconds = [&](std::uint64_t most) { return std::to_string(random.below(most)) + "us"; };
+    for (const std::string name : {"LL", "Simple"})
+      profile["collectives"]["protocols"][name] = {
+          {"launch", microseconds(100)},          {"nvlink_step", microseconds(5)},
+          {"pcie_step", microseconds(10)},        {"network_step", microseconds(20)},
+          {"efficiency", name == "LL" ? 0.5 : 1}, {"copy", std::to_string(1 + random.below(9)) + "GBps"}};
+    if (random.below(2) == 0) profile["collectives"]["nvlink_relay_efficiency"] = 0.5;
+  }
+
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a
   /// byte is a nanosecond here.
   static constexpr int kSize = 302'400;
 
+  std::uint64_t seed_;
   Rng random_;
   Json scenario_;
 };

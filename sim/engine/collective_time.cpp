@@ -1,0 +1,45 @@
+#include "sim/engine/collective_time.hpp"
+
+#include <stdexcept>
+#include <variant>
+
+#include "sim/base/errors.hpp"
+#include "sim/engine/collective.hpp"
+#include "sim/engine/gradient_units.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Paths, and nothing that moves on them.
+class PathsOnly : public Network {
+ public:
+  using Network::Network;
+  void cancel(FlowId) override {}
+  void set_capacity(MachineIndex, BytesPerSecond) override { refuse(); }
+  Seconds now() const override { return {}; }
+
+ private:
+  FlowId start(PathIndex, Bytes, std::function<void()>) override { refuse(); }
+  [[noreturn]] static void refuse() { throw std::logic_error{"a closed form has no flows"}; }
+};
+
+}  // namespace
+
+Seconds collective_time(const Scenario& scenario) {
+  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+    throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
+                     describe_strategy(scenario.training.strategy)};
+  const std::vector<Machine> machines = list_machines(scenario);
+  const Topology topology = build_topology(scenario, machines);
+  PathsOnly network{topology};
+  std::vector<Endpoint> gpus;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    for (int gpu = 0; gpu < machines[m].workers; ++gpu) gpus.push_back({static_cast<int>(m), gpu});
+  Bytes payload{};
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) payload += unit.gradient_bytes;
+  const FastestCollective collective{collective_methods(scenario, gpus, machines, network), network};
+  return collective.duration(collective.choose(payload), payload);
+}
+
+}  // namespace rehearse

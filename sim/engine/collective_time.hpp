@@ -1,0 +1,14 @@
+#pragma once
+// How long one all-reduce takes, without simulating a run.
+
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// Time of one all-reduce of all the model's gradients, as one message, among all workers of the scenario, while
+/// nothing else uses the network. It is what simulate() takes for a step without compute and host time
+/// (collective_time_test.cpp), from the same plan and in closed form (collective.hpp). Throws InputError if the
+/// strategy is not all-reduce.
+Seconds collective_time(const Scenario& scenario);
+
+}  // namespace rehearse
