@@ -162,7 +162,7 @@ class NcclTests {
 
   std::string seconds(const std::string& column) const {
     const auto microseconds = value(column);
-    return microseconds ? CsvField{*microseconds * 1e-6}.text() : "";
+    return microseconds ? CsvField{*microseconds / 1e6}.text() : "";
   }
 
   const std::string& file_name_;
@@ -303,7 +303,7 @@ CsvTable parse_kernel_table(std::string text, const std::string& file_name) {
     if (milliseconds <= 0) row.fail("time_ms", "expected a time above 0; found " + std::string{row.text("time_ms")});
     std::vector<CsvField> fields;
     for (std::size_t i = 0; i < table.columns().size(); ++i) fields.emplace_back(row.text_at(i));
-    fields.emplace_back(milliseconds * 1e-3);
+    fields.emplace_back(milliseconds / 1e3);
     csv.skip_to_line(row.line());
     csv.row(fields);
   }

@@ -25,7 +25,7 @@ struct ColumnMapping {
 
 std::string scalar_text(const JsonReader& json) {
   if (json.is_string()) return json.as<std::string>();
-  if (json.is_number()) return to_text(json.as<double>());
+  if (json.is_number()) return json.value().dump();
   json.fail("expected a string or a number");
 }
 
@@ -83,9 +83,10 @@ ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
     mapping.pointer = json.as<std::string>();
     return mapping;
   }
-  for (const auto& [value, changes] : json.items())
-    for (const auto& [pointer, replacement] : changes.items())
-      mapping.changes[value].emplace_back(pointer, replacement.value().dump());
+  for (const auto& [value, changes] : json.items()) {
+    auto& list = mapping.changes[value];  // may stay empty: a value that changes nothing
+    for (const auto& [pointer, replacement] : changes.items()) list.emplace_back(pointer, replacement.value().dump());
+  }
   return mapping;
 }
 
