@@ -76,7 +76,10 @@ ServerParameters read_servers(JsonReader json) {
 }
 
 NetworkParameters read_network(JsonReader json) {
-  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency")};
+  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"),
+                            .connection_window = json.maybe<Bytes>("connection_window")};
+  if (network.connection_window)
+    json.expect(*network.connection_window >= Bytes{1024}, "connection_window", "at least 1KiB");
   json.reject_unknown_keys();
   return network;
 }
@@ -167,6 +170,25 @@ CollectiveLibrary read_collectives(const JsonReader& json) {
   return library;
 }
 
+CheckpointStage read_checkpoint_stage(const JsonReader& json) {
+  CheckpointStage stage{.fixed_time = json.required<Seconds>("fixed_time"),
+                        .time_per_tensor = json.optional<Seconds>("time_per_tensor", Seconds{}),
+                        .rate = read_rate(json, "rate")};
+  json.expect(stage.fixed_time <= Seconds{1e6}, "fixed_time", "at most 1e6s");
+  if (json.has("time_per_tensor")) json.expect(stage.time_per_tensor <= Seconds{10}, "time_per_tensor", "at most 10s");
+  json.reject_unknown_keys();
+  return stage;
+}
+
+CheckpointParameters read_checkpoint(const JsonReader& json) {
+  CheckpointParameters checkpoint{.source = json.required<std::string>("source"),
+                                  .write = read_checkpoint_stage(json.child("write")),
+                                  .upload = {}};
+  if (json.has("upload")) checkpoint.upload = read_checkpoint_stage(json.child("upload"));
+  json.reject_unknown_keys();
+  return checkpoint;
+}
+
 }  // namespace
 
 Profile read_profile(JsonReader json) {
@@ -182,6 +204,8 @@ Profile read_profile(JsonReader json) {
   };
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
+  if (json.has("checkpoint")) profile.checkpoint = read_checkpoint(json.child("checkpoint"));
+  if (json.has("startup")) profile.startup = read_startup(json.child("startup"));
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))

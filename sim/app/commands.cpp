@@ -138,6 +138,10 @@ void print_validation(const Study& study, const Validation& validation, const St
   for (const RatioResult& ratio : validation.ratios)
     std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
                 ratio.simulated_gain_pct);
+  for (const SampleComparison& sample : validation.samples)
+    std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
+                sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
+                100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
   for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
@@ -245,15 +249,11 @@ int run(const ValidateCommand& command) {
   std::string table = kAccuracyHeader;
   Json summaries = Json::array();
   for (const Study& study : studies) {
-    std::vector<std::string> scenarios;
-    for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
     Progress progress{"simulations of " + study.name, command.common.is_quiet};
-    const auto predictions =
-        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel,
-                [&](std::size_t done, std::size_t total) {
-                  if (is_interrupted()) throw Interrupted{};
-                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                });
+    const auto predictions = predict(study, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
+      if (is_interrupted()) throw Interrupted{};
+      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    });
     const Validation validation = validate(study, predictions);
     const Json profile = profile_of(study, catalog);
     const std::size_t free_values = count_free_values(profile);

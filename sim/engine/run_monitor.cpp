@@ -130,7 +130,7 @@ Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates)
   const auto& checkpoint = cluster_.scenario.training.checkpoint;
   if (!checkpoint || worker.index != 0 || updates / checkpoint->every_steps == checkpoints_) return Seconds{};
   checkpoints_ = updates / checkpoint->every_steps;
-  const Seconds pause = checkpoint->fixed_time + checkpoint_bytes(cluster_.scenario) / checkpoint->rate;
+  const Seconds pause = *checkpoint_time(cluster_.scenario);
   const Seconds now = cluster_.clock.now();
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(updates)});

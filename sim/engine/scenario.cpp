@@ -308,11 +308,14 @@ class ScenarioReader {
     effective["step_time_variation"] = training.step_time_variation;
     if (json.has("checkpoint")) {
       const JsonReader checkpoint = json.child("checkpoint");
-      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"),
-                                          .fixed_time = checkpoint.required<Seconds>("fixed_time"),
-                                          .rate = checkpoint.required<BytesPerSecond>("rate")};
+      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"), .stage = {}};
       checkpoint.expect(training.checkpoint->every_steps >= 1, "every_steps", "at least 1 step");
-      checkpoint.expect(training.checkpoint->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+      if (checkpoint.has("fixed_time") || checkpoint.has("rate")) {
+        training.checkpoint->stage = CheckpointStage{.fixed_time = checkpoint.required<Seconds>("fixed_time"),
+                                                     .time_per_tensor = {},
+                                                     .rate = checkpoint.required<BytesPerSecond>("rate")};
+        checkpoint.expect(training.checkpoint->stage->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+      }
       checkpoint.reject_unknown_keys();
     }
     json.reject_unknown_keys();
@@ -505,6 +508,10 @@ class ScenarioReader {
         resolve(root_, "calibration", effective_["calibration"], name,
                 [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
     scenario_.profile = read_profile(profile);
+    if (scenario_.training.checkpoint && !checkpoint_time(scenario_))
+      root_.child("training")
+          .fail("checkpoint", "expected \"fixed_time\" and \"rate\", since profile " +
+                                  in_quotes(scenario_.profile.name) + " has no times of checkpoints");
   }
 
   void read_output() {
@@ -687,6 +694,28 @@ Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator
 
 Bytes checkpoint_bytes(const Scenario& scenario) {
   return scenario.workload.variable_bytes() + optimizer_slots(scenario.optimizer) * scenario.workload.parameter_bytes();
+}
+
+std::int64_t checkpoint_tensors(const Scenario& scenario) {
+  const Workload& workload = scenario.workload;
+  return static_cast<std::int64_t>(workload.variables.size()) +
+         optimizer_slots(scenario.optimizer) * std::int64_t{workload.trainable_tensors()};
+}
+
+std::optional<Seconds> checkpoint_time(const Scenario& scenario) {
+  const auto& own = scenario.training.checkpoint;
+  const std::int64_t tensors = checkpoint_tensors(scenario);
+  const Bytes bytes = checkpoint_bytes(scenario);
+  if (own && own->stage) return own->stage->time(tensors, bytes);
+  if (scenario.profile.checkpoint) return scenario.profile.checkpoint->time(tensors, bytes);
+  return {};
+}
+
+std::optional<Startup> startup_of(const Scenario& scenario, const Group& group) {
+  if (!scenario.profile.startup) return {};
+  return scenario.profile.startup->find({.market = group.market == Market::kSpot ? "spot" : "on-demand",
+                                         .region = group.region,
+                                         .accelerator = group.accelerator ? group.accelerator->name : ""});
 }
 
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog) {

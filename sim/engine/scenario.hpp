@@ -97,11 +97,10 @@ struct Strategy {
 /// "ring all-reduce", "synchronous parameter servers".
 std::string describe_strategy(const Strategy& strategy);
 
-/// The chief stops training while it writes: pause = fixed_time + checkpoint bytes / rate.
+/// The chief stops training while it writes, for checkpoint_time().
 struct Checkpointing {
   std::int64_t every_steps = 0;
-  Seconds fixed_time{};
-  BytesPerSecond rate{};
+  std::optional<CheckpointStage> stage;  // none: the profile's times
 };
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
@@ -154,8 +153,16 @@ struct Scenario {
 /// them, activations kept for the backward pass, input.
 Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator);
 
-/// Bytes of one checkpoint: every variable and the optimizer's slots.
+/// Bytes of one checkpoint: every variable and the optimizer's slots; and their number.
 Bytes checkpoint_bytes(const Scenario& scenario);
+std::int64_t checkpoint_tensors(const Scenario& scenario);
+
+/// How long one checkpoint takes: fixed_time + tensors * time_per_tensor + bytes / rate, by the scenario's own values
+/// or else by the profile's, for both of its stages. None if neither has any.
+std::optional<Seconds> checkpoint_time(const Scenario& scenario);
+
+/// Start-up times of the machines of `group`. None if the profile does not have them.
+std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
 /// Reads, checks and resolves a scenario. `file_name` is where `json` came from: paths and errors refer to it.
 /// Throws InputError; NoResultError if a GPU's memory is too small.

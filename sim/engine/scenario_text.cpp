@@ -108,9 +108,10 @@ constexpr std::string_view kSchema = R"json({
                                  "description": "coefficient of variation of a lognormal factor on the compute time of each step" },
         "checkpoint": {
           "type": "object",
-          "required": ["every_steps", "fixed_time", "rate"],
+          "required": ["every_steps"],
+          "dependentRequired": { "fixed_time": ["rate"], "rate": ["fixed_time"] },
           "additionalProperties": false,
-          "description": "the chief pauses for fixed_time + bytes / rate",
+          "description": "the chief pauses for fixed_time + bytes / rate, by default for the profile's times of checkpoints",
           "properties": {
             "every_steps": { "type": "integer", "minimum": 1 },
             "fixed_time": { "$ref": "#/$defs/time" },
