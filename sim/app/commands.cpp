@@ -15,6 +15,7 @@
 #include "platforms/fabric.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/app/output/fit_document.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
@@ -80,6 +81,9 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
+  if (const auto& target = summary.to_target)
+    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
+                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
@@ -103,7 +107,7 @@ void print_rows(const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.curve_by;
   if (!study.curve_x.empty()) columns.push_back(study.curve_x);
   if (columns.empty())
-    for (const char* column : {"run", "gpu", "model"})
+    for (const char* column : {"run", "gpu", "model", "plan"})
       if (study.table->has_column(column)) columns.emplace_back(column);
   for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
   std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");

@@ -130,11 +130,15 @@ class ParameterServers {
       trainer.compute.emplace(*worker.plan, variables, exchange_.accumulation_steps, cluster_.recorder, worker.gpu,
                               [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
       Network& network = cluster_.network;
-      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
-                             network.path(worker.host, worker.gpu),
+      std::vector<PathIndex> to_gpus{network.path(worker.host, worker.gpu)};
+      std::vector<PathIndex> from_gpus{network.path(worker.gpu, worker.host)};
+      for (const Endpoint gpu : worker.other_gpus) {
+        to_gpus.push_back(network.path(worker.host, gpu));
+        from_gpus.push_back(network.path(gpu, worker.host));
+      }
+      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, to_gpus,
                              [this, &trainer](int unit, Seconds when) { unit_on_gpu(trainer, unit, when); });
-      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
-                               network.path(worker.gpu, worker.host),
+      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, from_gpus,
                                [this, &trainer](int unit, Seconds when) { push(trainer, unit, when); });
       trainer.links.resize(servers_.size());
       for (std::size_t s = 0; s < servers_.size(); ++s) {
