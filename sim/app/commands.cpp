@@ -10,6 +10,7 @@
 #include "calibration/fit.hpp"
 #include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
@@ -228,6 +229,8 @@ int run(const ValidateCommand& command) {
 }
 
 int run(const CalibrateCommand& command) {
+  for (const fs::path& path : command.studies)
+    if (is_training_study(load_json_file(path))) return calibrate_training_logs(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)

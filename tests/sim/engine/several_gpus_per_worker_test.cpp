@@ -57,6 +57,15 @@ TEST_CASE("the copies to the GPUs of a worker share their way to the host") {
   CHECK(times.exact == doctest::Approx(times.by_default).epsilon(1e-9));
 }
 
+TEST_CASE("without overlap copies begin when all pieces of the variables are there, pushes when all are added up") {
+  Json scenario = two_gpus(1);
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie_root", "1GBps"}};
+  scenario["training"]["strategy"]["partition_size"] = "1MB";  // ten pieces take as long as one
+  CHECK(test::times_of(scenario).by_default == doctest::Approx(10 * 63.04e-3).epsilon(1e-6));
+  scenario["training"]["strategy"]["overlap"] = "backward";
+  CHECK(test::times_of(scenario).by_default < 10 * 50e-3);
+}
+
 TEST_CASE("each group has its own batch") {
   Json scenario = two_gpus(1);
   Json second = scenario["cluster"]["groups"][0];
