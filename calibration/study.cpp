@@ -20,11 +20,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How a column's value changes the scenario: the value goes to `pointer`, or a known value stands for several changes.
+/// A column of plans, "5*g3.8xlarge;3*g3.16xlarge": each part adds a group to the array at `pointer`, named after its
+/// instance, with what `group` and the instance's entry of `instances` say besides.
+struct PlanMapping {
+  std::string pointer;
+  Json group;
+  std::map<std::string, Json> instances;  // if there are any, no others are known
+};
+
+/// How a column's value changes the scenario: the value goes to `pointer`, a known value stands for several changes, or
+/// it is a plan.
 struct ColumnMapping {
   std::string column;
   std::string pointer;                                                              // empty if `changes` is used
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
+  std::optional<PlanMapping> plan;
 };
 
 std::string scalar_text(const JsonReader& json) {
@@ -82,9 +92,17 @@ FreeValue read_free_value(const JsonReader& json) {
 }
 
 ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
-  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}};
+  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}, .plan = {}};
   if (json.is_string()) {
     mapping.pointer = json.as<std::string>();
+    return mapping;
+  }
+  if (json.has("plan") && json.child("plan").is_string()) {
+    mapping.plan = PlanMapping{json.required<std::string>("plan"), json.child("group").value(), {}};
+    if (json.has("instances"))
+      for (const auto& [instance, entry] : json.child("instances").items())
+        mapping.plan->instances[instance] = entry.value();
+    json.reject_unknown_keys();
     return mapping;
   }
   for (const auto& [value, changes] : json.items()) {
@@ -101,6 +119,35 @@ void mark(Study& study, const JsonReader& fit, std::string_view key, RowUse use,
     if (row.fits(filter)) row.use = use;
 }
 
+/// Appends the groups of a plan; returns what is wrong with it, or nothing.
+std::string add_plan(Json& scenario, const PlanMapping& mapping, const std::string& plan) {
+  const Json* found = json_pointer_find(scenario, mapping.pointer);
+  if (found == nullptr || !found->is_array()) return "the scenario has no array at " + mapping.pointer;
+  Json& groups = scenario[Json::json_pointer{mapping.pointer}];
+  for (std::size_t begin = 0; begin <= plan.size();) {
+    const std::size_t end = std::min(plan.find(';', begin), plan.size());
+    const std::string part = plan.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t star = part.find('*');
+    int count = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + std::min(star, part.size()), count);
+    if (star == std::string::npos || error != std::errc{} || rest != part.data() + star)
+      return "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found " + in_quotes(plan);
+    const std::string instance = part.substr(star + 1);
+    Json group{{"name", instance}, {"instance", instance}, {"count", count}};
+    group.update(mapping.group);
+    if (const auto own = mapping.instances.find(instance); own != mapping.instances.end()) {
+      group.update(own->second);
+    } else if (!mapping.instances.empty()) {
+      std::vector<std::string> known;
+      for (const auto& [name, entry] : mapping.instances) known.push_back(name);
+      return unknown_name_message("instance", instance, known);
+    }
+    groups.push_back(std::move(group));
+  }
+  return {};
+}
+
 /// The scenario of a row; sets `problem` if a value is not mapped.
 std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row,
                           std::string& problem) {
@@ -109,6 +156,11 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
     const std::string value{row.text(mapping.column)};
     if (!mapping.pointer.empty()) {
       set_json_pointer(scenario, mapping.pointer, value);
+      continue;
+    }
+    if (mapping.plan) {
+      problem = add_plan(scenario, *mapping.plan, value);
+      if (!problem.empty()) return {};
       continue;
     }
     const auto changes = mapping.changes.find(value);

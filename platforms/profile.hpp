@@ -78,10 +78,12 @@ struct CheckpointParameters {
   }
 };
 
-/// Measured time of one training step on one GPU, nothing exchanged: forward and backward pass and whatever the host
-/// does, with `batch` samples. `framework` is a label; empty: of any workload that does not name one itself.
+/// Measured time of one training step of a worker with one GPU, or with several in one machine, nothing exchanged:
+/// forward and backward pass and whatever the host does, with `batch` samples in all. `framework` is a label; empty: of
+/// any workload that does not name one itself.
 struct StepTime {
   std::string model, accelerator, precision, framework;
+  int gpus = 1;
   int batch = 0;
   Seconds time{};
 };

@@ -10,6 +10,7 @@
 #include "calibration/fit.hpp"
 #include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
@@ -81,6 +82,9 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
+  if (const auto& target = summary.to_target)
+    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
+                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
@@ -104,7 +108,7 @@ void print_rows(const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.curve_by;
   if (!study.curve_x.empty()) columns.push_back(study.curve_x);
   if (columns.empty())
-    for (const char* column : {"run", "gpu", "model"})
+    for (const char* column : {"run", "gpu", "model", "plan"})
       if (study.table->has_column(column)) columns.emplace_back(column);
   for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
   std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
@@ -282,6 +286,8 @@ int run(const ValidateCommand& command) {
 }
 
 int run(const CalibrateCommand& command) {
+  for (const fs::path& path : command.studies)
+    if (is_training_study(load_json_file(path))) return calibrate_training_logs(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)

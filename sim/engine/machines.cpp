@@ -17,7 +17,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .group = static_cast<int>(g),
                           .role = group.role,
                           .region = group.region,
-                          .workers = group.role == Role::kWorker ? group.instance.accelerators : 0,
+                          .workers = group.workers_per_machine(),
+                          .gpus = group.role == Role::kWorker ? group.instance.accelerators : 0,
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
@@ -62,7 +63,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     nodes.push_back({.region = machine.region,
                      .nic = machine.nic,
                      .nics = machine.nics,
-                     .gpus = machine.workers,
+                     .gpus = machine.gpus,
                      .interconnect = group.interconnect,
                      .name = machine.name});
     Interconnect& inside = nodes.back().interconnect;

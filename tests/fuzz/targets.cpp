@@ -1,5 +1,6 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
@@ -255,6 +257,23 @@ void run_sweep(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A table of training logs; and a pattern, in the first line, with the text to search.
+void run_training_log(std::string_view input) {
+  try {
+    for (const WorkerLog& log : parse_log_table(std::string{input}, "input"))
+      require(log.gpus >= 1 && log.batch >= 1 && !log.entries.empty(), "a worker has a batch and entries");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const std::size_t end = std::min(input.find('\n'), input.size());
+    const LinePattern pattern{input.substr(0, end), "pattern"};
+    WorkerLog log;
+    parse_log_text(input.substr(end), "input", pattern, 1, log);
+    for (const LogEntry& entry : log.entries)
+      require(entry.step >= 0 && (!entry.seconds_per_batch || *entry.seconds_per_batch > 0),
+              "steps are not negative and last some time");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
@@ -265,7 +284,8 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"model", run_model},
                               Target{"expression", run_expression},
                               Target{"sweep", run_sweep},
-                              Target{"topology", run_topology}};
+                              Target{"topology", run_topology},
+                              Target{"training_log", run_training_log}};
 
 }  // namespace
 

@@ -25,6 +25,7 @@ StepTime measured(int batch, double seconds) {
           .accelerator = "V100",
           .precision = "fp32",
           .framework = "",
+          .gpus = 1,
           .batch = batch,
           .time = Seconds{seconds}};
 }
@@ -42,7 +43,7 @@ double step_of(const Json& scenario, const std::vector<StepTime>& times, const s
 double factor(int batch, const std::vector<StepTime>& times) {
   Scenario scenario = test::resolved(lone_worker(batch));
   scenario.profile.step_times = times;
-  return step_time_factor(scenario, *scenario.groups[0].accelerator).value();
+  return step_time_factor(scenario, scenario.groups[0]).value();
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ TEST_CASE("a step time is of one model, GPU, precision and framework") {
   const auto has_factor = [&](StepTime step) {
     Scenario changed = scenario;
     changed.profile.step_times = {step};
-    return step_time_factor(changed, *changed.groups[0].accelerator).has_value();
+    return step_time_factor(changed, changed.groups[0]).has_value();
   };
   CHECK(has_factor(measured(32, 0.1)));
   for (const auto& change : std::vector<std::function<void(StepTime&)>>{
