@@ -14,6 +14,12 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   Interconnect interconnect;
   interconnect.pcie = json.has("pcie") ? read_rate(json, "pcie") : pcie;
   if (json.has("pcie_root")) interconnect.pcie_root = read_rate(json, "pcie_root");
+  if (json.has("gpus_per_root")) {
+    json.expect(interconnect.pcie_root.has_value(), "gpus_per_root", "a rate \"pcie_root\" beside it");
+    interconnect.gpus_per_root = json.required<int>("gpus_per_root");
+    json.expect(interconnect.gpus_per_root >= 1 && interconnect.gpus_per_root <= 1000, "gpus_per_root",
+                "1 to 1000 GPUs");
+  }
   interconnect.reaches_nics_directly = json.optional<bool>("reaches_nics_directly", false);
   interconnect.stages_copies_in_host = json.optional<bool>("stages_copies_in_host", false);
   interconnect.latency = json.optional<Seconds>("latency", Seconds{0});

@@ -20,11 +20,14 @@ struct NvlinkPair {
 };
 
 /// How the GPUs of one machine reach one another, the host and the NICs. Every GPU has a PCIe link of its own; with
-/// `pcie_root` all of them share the way to the host, and to the NICs unless `reaches_nics_directly`.
+/// `pcie_root` all of them share the way to the host, and to the NICs unless `reaches_nics_directly`. With
+/// `gpus_per_root` that many GPUs after one another share a root, and copies between GPUs of different roots cross
+/// both.
 struct Interconnect {
   std::string name, source;                 // empty if the instance names none
   BytesPerSecond pcie{};                    // of one GPU, each direction
-  std::optional<BytesPerSecond> pcie_root;  // shared by all GPUs of the machine, each direction
+  std::optional<BytesPerSecond> pcie_root;  // shared by the GPUs of a root, each direction
+  int gpus_per_root = 0;                    // 0: all GPUs of the machine
   bool reaches_nics_directly = false;       // NICs beside the GPUs: messages to the network do not cross pcie_root
   bool stages_copies_in_host = false;       // GPU-to-GPU copies without NVLink go through host memory (over pcie_root)
   BytesPerSecond nvlink_rate{};             // one NVLink, each direction

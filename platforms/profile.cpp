@@ -14,6 +14,11 @@ double GpuParameters::efficiency_for(const std::string& accelerator) const {
   return found == peak_efficiency.end() ? default_peak_efficiency : found->second;
 }
 
+double NetworkParameters::nic_efficiency_for(const std::string& instance) const {
+  const auto found = nic_efficiency_of.find(instance);
+  return found == nic_efficiency_of.end() ? nic_efficiency : found->second;
+}
+
 std::pair<double, double> PredictionSpread::interval(double by_parameters) const {
   const double deviation = std::hypot(residual, by_parameters);
   return {std::exp(-high * deviation), std::exp(-low * deviation)};
@@ -47,6 +52,7 @@ GpuParameters read_gpu(JsonReader json) {
       .winograd_gain = json.required<double>("winograd_gain"),
       .default_peak_efficiency = share(json, "default_peak_efficiency"),
       .peak_efficiency = {},
+      .update_accesses = {},
   };
   json.expect(gpu.reduction_half >= 0 && gpu.reduction_half <= 1e9, "reduction_half", "0 to 1e9");
   json.expect(gpu.winograd_gain >= 1 && gpu.winograd_gain <= 16, "winograd_gain", "1 to 16");
@@ -55,6 +61,12 @@ GpuParameters read_gpu(JsonReader json) {
     value.expect(efficiency > 0 && efficiency <= 1, "a share above 0, at most 1");
     gpu.peak_efficiency[name] = efficiency;
   }
+  if (json.has("update_accesses"))
+    for (const auto& [name, value] : json.child("update_accesses").items()) {
+      const double accesses = value.as<double>();
+      value.expect(accesses >= 0 && accesses <= 1000, "0 to 1000 accesses for each scalar");
+      gpu.update_accesses[name] = accesses;
+    }
   json.reject_unknown_keys();
   return gpu;
 }
@@ -77,9 +89,16 @@ ServerParameters read_servers(JsonReader json) {
 
 NetworkParameters read_network(JsonReader json) {
   NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"),
+                            .nic_efficiency_of = {},
                             .connection_window = json.maybe<Bytes>("connection_window")};
   if (network.connection_window)
     json.expect(*network.connection_window >= Bytes{1024}, "connection_window", "at least 1KiB");
+  if (json.has("nic_efficiency_of"))
+    for (const auto& [name, value] : json.child("nic_efficiency_of").items()) {
+      const double efficiency = value.as<double>();
+      value.expect(efficiency > 0 && efficiency <= 1, "a share above 0, at most 1");
+      network.nic_efficiency_of[name] = efficiency;
+    }
   json.reject_unknown_keys();
   return network;
 }

@@ -33,6 +33,10 @@ struct GpuParameters {
   double winograd_gain = 1;            // direct-convolution FLOPs done per FLOP executed, for 3x3 stride-1 kernels
   double default_peak_efficiency = 1;  // e_max of GPUs that the profile does not name
   std::map<std::string, double> peak_efficiency;  // e_max by accelerator name
+  /// Accesses to device memory per trained scalar of one update on a worker, by optimizer: 5 if one kernel does all of
+  /// momentum's arithmetic, about 10 with a kernel for each elementary operation, about 20 for Adam so. An update takes
+  /// accesses * bytes of the parameters in fp32 / (bandwidth m); none where an optimizer is not listed.
+  std::map<std::string, double> update_accesses;
 
   double efficiency_for(const std::string& accelerator) const;
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
@@ -51,9 +55,12 @@ struct ServerParameters {
 
 struct NetworkParameters {
   double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
+  std::map<std::string, double> nic_efficiency_of;  // the same for instances with a value of their own, by name
   /// Bytes that a connection may have under way without acknowledgement: its rate is at most window / round trip.
   /// None: unlimited. Source: RFC 7323, section 1.1.
   std::optional<Bytes> connection_window;
+
+  double nic_efficiency_for(const std::string& instance) const;
 };
 
 /// One part of writing a checkpoint: fixed_time + tensors * time_per_tensor + bytes / rate.

@@ -139,9 +139,14 @@ void Topology::add_machine(std::size_t m) {
     links.switch_up.push_back(add_link("NVSwitch port" + gpu + ", sending", *inside.nvswitch));
     links.switch_down.push_back(add_link("NVSwitch port" + gpu + ", receiving", *inside.nvswitch));
   }
+  links.gpus_per_root = inside.gpus_per_root > 0 ? inside.gpus_per_root : std::max(1, machine.gpus);
   if (inside.pcie_root && gpus > 0) {
-    links.root_up = add_link("PCIe root" + of + ", to the host", *inside.pcie_root);
-    links.root_down = add_link("PCIe root" + of + ", from the host", *inside.pcie_root);
+    const std::int64_t roots = divided_up(machine.gpus, links.gpus_per_root);
+    for (std::int64_t r = 0; r < roots; ++r) {
+      const std::string root = "PCIe root" + (roots > 1 ? " " + std::to_string(r) : std::string{}) + of;
+      links.root_up.push_back(add_link(root + ", to the host", *inside.pcie_root));
+      links.root_down.push_back(add_link(root + ", from the host", *inside.pcie_root));
+    }
   }
   links.nvlink.assign(gpus, std::vector<int>(gpus, -1));
   for (const NvlinkPair& pair : inside.nvlinks) {
@@ -173,12 +178,12 @@ std::vector<int> Topology::nic_links(int machine) const {
 
 void Topology::add_to_host(const MachineLinks& links, int gpu, bool is_up, Path& path) const {
   if (gpu == Endpoint::kHost) return;
-  const auto g = static_cast<std::size_t>(gpu);
+  const auto g = static_cast<std::size_t>(gpu), root = index(gpu / links.gpus_per_root);
   if (is_up) {
     path.links.push_back(links.gpu_up[g]);
-    if (links.root_up >= 0) path.links.push_back(links.root_up);
+    if (!links.root_up.empty()) path.links.push_back(links.root_up[root]);
   } else {
-    if (links.root_down >= 0) path.links.push_back(links.root_down);
+    if (!links.root_down.empty()) path.links.push_back(links.root_down[root]);
     path.links.push_back(links.gpu_down[g]);
   }
 }
@@ -211,7 +216,7 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
   } else if (!links.switch_up.empty()) {
     path.links = {links.switch_up[a], links.switch_down[b]};
     path.kind = PathKind::kNvlink;
-  } else if (machine.interconnect.stages_copies_in_host) {
+  } else if (machine.interconnect.stages_copies_in_host || from / links.gpus_per_root != to / links.gpus_per_root) {
     add_to_host(links, from, true, path);
     add_to_host(links, to, false, path);
   } else {

@@ -61,16 +61,18 @@ class Topology {
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
-  /// them, through a third GPU where the machine relays copies, over PCIe otherwise. Takes time in proportion to the
-  /// links of the path, whatever the size of the network.
+  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they have
+  /// different ones. Takes time in
+  /// proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
 
  private:
   struct MachineLinks {
-    std::vector<int> gpu_up, gpu_down;        // [gpus] PCIe
-    int root_up = -1, root_down = -1;         // -1: not limited
+    std::vector<int> gpu_up, gpu_down;    // [gpus] PCIe
+    std::vector<int> root_up, root_down;  // [roots] empty: not limited
+    int gpus_per_root = 1;
     std::vector<int> nic_up, nic_down;        // [nics]
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
     std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none

@@ -11,8 +11,8 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/kernel_time.hpp"
-#include "sim/engine/step_time.hpp"
 #include "sim/engine/reductions.hpp"
+#include "sim/engine/step_time.hpp"
 
 namespace rehearse {
 
@@ -96,7 +96,9 @@ std::string interconnect_text(const Group& group) {
   std::string text = std::to_string(group.instance.accelerators) + " GPUs per machine";
   if (!inside.name.empty()) text += " (" + inside.name + ")";
   text += ": PCIe " + to_text(inside.pcie) + " each";
-  if (inside.pcie_root) text += ", " + to_text(*inside.pcie_root) + " for all of them";
+  if (inside.pcie_root)
+    text += ", " + to_text(*inside.pcie_root) + " for " +
+            (inside.gpus_per_root > 0 ? "each " + std::to_string(inside.gpus_per_root) : "all") + " of them";
   if (!inside.nvlinks.empty())
     text += "; " + std::to_string(inside.nvlinks.size()) + " pairs with NVLinks of " + to_text(inside.nvlink_rate);
   if (inside.nvswitch) text += "; NVSwitch, " + to_text(*inside.nvswitch) + " each";
@@ -151,7 +153,7 @@ std::string explain(const Scenario& scenario) {
     }
     append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
            group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
-           to_text(group.instance.nic).c_str(), scenario.profile.network.nic_efficiency);
+           to_text(group.instance.nic).c_str(), scenario.profile.network.nic_efficiency_for(group.instance.name));
     text += "  source: " + group.instance.source + "\n";
     if (group.role == Role::kWorker && group.instance.accelerators > 1) {
       text += "  " + interconnect_text(group) + "\n";

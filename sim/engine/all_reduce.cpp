@@ -448,7 +448,7 @@ class AllReduceTraining {
     }
     std::vector<double> ends;
     for (Rank* rank : formation_->ranks) {
-      const Seconds end = std::max(clock_.now(), rank->compute->end()) + scenario_.workload.optimizer_time;
+      const Seconds end = std::max(clock_.now(), rank->compute->end()) + rank->worker.plan->update;
       ends.push_back((end - clock_.now()).value());
       end_ = std::max(end_, end);
       clock_.schedule(end, [this, rank] { end_step(*rank); });

@@ -44,6 +44,7 @@ struct ComputePlan {
   Bytes input{};            // one batch, copied to the GPU before the first kernel
   Seconds gpu_time{};  // sum over kernels
   Seconds memory_time{};
+  Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
 };
 
 /// When each gradient is ready and the step's compute ends, relative to the start of a step of `passes` passes whose

@@ -12,6 +12,7 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
     const Group& group = scenario.groups[g];
     first[g] = machines.size();
     if (group.colocated_with >= 0) continue;
+    const double nic_efficiency = scenario.profile.network.nic_efficiency_for(group.instance.name);
     for (int i = 0; i < group.count; ++i) {
       machines.push_back({.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(i),
                           .group = static_cast<int>(g),
@@ -22,7 +23,7 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
-                          .nic = group.instance.nic * scenario.profile.network.nic_efficiency});
+                          .nic = group.instance.nic * nic_efficiency});
     }
   }
   for (const Group& group : scenario.groups) {

@@ -10,8 +10,8 @@
 
 namespace rehearse {
 
-/// Group after group, with payload NIC rates (the provider's rate times the profile's nic_efficiency). Colocated
-/// servers are counted on the machines that they share.
+/// Group after group, with payload NIC rates (the provider's rate times the profile's nic_efficiency_for() the
+/// instance). Colocated servers are counted on the machines that they share.
 std::vector<Machine> list_machines(const Scenario& scenario);
 
 /// What to record, from the texts "10s..12s" and "0,8..15" (workers, whose machines are recorded); empty: all. Throws

@@ -129,7 +129,7 @@ class PairwiseAveraging {
 
   void end_part(Peer& peer) {
     if (--peer.awaited > 0) return;
-    clock_.schedule_in(scenario_.workload.optimizer_time, [this, &peer] { end_step(peer); });
+    clock_.schedule_in(peer.worker.plan->update, [this, &peer] { end_step(peer); });
   }
 
   void end_step(Peer& peer) {

@@ -20,10 +20,18 @@
 // Pushing back each variable (MXNet's dist_sync, BytePS) has no pull and no acknowledgement: when the gradients of all
 // workers for a unit are in, a core applies them and the unit goes to all workers; a worker's next step begins with its
 // own last kernel, and waits for variables only where its kernels need them.
+//
+// Aggregation: the workers of a machine can be one team towards the servers. A unit is pulled once for all of them,
+// when the last has begun its step, and pushed once, when all of their gradients for it have been added up. That
+// happens in host memory, with which each GPU exchanges by PCIe; or on one of the GPUs, each variable on another one,
+// with which the others exchange directly, and it alone with the host (MXNet's kvstore dist_device_sync). Without
+// aggregation each worker is a team of its own.
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -32,6 +40,7 @@
 #include "sim/engine/connection.hpp"
 #include "sim/engine/copy_engine.hpp"
 #include "sim/engine/gradient_units.hpp"
+#include "sim/engine/placement.hpp"
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/strategy.hpp"
 
@@ -52,6 +61,7 @@ class ParameterServers {
         is_synchronous_{cluster.scenario.training.strategy.is_synchronous()} {
     create_servers();
     create_trainers();
+    create_teams();
   }
 
   RunRecord run() {
@@ -76,21 +86,34 @@ class ParameterServers {
     int pushed = 0;           // units that workers push
   };
 
-  /// A worker and one server.
+  /// A team and one server.
   struct Link {
-    std::unique_ptr<Connection> down;  // server to worker
+    std::unique_ptr<Connection> down;  // server to team
     std::unique_ptr<Connection> up;
     int updates_left = 0;   // of the current step
     Seconds last_update{};  // when the latest of them is applied
+  };
+
+  struct Trainer;
+
+  /// Workers that exchange with the servers as one: those of a machine, or a single one.
+  struct Team {
+    std::vector<Trainer*> members;
+    std::vector<Link> links;          // [servers]
+    std::vector<std::size_t> added;   // [units] members whose gradients of this step are added up
+    std::vector<Trainer*> adder_of;   // [units] on whose GPU they are; empty: in host memory
+    std::size_t waiting_to_pull = 0;  // members
+    int servers_left = 0;
   };
 
   /// A worker and what it needs to train with servers.
   struct Trainer {
     explicit Trainer(Worker& worker_) : worker{worker_} {}
     Worker& worker;
+    Team* team = nullptr;
+    std::map<const Trainer*, std::unique_ptr<Connection>> to_other;  // GPUs of the team, where gradients are added up
     std::optional<CopyEngine> to_gpu, from_gpu;
     std::optional<ComputeStream> compute;
-    std::vector<Link> links;                          // [servers]
     std::vector<int> gradients_left;                  // [units] variables without gradient in this step
     std::vector<int> pieces_left;                     // [variables] units that have not arrived in this step
     std::vector<Seconds> arrived;                     // [variables] latest arrival of a unit
@@ -100,7 +123,6 @@ class ParameterServers {
     std::vector<std::pair<int, Seconds>> came_early;  // variables of the next step
     std::int64_t updates_at_pull = 0;
     int variables_left = 0;
-    int servers_left = 0;
     std::optional<Seconds> held_since;  // by the synchronization
     std::int64_t left_out = 0;          // steps in which it was late, or that were begun before it joined
     bool is_present = false;
@@ -142,25 +164,86 @@ class ParameterServers {
         from_gpus.push_back(network.path(gpu, worker.host));
       }
       trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, to_gpus,
-                             [this, &trainer](int unit, Seconds when) { unit_on_gpu(trainer, unit, when); });
+                             [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
       trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, from_gpus,
                                [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
-      trainer.links.resize(servers_.size());
-      for (std::size_t s = 0; s < servers_.size(); ++s) {
-        Link& link = trainer.links[s];
-        const Endpoint server{servers_[s].machine, Endpoint::kHost};
-        link.down = std::make_unique<Connection>(
-            clock_, network, monitor_.traffic(), cluster_.recorder, network.path(server, worker.host),
-            [this, &trainer](const Connection::Message& message) { value_arrived(trainer, message); });
-        link.up = std::make_unique<Connection>(
-            clock_, network, monitor_.traffic(), cluster_.recorder, network.path(worker.host, server),
-            [this, &trainer, s](const Connection::Message& message) { update_arrived(trainer, s, message); });
-      }
     }
+  }
+
+  void create_teams() {
+    for (const auto& trainer : trainers_) {
+      const bool joins_last = strategy_.aggregation != Aggregation::kNone && !teams_.empty() &&
+                              teams_.back()->members.front()->worker.host == trainer->worker.host;
+      if (!joins_last) teams_.push_back(std::make_unique<Team>());
+      trainer->team = teams_.back().get();
+      trainer->team->members.push_back(trainer.get());
+    }
+    for (const auto& team : teams_) {
+      team->added.resize(units_.units.size());
+      create_links(*team);
+      if (strategy_.aggregation == Aggregation::kGpu) choose_adders(*team);
+    }
+  }
+
+  void create_links(Team& team) {
+    Network& network = cluster_.network;
+    const Endpoint host = team.members.front()->worker.host;
+    team.links.resize(servers_.size());
+    for (std::size_t s = 0; s < servers_.size(); ++s) {
+      Link& link = team.links[s];
+      const Endpoint server{servers_[s].machine, Endpoint::kHost};
+      link.down = std::make_unique<Connection>(
+          clock_, network, monitor_.traffic(), cluster_.recorder, network.path(server, host),
+          [this, &team](const Connection::Message& message) { value_arrived(team, message); });
+      link.up = std::make_unique<Connection>(
+          clock_, network, monitor_.traffic(), cluster_.recorder, network.path(host, server),
+          [this, &team, s](const Connection::Message& message) { update_arrived(team, s, message); });
+    }
+  }
+
+  /// The variables in order of size, the largest first, each to the GPU that has the fewest bytes so far.
+  /// Source: MXNet, src/kvstore/comm.h, CommDevice::InitMergeBuffer.
+  void choose_adders(Team& team) const {
+    const std::vector<Variable>& variables = scenario_.workload.variables;
+    std::vector<std::size_t> order(variables.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return variables[a].bytes > variables[b].bytes; });
+    std::vector<Bytes> sizes;
+    for (const std::size_t v : order) sizes.push_back(variables[v].bytes);
+    const std::vector<int> placed =
+        place_on_servers(sizes, static_cast<int>(team.members.size()), Placement::kGreedyByBytes);
+    std::vector<Trainer*> adder_of_variable(variables.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      adder_of_variable[order[i]] = team.members[static_cast<std::size_t>(placed[i])];
+    for (const GradientUnit& whole : units_.units)
+      team.adder_of.push_back(adder_of_variable[static_cast<std::size_t>(whole.variables.front())]);
+  }
+
+  /// Between two GPUs of a team; what arrives at the adder is a gradient, what it sends a value.
+  Connection& between(Trainer& from, Trainer& to) {
+    std::unique_ptr<Connection>& connection = from.to_other[&to];
+    if (connection == nullptr)
+      connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                                                cluster_.network.path(from.worker.gpu, to.worker.gpu),
+                                                [this, &to](const Connection::Message& message) {
+                                                  if (to.team->adder_of[static_cast<std::size_t>(message.unit)] == &to)
+                                                    gradient_added(*to.team, message.unit);
+                                                  else
+                                                    unit_on_gpu(to, message.unit, clock_.now());
+                                                });
+    return *connection;
   }
 
   const GradientUnit& unit(int index) const { return units_.units[static_cast<std::size_t>(index)]; }
   int priority(int index) const { return exchange_.order == Order::kPriority ? unit(index).first_use : 0; }
+  Trainer* adder(const Team& team, int index) const {  // nullptr: host memory
+    return team.adder_of.empty() ? nullptr : team.adder_of[static_cast<std::size_t>(index)];
+  }
+  /// Of a unit and step, gradients that its server waits for.
+  int needed_gradients() const {
+    return strategy_.aggregation == Aggregation::kNone ? present_ : static_cast<int>(teams_.size());
+  }
   int needed_workers() const { return present_ - strategy_.backup_workers; }
 
   /// Workers that have completed at least `steps` steps; late ones count for the steps that they left out.
@@ -253,18 +336,21 @@ class ParameterServers {
     trainer.is_computed = false;
     const Seconds requested = clock_.now() + trainer.worker.plan->step_overhead;
     trainer.to_gpu->copy(requested, kInput, trainer.worker.plan->input, -1);
-    if (!strategy_.pushes_back_each_variable) request_variables(trainer, requested);
+    if (!strategy_.pushes_back_each_variable) request_variables(*trainer.team, requested);
   }
 
-  void request_variables(Trainer& trainer, Seconds requested) {
-    trainer.servers_left = 0;
+  /// For all members, when the last of them asks.
+  void request_variables(Team& team, Seconds requested) {
+    if (++team.waiting_to_pull < team.members.size()) return;
+    team.waiting_to_pull = 0;
+    team.servers_left = 0;
     for (std::size_t s = 0; s < servers_.size(); ++s) {
-      Link& link = trainer.links[s];
+      Link& link = team.links[s];
       link.updates_left = servers_[s].pushed;
       link.last_update = {};
       if (servers_[s].pushed == 0) continue;  // more servers than units
-      ++trainer.servers_left;
-      clock_.schedule(requested + link.up->latency(), [this, &trainer, s] { serve_pull(trainer, s); });
+      ++team.servers_left;
+      clock_.schedule(requested + link.up->latency(), [this, &team, s] { serve_pull(team, s); });
     }
   }
 
@@ -287,17 +373,23 @@ class ParameterServers {
     return server.time_per_variable + server.time_per_byte * as_double(size);
   }
 
-  void serve_pull(Trainer& trainer, std::size_t s) {
+  void serve_pull(Team& team, std::size_t s) {
     for (const int pulled : servers_[s].pulled) {
       const Bytes size = unit(pulled).value_bytes;
       const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), server_time(size));
       record(servers_[s], slot, pulled, false);
-      clock_.schedule(slot.end, [this, &trainer, s, pulled] { send_value(trainer, s, pulled); });
+      clock_.schedule(slot.end, [this, &team, s, pulled] { send_value(team, s, pulled); });
     }
   }
 
-  void send_value(Trainer& trainer, std::size_t s, int index) {
-    trainer.links[s].down->send({index, trainer.worker.steps, unit(index).value_bytes, priority(index)});
+  void send_value(Team& team, std::size_t s, int index) {
+    team.links[s].down->send({index, team.members.front()->worker.steps, unit(index).value_bytes, priority(index)});
+  }
+
+  void value_arrived(Team& team, const Connection::Message& message) {
+    Trainer* only = adder(team, message.unit);
+    for (Trainer* member : team.members)
+      if (only == nullptr || only == member) copy_to_gpus(*member, message);
   }
 
   /// Without overlap a worker of several GPUs copies to them when all variables are there, and sends gradients when all
@@ -307,7 +399,7 @@ class ParameterServers {
            !strategy_.pushes_back_each_variable;
   }
 
-  void value_arrived(Trainer& trainer, const Connection::Message& message) {
+  void copy_to_gpus(Trainer& trainer, const Connection::Message& message) {
     if (!copies_at_once(trainer))
       return trainer.to_gpu->copy(clock_.now(), message.unit, message.size, priority(message.unit));
     trainer.on_host.push_back(message.unit);
@@ -317,11 +409,21 @@ class ParameterServers {
   }
 
   void gradient_on_host(Trainer& trainer, int index, Seconds when) {
-    if (!copies_at_once(trainer)) return push(trainer, index, when);
+    if (!copies_at_once(trainer)) return copied_to_host(trainer, index, when);
     trainer.on_host.push_back(index);
     trainer.last_on_host = std::max(trainer.last_on_host, when);
     if (trainer.on_host.size() < units_.units.size()) return;
-    for (const int sent : std::exchange(trainer.on_host, {})) push(trainer, sent, trainer.last_on_host);
+    for (const int sent : std::exchange(trainer.on_host, {})) copied_to_host(trainer, sent, trainer.last_on_host);
+  }
+
+  void copied_to_gpu(Trainer& trainer, int index, Seconds when) {
+    unit_on_gpu(trainer, index, when);
+    if (index == kInput || trainer.team->adder_of.empty() || trainer.team->members.size() == 1) return;
+    clock_.schedule(when, [this, &trainer, index] {
+      for (Trainer* other : trainer.team->members)
+        if (other != &trainer)
+          between(trainer, *other).send({index, trainer.worker.steps, unit(index).value_bytes, priority(index)});
+    });
   }
 
   void unit_on_gpu(Trainer& trainer, int index, Seconds when) {
@@ -358,36 +460,64 @@ class ParameterServers {
       if (exchange_.overlap == Overlap::kNone)
         trainer.held_back.push_back(index);
       else
-        copy_to_host(trainer, index, ready);
+        hand_over(trainer, index, ready);
     }
   }
 
-  void copy_to_host(Trainer& trainer, int index, Seconds ready) {
-    trainer.from_gpu->copy(ready, index, unit(index).gradient_bytes, priority(index));
+  /// To where the gradients of the team are added up.
+  void hand_over(Trainer& trainer, int index, Seconds ready) {
+    const Bytes size = unit(index).gradient_bytes;
+    Trainer* to = adder(*trainer.team, index);
+    if (to == nullptr)
+      trainer.from_gpu->copy(ready, index, size, priority(index));
+    else
+      clock_.schedule(ready, [this, &trainer, to, index, size] {
+        if (to == &trainer)
+          gradient_added(*trainer.team, index);
+        else
+          between(trainer, *to).send({index, trainer.worker.steps, size, priority(index)});
+      });
+  }
+
+  void copied_to_host(Trainer& trainer, int index, Seconds when) {
+    clock_.schedule(when, [this, &trainer, index] {
+      if (adder(*trainer.team, index) == nullptr)
+        gradient_added(*trainer.team, index);
+      else
+        push(*trainer.team, index);
+    });
+  }
+
+  void gradient_added(Team& team, int index) {
+    std::size_t& added = team.added[static_cast<std::size_t>(index)];
+    if (++added < team.members.size()) return;
+    added = 0;
+    if (Trainer* on = adder(team, index))
+      on->from_gpu->copy(clock_.now(), index, unit(index).gradient_bytes, priority(index));
+    else
+      push(team, index);
   }
 
   /// Once every kernel of the step is dispatched, the date of its end is known.
   void check_computed(Trainer& trainer) {
     if (!trainer.compute->is_done() || trainer.is_computed) return;
     trainer.is_computed = true;
-    for (const int index : std::exchange(trainer.held_back, {})) copy_to_host(trainer, index, trainer.compute->end());
+    for (const int index : std::exchange(trainer.held_back, {})) hand_over(trainer, index, trainer.compute->end());
     if (strategy_.pushes_back_each_variable)
       clock_.schedule(std::max(clock_.now(), trainer.compute->end()), [this, &trainer] { end_step(trainer); });
   }
 
-  void push(Trainer& trainer, int index, Seconds on_host) {
-    clock_.schedule(on_host, [this, &trainer, index] {
-      trainer.links[static_cast<std::size_t>(unit(index).server)].up->send(
-          {index, trainer.worker.steps, unit(index).gradient_bytes, priority(index)});
-    });
+  void push(Team& team, int index) {
+    team.links[static_cast<std::size_t>(unit(index).server)].up->send(
+        {index, team.members.front()->worker.steps, unit(index).gradient_bytes, priority(index)});
   }
 
-  void update_arrived(Trainer& trainer, std::size_t s, const Connection::Message& message) {
+  void update_arrived(Team& team, std::size_t s, const Connection::Message& message) {
     Seconds duration = server_time(message.size);
     if (message.size > scenario_.profile.servers.split_update_threshold)
       duration += scenario_.profile.servers.time_per_split_update;
     int& arrived = arrived_gradients_[static_cast<std::size_t>(message.unit)];
-    const bool completes_unit = is_synchronous_ && strategy_.backup_workers == 0 && ++arrived == present_;
+    const bool completes_unit = is_synchronous_ && strategy_.backup_workers == 0 && ++arrived == needed_gradients();
     if (completes_unit) {
       arrived = 0;
       duration += scenario_.profile.servers.time_per_update;
@@ -398,18 +528,19 @@ class ParameterServers {
       if (completes_unit) clock_.schedule(slot.end, [this, s, index = message.unit] { push_back(s, index); });
       return;
     }
-    Link& link = trainer.links[s];
+    Link& link = team.links[s];
     link.last_update = std::max(link.last_update, slot.end);
     if (--link.updates_left > 0) return;
-    clock_.schedule(link.last_update + link.down->latency(), [this, &trainer] {
-      if (--trainer.servers_left == 0) end_step(trainer);
+    clock_.schedule(link.last_update + link.down->latency(), [this, &team] {
+      if (--team.servers_left > 0) return;
+      for (Trainer* member : team.members) end_step(*member);
     });
   }
 
   /// The gradients of all workers for a unit are applied.
   void push_back(std::size_t s, int index) {
     if (unit(index).value_bytes > Bytes{})
-      for (const auto& trainer : trainers_) send_value(*trainer, s, index);
+      for (const auto& team : teams_) send_value(*team, s, index);
     if (++applied_units_ < static_cast<std::int64_t>(units_.units.size())) return;
     applied_units_ = 0;
     count_update();
@@ -495,6 +626,7 @@ class ParameterServers {
   std::vector<Server> servers_;
   GradientUnits units_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
+  std::vector<std::unique_ptr<Team>> teams_;
   int trainable_ = 0;
   std::size_t pulled_units_ = 0;  // of all servers
   std::int64_t started_steps_ = 0;

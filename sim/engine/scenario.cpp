@@ -246,6 +246,7 @@ class ScenarioReader {
     if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
       if (servers->pushes_back_each_variable) refuse("variables that are pushed back");
       if (servers->backup_workers > 0) refuse("backup workers");
+      if (servers->aggregation != Aggregation::kNone) refuse("machines that add up their gradients");
     }
   }
 
@@ -427,6 +428,10 @@ class ScenarioReader {
         if (strategy.pushes_back_each_variable && strategy.backup_workers > 0)
           json.fail("backup_workers",
                     "expected 0 when each variable is pushed back; found " + std::to_string(strategy.backup_workers));
+        strategy.aggregation = read_aggregation(json, effective);
+        if (strategy.aggregation != Aggregation::kNone && strategy.backup_workers > 0)
+          json.fail("backup_workers", "expected 0 when machines add up their gradients; found " +
+                                          std::to_string(strategy.backup_workers));
         break;
       case Synchronization::kStaleSynchronous:
         strategy.staleness_bound = json.required<std::int64_t>("staleness_bound");
@@ -434,6 +439,15 @@ class ScenarioReader {
         break;
     }
     return strategy;
+  }
+
+  static Aggregation read_aggregation(const JsonReader& json, Json& effective) {
+    if (json.has("aggregation"))
+      return read_word<Aggregation>(
+          json, "aggregation",
+          {{"none", Aggregation::kNone}, {"host", Aggregation::kHost}, {"gpu", Aggregation::kGpu}});
+    effective["aggregation"] = "none";
+    return Aggregation::kNone;
   }
 
   AllReduceStrategy read_all_reduce(const JsonReader& json, Json& effective) {
@@ -692,6 +706,18 @@ int optimizer_slots(Optimizer optimizer) {
       return 2;
   }
   return 0;
+}
+
+std::string to_text(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return "sgd";
+    case Optimizer::kMomentum:
+      return "momentum";
+    case Optimizer::kAdam:
+      return "adam";
+  }
+  return {};
 }
 
 bool Strategy::is_synchronous() const {

@@ -28,8 +28,9 @@ enum class Role { kWorker, kParameterServer };
 enum class Market { kOnDemand, kSpot };
 
 /// `count` identical machines. A worker drives `gpus_per_worker` of its machine's GPUs: each takes an equal part of the
-/// worker's batch, is sent the variables, and sends its gradients, which the host adds up. A colocated group of parameter
-/// servers has no machines of its own: server i runs on machine i, modulo their number, of the group that it shares.
+/// worker's batch, is sent the variables, and sends its gradients, which the host adds up. A colocated group of
+/// parameter servers has no machines of its own: server i runs on machine i, modulo their number, of the group that it
+/// shares.
 struct Group {
   std::string name;
   Role role = Role::kWorker;
@@ -54,6 +55,8 @@ struct Group {
 /// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
 enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
 enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };
+/// Where the gradients of a machine's GPUs are added up before they go to the servers as one.
+enum class Aggregation { kNone, kHost, kGpu };
 
 struct ParameterServerStrategy {
   Synchronization synchronization = Synchronization::kAsynchronous;
@@ -63,6 +66,7 @@ struct ParameterServerStrategy {
   /// of asking for all of them after the whole step.
   bool pushes_back_each_variable = false;
   Placement placement = Placement::kRoundRobin;
+  Aggregation aggregation = Aggregation::kNone;  // synchronous; variables, too, then come once for each machine
 };
 
 struct AllReduceStrategy {
@@ -115,6 +119,9 @@ enum class Optimizer { kSgd, kMomentum, kAdam };
 /// Values that the optimizer keeps for each trained scalar: 0, 1, 2.
 int optimizer_slots(Optimizer optimizer);
 
+/// "sgd", "momentum", "adam".
+std::string to_text(Optimizer optimizer);
+
 /// Where the training would end if it were run to its end: at a loss, which takes a convergence model, or after so many
 /// samples. One of the two. A few steps are simulated, the rest goes on at their speed.
 struct TrainingTarget {
@@ -144,7 +151,7 @@ struct Scenario {
   int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
-  std::string framework;  // label of the profile's step times; empty: any
+  std::string framework;                   // label of the profile's step times; empty: any
   Workload workload;                       // built from the model, batch and precision
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;

@@ -12,6 +12,18 @@ FlopsPerSecond peak_of(const Scenario& scenario, const Group& group) {
   return scenario.precision == Precision::kFp16 ? group.accelerator->peak_fp16 : group.accelerator->peak_fp32;
 }
 
+/// Servers do it themselves.
+Seconds update_time(const Scenario& scenario, const Group& group) {
+  if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
+  const GpuParameters& parameters = scenario.profile.gpu;
+  const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
+  if (accesses == parameters.update_accesses.end()) return scenario.workload.optimizer_time;
+  const double bytes = as_double(scenario.workload.parameter_bytes()) /
+                       static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
+  return scenario.workload.optimizer_time +
+         Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)};
+}
+
 /// Of a lone worker, its input not copied; `batch` of one GPU.
 Seconds modelled_step(const Scenario& scenario, const Group& group, int batch) {
   const Workload* workload = &scenario.workload_of(group);
@@ -22,7 +34,7 @@ Seconds modelled_step(const Scenario& scenario, const Group& group, int batch) {
   }
   const ComputePlan plan = plan_compute(*workload, *group.accelerator, peak_of(scenario, group), scenario.profile);
   const FusedPlan fused = fuse(plan, 1);
-  return plan.step_overhead + std::max(fused.end, fused.host_end);
+  return plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group);
 }
 
 }  // namespace
@@ -45,20 +57,22 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   if (above == measured.end()) return factor(std::prev(above));
   if (above->first == batch || above == measured.begin()) return factor(above);
   const auto below = std::prev(above);
-  const double share = std::log(static_cast<double>(batch) / below->first) /
-                       std::log(static_cast<double>(above->first) / below->first);
+  const double share =
+      std::log(static_cast<double>(batch) / below->first) / std::log(static_cast<double>(above->first) / below->first);
   return factor(below) + share * (factor(above) - factor(below));
 }
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan =
       plan_compute(scenario.workload_of(group), *group.accelerator, peak_of(scenario, group), scenario.profile);
+  plan.update = update_time(scenario, group);
   const auto factor = step_time_factor(scenario, group);
   if (!factor) return plan;
   plan.input = {};
   plan.step_overhead = plan.step_overhead * *factor;
   plan.gpu_time = plan.gpu_time * *factor;
   plan.memory_time = plan.memory_time * *factor;
+  plan.update = plan.update * *factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * *factor;
     kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor};

@@ -8,7 +8,7 @@ namespace rehearse {
 
 /// What stretches every kernel and all host work of a step of the group's workers so that a lone one takes as long as
 /// the profile's step times say:
-///   f(b) = measured(b) / (step_overhead + kernel model's step with b samples)
+///   f(b) = measured(b) / (step_overhead + kernel model's step with b samples + update)
 /// at each measured batch b of one GPU; between two of them linear in ln b, outside of them that of the nearest. Of the
 /// numbers of GPUs that were measured, the largest that a worker has counts; the smallest if all are larger. Nothing if
 /// the profile has no step time of this model, GPU, precision and framework.

@@ -84,6 +84,18 @@ TEST_CASE("a profile's shares are shares") {
                        "p.json: /network/nic_efficiency: expected a share above 0, at most 1; found 1.5", InputError);
 }
 
+TEST_CASE("an instance may have a payload share of its NIC of its own") {
+  Json profile = load_json_file(kRoot + "/calibration/profiles/cm-dare.json");
+  profile["network"] = {{"nic_efficiency", 0.5}, {"nic_efficiency_of", {{"p2.xlarge", 0.8}}}};
+  const NetworkParameters network = read_profile(JsonReader{profile, "p.json"}).network;
+  CHECK(network.nic_efficiency_for("p2.xlarge") == 0.8);
+  CHECK(network.nic_efficiency_for("p2.8xlarge") == 0.5);
+  profile["network"]["nic_efficiency_of"]["p2.xlarge"] = 0;
+  CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}),
+                       "p.json: /network/nic_efficiency_of/p2.xlarge: expected a share above 0, at most 1; found 0",
+                       InputError);
+}
+
 TEST_CASE("an accelerator that the profile does not name gets the default efficiency") {
   const GpuParameters gpu{.default_peak_efficiency = 0.5, .peak_efficiency = {{"A", 0.7}}};
   CHECK(gpu.efficiency_for("A") == 0.7);

@@ -102,7 +102,7 @@ class AllRings {
 TEST_CASE("every shipped interconnect can be read and has a source") {
   const Catalog catalog = shipped();
   const Json nobody;
-  CHECK(catalog.interconnect_names().size() == 10);
+  CHECK(catalog.interconnect_names().size() == 13);
   for (const std::string& name : catalog.interconnect_names()) {
     CAPTURE(name);
     const JsonReader entry = catalog.interconnect(name, JsonReader{nobody, "test"});
@@ -191,6 +191,10 @@ TEST_CASE("mistakes in an interconnect are one line with their place") {
   CHECK(refusal("[]") == "i.json: expected an object; found an empty array");
   CHECK(refusal(R"({"pcie": "0GBps"})") == "i.json: /pcie: expected a rate above 0Bps; found \"0GBps\"");
   CHECK(refusal(R"({"pcie_rot": "1GBps"})") == "i.json: unknown key \"pcie_rot\"; did you mean \"pcie_root\"?");
+  CHECK(refusal(R"({"gpus_per_root": 2})") ==
+        "i.json: /gpus_per_root: expected a rate \"pcie_root\" beside it; found 2");
+  CHECK(refusal(R"({"pcie_root": "1GBps", "gpus_per_root": 0})") ==
+        "i.json: /gpus_per_root: expected 1 to 1000 GPUs; found 0");
   CHECK(refusal(R"({"latency": "2s"})") == "i.json: /latency: expected at most 1s; found \"2s\"");
   CHECK(refusal(R"({"nvlink_rate": "25GBps"})") == "i.json: expected the key \"nvlinks\"; found none");
   CHECK(refusal(R"({"nvlinks": []})") == "i.json: expected the key \"nvlink_rate\"; found none");

@@ -298,6 +298,19 @@ TEST_CASE("inside a machine: NVLink where there is one, PCIe elsewhere, through 
         Names{"NVSwitch port of GPU 0 of machine 0, sending", "NVSwitch port of GPU 1 of machine 0, receiving"});
 }
 
+TEST_CASE("GPUs of different PCIe roots reach one another through both") {
+  TopologyMachine host = machine(4);
+  host.interconnect.pcie_root = 10_GBps;
+  host.interconnect.gpus_per_root = 2;
+  const Topology topology{{host}, Star{}, {}};
+  const auto crossed = [&](int from, int to) { return names(topology, topology.path({0, from}, {0, to})); };
+  CHECK(crossed(0, 1) == Names{"PCIe of GPU 0 of machine 0, to the host", "PCIe of GPU 1 of machine 0, from the host"});
+  CHECK(crossed(1, 2) == Names{"PCIe of GPU 1 of machine 0, to the host", "PCIe root 0 of machine 0, to the host",
+                               "PCIe root 1 of machine 0, from the host", "PCIe of GPU 2 of machine 0, from the host"});
+  CHECK(crossed(Endpoint::kHost, 3) ==
+        Names{"PCIe root 1 of machine 0, from the host", "PCIe of GPU 3 of machine 0, from the host"});
+}
+
 TEST_CASE("what a fabric cannot hold, and sizes and rates out of range, are refused when the topology is made") {
   const auto fabric = [](int machines, const Fabric& kind) {
     return impossible([&] { return fabric_of(machines, kind); });

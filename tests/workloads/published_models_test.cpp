@@ -27,6 +27,7 @@ TEST_CASE("image models have exactly the published numbers of parameters") {
     CHECK(shipped(name).parameters() == parameters);
   };
   check("alexnet", 61'100'840);
+  check("mxnet/alexnet", 50'844'008);  // 203 MB, calibration/data/mxnet-perf
   check("densenet121", 7'978'856);
   check("densenet201", 20'013'928);
   check("googlenet", 6'624'904);

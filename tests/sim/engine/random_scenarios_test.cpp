@@ -75,6 +75,7 @@ class ScenarioGenerator {
                   {"overlap", one_of({"none", "backward"})}};
       if (strategy["synchronization"] == "stale_synchronous") strategy["staleness_bound"] = pick(4);
       if (strategy["synchronization"] == "synchronous" && chance(3)) strategy["pushes_back_each_variable"] = true;
+      if (strategy["synchronization"] == "synchronous" && chance(2)) strategy["aggregation"] = one_of({"host", "gpu"});
     }
     if (chance(2)) strategy["bucket_size"] = std::to_string(1 + pick(20)) + "MB";
     if (strategy.contains("bucket_size") && chance(2)) strategy["first_bucket_size"] = "500kB";
@@ -88,7 +89,8 @@ class ScenarioGenerator {
   void add_servers(int workers) {
     const int servers = 1 + pick(5);
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["synchronization"] == "synchronous" && !strategy.contains("pushes_back_each_variable") && chance(3))
+    if (strategy["synchronization"] == "synchronous" && !strategy.contains("pushes_back_each_variable") &&
+        !strategy.contains("aggregation") && chance(3))
       strategy["backup_workers"] = pick(workers);
     if (chance(3))
       scenario_["cluster"]["groups"].push_back(
@@ -100,6 +102,7 @@ class ScenarioGenerator {
   Json interconnect(int gpus) {
     Json json{{"pcie", one_of({"8GBps", "16GBps"})}, {"latency", std::to_string(pick(5)) + "us"}};
     if (chance(2)) json["pcie_root"] = "12GBps";
+    if (json.contains("pcie_root") && chance(2)) json["gpus_per_root"] = 1 + pick(4);
     if (chance(3)) json["stages_copies_in_host"] = true;
     if (chance(3)) json["nvswitch"] = "100GBps";
     if (gpus > 1 && chance(2)) {
@@ -161,7 +164,7 @@ class ScenarioGenerator {
     Json& groups = scenario_["cluster"]["groups"];
     const int machines = groups[0]["count"].get<int>();
     if (machines < 2 || strategy.value("overlap", "") == "forward" || strategy.value("backup_workers", 0) > 0 ||
-        strategy.contains("pushes_back_each_variable"))
+        strategy.contains("pushes_back_each_variable") || strategy.contains("aggregation"))
       return;
     Json late = groups[0];
     late["name"] = "late";

@@ -203,4 +203,101 @@ TEST_CASE("the GPUs of a machine share its NIC") {
   CHECK(two_servers == exactly(4 * kAlpha + 8 * 10e-3 + 1e-3));
 }
 
+namespace {
+
+/// Machines of four GPUs with PCIe of 10 GB/s whose gradients are added up in the machine; one server on its own.
+Json aggregating(int machines, const std::vector<test::TimedTensor>& tensors, const std::string& where,
+                 const Json& interconnect) {
+  Json strategy = synchronous();
+  strategy["aggregation"] = where;
+  Json scenario = with_servers(timed_scenario(machines, tensors, strategy, 4), 1);
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = interconnect;
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("added up in host memory, a machine's gradients cross its NIC once and each GPU's PCIe once") {
+  // Both ways: 10 ms for each machine at the server's NIC, a; 1 ms of PCIe, or 4 ms where the GPUs share a root.
+  for (const int m : {1, 3}) {
+    CAPTURE(m);
+    const std::vector<test::TimedTensor> tensor{{"10000000B"}};
+    check_time(aggregating(m, tensor, "host", {{"pcie", "10GBps"}}), 4 * kAlpha + 2 * (m * 10e-3 + 1e-3) + 3e-3);
+    check_time(aggregating(m, tensor, "host", {{"pcie", "10GBps"}, {"pcie_root", "10GBps"}}),
+               4 * kAlpha + 2 * (m * 10e-3 + 4e-3) + 3e-3);
+  }
+  Json scenario = aggregating(2, {{"10000000B"}}, "host", {{"pcie", "10GBps"}});
+  scenario["training"]["steps"] = 5;
+  check_time(scenario, 5 * (4 * kAlpha + 2 * (2 * 10e-3 + 1e-3) + 3e-3));
+  CHECK(test::simulated(scenario)["sent_B"] == 5 * 2 * 2 * 10'000'000);
+}
+
+TEST_CASE("added up on a GPU, gradients of the others cross its PCIe link one after another, and it alone sends") {
+  // Both ways: 3 copies between GPUs, one to or from the host, 10 ms for each machine at the server's NIC, a.
+  for (const int m : {1, 3}) {
+    CAPTURE(m);
+    check_time(aggregating(m, {{"10000000B"}}, "gpu", {{"pcie", "10GBps"}}),
+               4 * kAlpha + 2 * (m * 10e-3 + 1e-3 + 3e-3) + 3e-3);
+  }
+  // Two GPUs for each root of 5 GB/s: 2 of the 3 copies cross both roots, together in 4 ms; that to the host takes 2
+  // ms.
+  check_time(aggregating(1, {{"10000000B"}}, "gpu", {{"pcie", "10GBps"}, {"pcie_root", "5GBps"}, {"gpus_per_root", 2}}),
+             4 * kAlpha + 2 * (10e-3 + 2e-3 + 4e-3) + 3e-3);
+}
+
+TEST_CASE("each variable is added up on the GPU that has the fewest bytes, the largest first") {
+  const Json scenario = aggregating(1, {{"1000000B"}, {"4000000B"}, {"2000000B"}, {"3000000B"}, {"500000B"}}, "gpu",
+                                    {{"pcie", "10GBps"}});
+  const Json adders = test::in_child([&] {
+    const RunRecord record = simulate(test::resolved(scenario), {});
+    std::vector<int> adder(5, -1);
+    for (const MessageSpan& message : record.recorder.messages)
+      if (message.from.gpu == Endpoint::kHost)
+        continue;
+      else if (message.to.gpu == Endpoint::kHost)
+        adder[static_cast<std::size_t>(message.unit)] = message.from.gpu;
+      else if (adder[static_cast<std::size_t>(message.unit)] < 0)
+        adder[static_cast<std::size_t>(message.unit)] = message.from.gpu;
+    return Json(adder);
+  });
+  CHECK(adders == Json({3, 0, 2, 1, 3}));  // the first copies of a unit are of its value, from there to the others
+}
+
+TEST_CASE("with one GPU per machine aggregation changes nothing") {
+  for (const bool pushes_back : {false, true}) {
+    Json strategy = synchronous();
+    strategy["pushes_back_each_variable"] = pushes_back;
+    Json scenario = with_servers(timed_scenario(3, {{"10000000B"}, {"3000000B"}}, strategy), 2);
+    scenario["training"]["steps"] = 3;
+    const double alone = test::times_of(scenario).by_default;
+    for (const char* where : {"host", "gpu"}) {
+      scenario["training"]["strategy"]["aggregation"] = where;
+      check_time(scenario, alone);
+    }
+  }
+}
+
+TEST_CASE("aggregation needs all workers: not without a barrier, not with backups, not when they come and go") {
+  Json scenario = aggregating(2, {{"10000000B"}}, "host", {{"pcie", "10GBps"}});
+  const auto refusal = [](const Json& json) {
+    try {
+      (void)test::resolved(json);
+    } catch (const InputError& error) { return std::string{error.what()}; }
+    return std::string{"accepted"};
+  };
+  CHECK(refusal(scenario) == "accepted");
+  Json changed = scenario;
+  changed["training"]["strategy"]["backup_workers"] = 1;
+  CHECK(refusal(changed).find("expected 0 when machines add up their gradients; found 1") != std::string::npos);
+  changed = scenario;
+  changed["training"]["strategy"]["synchronization"] = "asynchronous";
+  CHECK(refusal(changed).find("unknown key \"aggregation\"") != std::string::npos);
+  changed = scenario;
+  Json late = changed["cluster"]["groups"][0];
+  late["name"] = "late";
+  late["joins_at"] = "1ms";
+  changed["cluster"]["groups"].push_back(late);
+  CHECK(refusal(changed).find("with machines that add up their gradients") != std::string::npos);
+}
+
 }  // namespace rehearse
