@@ -59,7 +59,7 @@ RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
 void rank_samples(Study& study) {
   std::map<std::vector<std::string>, std::vector<StudyRow*>> samples;
   for (StudyRow& row : study.rows) {
-    std::vector<std::string> key{row.fits(study.fit_where) ? "seen" : "not seen"};
+    std::vector<std::string> key{to_text(row.use)};
     for (const std::string& column : study.sample_of) key.emplace_back(row.row.text(column));
     samples[key].push_back(&row);
   }
@@ -270,7 +270,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     const JsonReader fit = json.child("fit");
     if (fit.has("free"))
       for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
-    if (!study.free.empty()) mark(study, fit, "where", RowUse::kFitted, table);
+    // Without free values, "where" says which rows the profile's fit saw in another study.
+    if (!study.free.empty() || fit.has("where")) mark(study, fit, "where", RowUse::kFitted, table);
     if (fit.has("step_times")) mark(study, fit, "step_times", RowUse::kStepTime, table);
     study.cross_validate = read_columns(fit, "cross_validate", table);
     if (fit.has("leave_out_of")) {

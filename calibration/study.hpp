@@ -68,9 +68,9 @@ struct Study {
   std::vector<std::pair<std::string, std::size_t>> excluded;  // reason, rows
   std::string target_column;
   std::string metric;  // metric.hpp
-  /// The columns of "sample_of": rows that agree in them are a sample of one distribution, those that the fit sees and
-  /// the others apart. The i-th smallest of its n values is compared with the simulated distribution's quantile at
-  /// (i - 1/2) / n. Empty: each row is a value by itself.
+  /// The columns of "sample_of": rows that agree in them and in their use are a sample of one distribution. The i-th
+  /// smallest of its n values is compared with the simulated distribution's quantile at (i - 1/2) / n. Empty: each row
+  /// is a value by itself.
   std::vector<std::string> sample_of;
   std::vector<std::string> group_by;
   std::string curve_x;  // column; empty if the study has no curves

@@ -39,6 +39,12 @@ const Distribution* find_time(const std::vector<StartupTime>& times, const Start
 
 }  // namespace
 
+Seconds Startup::draw(Rng& rng) const {
+  Seconds total{};
+  for (const Distribution* stage : {&provisioning, &staging, &booting}) total += stage->draw(rng);
+  return total;
+}
+
 Seconds Startup::quantile(double probability) const {
   constexpr int kDraws = 10'001;
   Rng rng{1, "quantiles of start-up times"};

@@ -22,8 +22,8 @@ struct Startup {
   Distribution provisioning, staging, booting;
 
   Seconds mean() const { return provisioning.mean() + staging.mean() + booting.mean(); }
-  /// One draw for each stage.
-  Seconds draw(Rng& rng) const { return provisioning.draw(rng) + staging.draw(rng) + booting.draw(rng); }
+  /// One draw for each stage, in their order.
+  Seconds draw(Rng& rng) const;
   /// Quantile of the sum, `probability` in [0, 1), from 10001 draws of a stream of its own: always the same value.
   Seconds quantile(double probability) const;
 };

@@ -58,8 +58,9 @@ TEST_CASE("a profile without times of checkpoints or start-ups says so") {
   CHECK(refusal("checkpoint_time_s", {}, 0.5) == "metric \"checkpoint_time_s\" has no distribution");
   const std::string message =
       refusal("checkpoint_time_s", {{"/calibration", "ideal"}, {"/training/checkpoint", R"({"every_steps": 4})"}});
-  CHECK(message.ends_with("/training/checkpoint: expected \"fixed_time\" and \"rate\", since profile \"ideal\" has no "
-                          "times of checkpoints"));
+  CHECK(
+      message.ends_with("/training/checkpoint: expected \"fixed_time\" and \"rate\", since profile \"ideal\" has no "
+                        "times of checkpoints"));
 }
 
 TEST_CASE("start-up times: means of stages add up, a quantile of a stage is its distribution's") {
@@ -83,7 +84,7 @@ TEST_CASE("a transfer is as fast as the slower NIC, or as its window goes round"
         {{"from", "us-west1"}, {"to", "us-west1"}, {"latency", latency}, {"source", "made up"}}};
     return simulated_metric(test::resolved(scenario), "transfer_rate_Bps");
   };
-  CHECK(rate("", "15ms") == doctest::Approx(1e9));      // 8 Gbit/s
+  CHECK(rate("", "15ms") == doctest::Approx(1e9));       // 8 Gbit/s
   CHECK(rate("3MB", "15ms") == doctest::Approx(100e6));  // 3 MB every 30 ms
   CHECK(rate("6MB", "15ms") == doctest::Approx(200e6));
   CHECK(rate("3MB", "0.1ms") == doctest::Approx(1e9));  // 15 GB/s, more than the NICs

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "calibration/measurements.hpp"
 #include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/profile.hpp"
@@ -241,6 +242,32 @@ void run_expression(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A table that `read` makes of a file of measurements.
+template <class Read>
+void read_measurements(Read read) {
+  try {
+    const CsvTable table = read();
+    require(table.row_count() >= 1, "a table has a row");
+    for (const CsvRow& row : table.rows()) {
+      require(row.line() >= 2, "rows are below the column names");
+      for (const std::string& column : table.columns())
+        if (column == "time_s" && !row.text(column).empty()) require(row.number(column) >= 0, "times are not negative");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_nccl_tests(std::string_view input) {
+  read_measurements([&] { return parse_nccl_tests(input, "input"); });
+}
+
+void run_iperf3(std::string_view input) {
+  read_measurements([&] { return parse_iperf3(input, "input"); });
+}
+
+void run_kernel_table(std::string_view input) {
+  read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
+}
+
 /// Options of a sweep, and a sweep file.
 void run_sweep(std::string_view input) {
   try {
@@ -285,6 +312,9 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"expression", run_expression},
                               Target{"sweep", run_sweep},
                               Target{"topology", run_topology},
+                              Target{"nccl_tests", run_nccl_tests},
+                              Target{"iperf3", run_iperf3},
+                              Target{"kernel_table", run_kernel_table},
                               Target{"training_log", run_training_log}};
 
 }  // namespace

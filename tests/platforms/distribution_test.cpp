@@ -75,8 +75,7 @@ TEST_CASE("mistakes in a distribution are named") {
         "d.json: /law: unknown law \"weibul\"; did you mean \"weibull\"?");
   CHECK(refusal(R"({"law": "exponential", "mean": "0s"})") ==
         "d.json: /mean: expected a time above 0s, at most 1e9s; found \"0s\"");
-  CHECK(refusal(R"({"law": "weibull", "scale": "1s", "shape": 0})") ==
-        "d.json: /shape: expected 0.05 to 100; found 0");
+  CHECK(refusal(R"({"law": "weibull", "scale": "1s", "shape": 0})") == "d.json: /shape: expected 0.05 to 100; found 0");
   CHECK(refusal(R"({"law": "exponential", "mean": "1s", "sigma": 1})").find("unknown key \"sigma\"") !=
         std::string::npos);
 }

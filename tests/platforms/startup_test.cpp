@@ -45,8 +45,10 @@ TEST_CASE("a start-up is the sum of its stages") {
         doctest::Approx((startup.provisioning.mean() + startup.staging.mean() + startup.booting.mean()).value()));
   Rng rng{3, "sum"}, apart{3, "sum"};
   const Seconds sum = startup.draw(rng);
-  const Seconds first = startup.provisioning.draw(apart), second = startup.staging.draw(apart);
-  CHECK(sum == first + second + startup.booting.draw(apart));
+  const Seconds first = startup.provisioning.draw(apart);
+  const Seconds second = startup.staging.draw(apart);
+  const Seconds third = startup.booting.draw(apart);
+  CHECK(sum.value() == (first + second + third).value());
 }
 
 TEST_CASE("quantiles of a start-up rise, repeat themselves, and average to its mean") {
