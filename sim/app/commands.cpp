@@ -117,9 +117,9 @@ void print_rows(const Study& study, const Validation& validation) {
     for (const std::string& column : columns)
       std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
     if (row.simulated)
-      std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+      std::printf("%10.4g %10.4g %+8.1f\n", row.measured, *row.simulated, row.error_pct);
     else
-      std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+      std::printf("%10.4g %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
   }
 }
 
