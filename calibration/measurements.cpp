@@ -17,6 +17,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kMaxSize = 256 * kMiB;
+constexpr std::size_t kLongestName = 200;
 
 [[noreturn]] void fail_at(const std::string& file_name, std::size_t line, const std::string& message) {
   throw InputError{file_name + ":" + std::to_string(line) + ": " + message};
@@ -75,6 +76,7 @@ class NcclTests {
     if (words.size() < 2) return;
     if (words[1] == "Collective" && words.size() >= 5) {  // Collective test starting: all_reduce_perf
       collective_ = words[4].substr(0, words[4].find("_perf"));
+      check_name(collective_);
     } else if (words[1] == "nThread" || words[1] == "Using") {  // a run begins
       ranks_ = 0;
       machines_.clear();
@@ -96,7 +98,14 @@ class NcclTests {
     const std::vector<std::string_view> name = words_of(line.substr(bracket + 2));
     std::string device;
     for (const std::string_view word : name) device += (device.empty() ? "" : " ") + std::string{word};
+    check_name(device);
     devices_.insert(device);
+  }
+
+  /// Names are repeated in every row.
+  void check_name(const std::string& name) const {
+    if (name.size() > kLongestName)
+      fail_at(file_name_, line_, "expected a name of at most 200 bytes; found " + std::to_string(name.size()));
   }
 
   /// #  size  count  type  [redop]  [root]  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong
@@ -135,6 +144,7 @@ class NcclTests {
               std::string{text("type")}, std::string{text("redop")}, std::string{text("root")}, seconds("time"),
               number("time"), number("algbw"), number("busbw"), seconds("time_in_place"), number("time_in_place"),
               number("algbw_in_place"), number("busbw_in_place")});
+    if (csv_.text().size() > kMaxSize) throw InputError{file_name_ + ": expected a listing of fewer rows"};
     ++rows_;
   }
 
@@ -259,7 +269,8 @@ CsvTable parse_iperf3(std::string_view text, const std::string& file_name) {
   if (json.has("error"))
     json.fail("error", "expected a run without error; iperf3 says " + in_quotes(json.required<std::string>("error")));
   const JsonReader test = json.child("start").child("test_start");
-  const std::string protocol = test.required<std::string>("protocol");
+  const auto protocol = test.required<std::string>("protocol");
+  test.expect(protocol.size() <= kLongestName, "protocol", "at most 200 bytes");
   const int streams = test.required<int>("num_streams");
   const bool is_reverse = test.optional<int>("reverse", 0) != 0;
 

@@ -85,6 +85,9 @@ TEST_CASE("mistakes in a listing are named with their line") {
   CHECK(nccl_refusal("\xff\n") == "x.log: expected the listing of an nccl-tests program; found no row of it");
   CHECK(refusal([] { (void)parse_nccl_tests("8 2 float sum -1 10 1 1 0\n", "x.log"); }) ==
         "x.log:1: expected the line with the column names above the first row");
+  CHECK(refusal([] {
+          (void)parse_nccl_tests("# Rank 0 on a device 0 [0] " + std::string(300, 'x') + "\n", "x.log");
+        }) == "x.log:1: expected a name of at most 200 bytes; found 300");
   CHECK(refusal([] { (void)parse_nccl_tests("# size count type redop\n", "x.log"); }) ==
         "x.log:1: expected the columns of an nccl-tests program; found none for \"time\"");
 }
