@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "calibration/asynchronous_speed.hpp"
-#include "calibration/detail/least_squares.hpp"
 #include "calibration/training_log.hpp"
 #include "sim/base/json.hpp"
 #include "workloads/convergence.hpp"
@@ -45,10 +44,12 @@ bool is_training_study(const Json& file);
 /// Throws InputError.
 TrainingStudy load_training_study(const std::filesystem::path& path);
 
+using Limits = std::pair<double, double>;  // low, high
+
 /// A fitted value with its 95 % interval.
 struct Estimate {
   double value = 0;
-  std::optional<Interval> interval;
+  std::optional<Limits> interval;
 };
 
 /// Alone with the server.
@@ -77,7 +78,7 @@ struct TrainingCoefficients {
   std::vector<LoggedCluster> clusters;
   std::optional<Estimate> contention_slope, contention_intercept;  // none if no two sizes of cluster show contention
   std::optional<Convergence> convergence;                          // none without losses
-  std::vector<std::pair<std::string, Interval>> convergence_intervals;  // by key
+  std::vector<std::pair<std::string, Limits>> convergence_intervals;   // by key
   std::optional<double> loss_error;                                     // mean of |model / logged - 1|
   std::size_t entries = 0;                                              // used
   std::vector<std::string> warnings;

@@ -25,10 +25,10 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
   for (const MachineStep& machine : fit.machines)
     std::fprintf(out, "%-34s %.4g s   95 %%: %.4g to %.4g; without exchange %.4g s\n",
                  ("step of " + machine.instance + ", batch " + std::to_string(machine.batch)).c_str(),
-                 machine.step.value, machine.step.interval->low, machine.step.interval->high, machine.compute.value);
-  const auto print_value = [out](const std::string& name, double value, const Interval* interval) {
+                 machine.step.value, machine.step.interval->first, machine.step.interval->second, machine.compute.value);
+  const auto print_value = [out](const std::string& name, double value, const Limits* interval) {
     std::fprintf(out, "%-34s %.4g", name.c_str(), value);
-    if (interval != nullptr) std::fprintf(out, "   95 %%: %.4g to %.4g", interval->low, interval->high);
+    if (interval != nullptr) std::fprintf(out, "   95 %%: %.4g to %.4g", interval->first, interval->second);
     std::fprintf(out, "\n");
   };
   if (fit.contention_slope) {
@@ -37,7 +37,7 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
     print_value("contention intercept", fit.contention_intercept->value, interval(*fit.contention_intercept));
   }
   if (const auto& model = fit.convergence) {
-    const auto find = [&fit](const char* key) -> const Interval* {
+    const auto find = [&fit](const char* key) -> const Limits* {
       for (const auto& [name, interval] : fit.convergence_intervals)
         if (name == key) return &interval;
       return nullptr;

@@ -121,16 +121,16 @@ TEST_CASE("intervals of noisy logs hold the values, and the predicted speeds sta
   Truth truth;
   truth.noise = 0.02;
   const TrainingCoefficients fit = fit_training_logs(logs_of(truth, kClusters));
-  CHECK(fit.machines[0].step.interval->low < 0.9);
-  CHECK(fit.machines[0].step.interval->high > 0.9);
-  CHECK(fit.contention_slope->interval->low < 0.3);
-  CHECK(fit.contention_slope->interval->high > 0.3);
+  CHECK(fit.machines[0].step.interval->first < 0.9);
+  CHECK(fit.machines[0].step.interval->second > 0.9);
+  CHECK(fit.contention_slope->interval->first < 0.3);
+  CHECK(fit.contention_slope->interval->second > 0.3);
   REQUIRE(fit.convergence_intervals.size() == 4);
   const std::vector<double> values{400, -0.5, 900, 0.3};
   for (std::size_t i = 0; i < values.size(); ++i) {
     CAPTURE(fit.convergence_intervals[i].first);
-    CHECK(fit.convergence_intervals[i].second.low < values[i]);
-    CHECK(fit.convergence_intervals[i].second.high > values[i]);
+    CHECK(fit.convergence_intervals[i].second.first < values[i]);
+    CHECK(fit.convergence_intervals[i].second.second > values[i]);
   }
   for (const LoggedCluster& cluster : fit.clusters)
     CHECK(cluster.predicted_samples_per_s == doctest::Approx(cluster.samples_per_s).epsilon(0.02));
