@@ -1,7 +1,7 @@
 #include "calibration/training_fit.hpp"
 
-#include <algorithm>
 #include <Eigen/Core>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -97,7 +97,7 @@ std::vector<Cluster> group_by_cluster(const TrainingStudy& study) {
 
 /// 95 % of f(x) when x has these covariances, f linearised: f(x) +- width sqrt(g C g).
 std::vector<Limits> intervals_of(const std::function<std::vector<double>(const Eigen::VectorXd&)>& values,
-                                   const Eigen::VectorXd& at, const Eigen::MatrixXd& covariances, double width) {
+                                 const Eigen::VectorXd& at, const Eigen::MatrixXd& covariances, double width) {
   constexpr double kStep = 1e-4;
   const std::vector<double> there = values(at);
   Eigen::MatrixXd slopes(static_cast<Eigen::Index>(there.size()), at.size());
@@ -283,8 +283,7 @@ class TrainingFitter {
 
   void compare_speeds() {
     for (const Cluster& cluster : clusters_) {
-      const AsynchronousSpeed speed =
-          predict_speed(profiled(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
+      const AsynchronousSpeed speed = predict_speed(profiled(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
       fit_.clusters.push_back({.name = cluster.name,
                                .shape = cluster.shape,
                                .samples_per_s = cluster.samples_per_s,
@@ -458,9 +457,8 @@ TrainingStudy load_training_study(const fs::path& path) {
   study.name = path.stem().string();
   for (const JsonReader& entry : json.children("logs")) {
     const fs::path log = entry.resolve(entry.required<std::string>("file")).lexically_normal();
-    const std::string text =
-        log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())
-                                 : read_file(log, kLargestLog);
+    const std::string text = log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())
+                                                      : read_file(log, kLargestLog);
     std::array<char, 17> hash{};
     std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(fnv1a(text)));
     study.files.emplace_back(log.filename().string(), hash.data());

@@ -25,7 +25,8 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
   for (const MachineStep& machine : fit.machines)
     std::fprintf(out, "%-34s %.4g s   95 %%: %.4g to %.4g; without exchange %.4g s\n",
                  ("step of " + machine.instance + ", batch " + std::to_string(machine.batch)).c_str(),
-                 machine.step.value, machine.step.interval->first, machine.step.interval->second, machine.compute.value);
+                 machine.step.value, machine.step.interval->first, machine.step.interval->second,
+                 machine.compute.value);
   const auto print_value = [out](const std::string& name, double value, const Limits* interval) {
     std::fprintf(out, "%-34s %.4g", name.c_str(), value);
     if (interval != nullptr) std::fprintf(out, "   95 %%: %.4g to %.4g", interval->first, interval->second);
@@ -49,8 +50,8 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
     if (model->spread_offset) print_value("convergence spread_offset", *model->spread_offset, find("spread_offset"));
     print_value("convergence floor", model->floor, find("floor"));
     std::fprintf(out, "%-34s mean error %.2f %%, for %.4g to %.4g samples per update and %d to %d workers\n", "loss",
-                 100 * *fit.loss_error, model->weighted_batch.first, model->weighted_batch.second,
-                 model->workers.first, model->workers.second);
+                 100 * *fit.loss_error, model->weighted_batch.first, model->weighted_batch.second, model->workers.first,
+                 model->workers.second);
   }
   for (const LoggedCluster& cluster : fit.clusters)
     std::fprintf(out, "%-34s %.4g samples/s, by these values %.4g (%+.1f %%)\n", ("cluster " + cluster.name).c_str(),
