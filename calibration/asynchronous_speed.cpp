@@ -31,8 +31,8 @@ AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, cons
     if (compute <= Seconds{})
       throw InputError{"a step of " + to_text(worker.profiled) + " is no longer than its exchange of " +
                        to_text(workload.parameters) + " each way, " + to_text(alone + copies)};
-    const Seconds step = variant == SpotdnnVariant::kPaper ? compute + shared + copies
-                                                           : worker.profiled - alone + copies + shared;
+    const Seconds step =
+        variant == SpotdnnVariant::kPaper ? compute + shared + copies : worker.profiled - alone + copies + shared;
     speed.updates_per_s += 1 / step.value();
     speed.samples_per_s += worker.batch / step.value();
     speed.steps.push_back(step);

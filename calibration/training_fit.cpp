@@ -1,5 +1,6 @@
 #include "calibration/training_fit.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "calibration/detail/least_squares.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -94,8 +96,8 @@ std::vector<Cluster> group_by_cluster(const TrainingStudy& study) {
 }
 
 /// 95 % of f(x) when x has these covariances, f linearised: f(x) +- width sqrt(g C g).
-std::vector<Interval> intervals_of(const std::function<std::vector<double>(const Eigen::VectorXd&)>& values,
-                                   const Eigen::VectorXd& at, const Eigen::MatrixXd& covariances, double width) {
+std::vector<Limits> intervals_of(const std::function<std::vector<double>(const Eigen::VectorXd&)>& values,
+                                 const Eigen::VectorXd& at, const Eigen::MatrixXd& covariances, double width) {
   constexpr double kStep = 1e-4;
   const std::vector<double> there = values(at);
   Eigen::MatrixXd slopes(static_cast<Eigen::Index>(there.size()), at.size());
@@ -107,7 +109,7 @@ std::vector<Interval> intervals_of(const std::function<std::vector<double>(const
     for (std::size_t v = 0; v < there.size(); ++v)
       slopes(static_cast<Eigen::Index>(v), i) = (high[v] - low[v]) / (2 * kStep);
   }
-  std::vector<Interval> intervals;
+  std::vector<Limits> intervals;
   for (std::size_t v = 0; v < there.size(); ++v) {
     const Eigen::VectorXd slope = slopes.row(static_cast<Eigen::Index>(v)).transpose();
     const double distance = width * std::sqrt(std::max(0.0, slope.dot(covariances * slope)));
@@ -125,7 +127,7 @@ ResidualFunction at_each(const std::function<Eigen::VectorXd(const Eigen::Vector
 }
 
 /// Intervals of `values` at a minimum, if there are more rows than values.
-std::optional<std::vector<Interval>> intervals_at(
+std::optional<std::vector<Limits>> intervals_at(
     const LinearModel& minimum, const std::function<std::vector<double>(const Eigen::VectorXd&)>& values) {
   const Eigen::Index more = minimum.residuals.size() - minimum.at.size();
   if (more < 1) return {};
@@ -201,8 +203,8 @@ class TrainingFitter {
       if (compute <= 0)
         throw InputError{study_.name + ": " + place_of(*workers[0]->log) + ": its step of " + to_text(Seconds{step}) +
                          " is no longer than its exchange, " + to_text(Seconds{exchange_alone() + copies(gpus)})};
-      machine.step = {step, Interval{step - half, step + half}};
-      machine.compute = {compute, Interval{compute - half, compute + half}};
+      machine.step = {step, Limits{step - half, step + half}};
+      machine.compute = {compute, Limits{compute - half, compute + half}};
       fit_.machines.push_back(machine);
     }
     for (const Cluster& cluster : clusters_)
@@ -281,8 +283,7 @@ class TrainingFitter {
 
   void compare_speeds() {
     for (const Cluster& cluster : clusters_) {
-      const AsynchronousSpeed speed =
-          predict_speed(profiled(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
+      const AsynchronousSpeed speed = predict_speed(profiled(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
       fit_.clusters.push_back({.name = cluster.name,
                                .shape = cluster.shape,
                                .samples_per_s = cluster.samples_per_s,
@@ -424,7 +425,7 @@ WorkerLog read_text_log(const JsonReader& json, const std::string& file, const s
   return log;
 }
 
-Json to_json(const Interval& interval) { return Json::array({interval.low, interval.high}); }
+Json to_json(const Limits& limits) { return Json::array({limits.first, limits.second}); }
 
 Json to_json(const Convergence& model) {
   Json json = Json::object();
@@ -456,9 +457,8 @@ TrainingStudy load_training_study(const fs::path& path) {
   study.name = path.stem().string();
   for (const JsonReader& entry : json.children("logs")) {
     const fs::path log = entry.resolve(entry.required<std::string>("file")).lexically_normal();
-    const std::string text =
-        log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())
-                                 : read_file(log, kLargestLog);
+    const std::string text = log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())
+                                                      : read_file(log, kLargestLog);
     std::array<char, 17> hash{};
     std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(fnv1a(text)));
     study.files.emplace_back(log.filename().string(), hash.data());

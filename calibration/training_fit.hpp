@@ -5,10 +5,10 @@
 //
 //   step        mean of a worker's seconds per batch, first and last entries left out
 //   S           mean of exchanged bytes / 2 per step, unless given
-//   B_req       of workers that are alone in their cluster: sum of exchanged bytes / sum of exchange times, unless given
-//   C           of each machine type: mean step alone - 2 S / B_req - 2 g S / B_pcie
-//   contention  slope and intercept for which the steps of clusters with n B_req > B_ps come out best
-//   loss        model for which the logged losses come out best, by relative differences; with a common offset or with a
+//   B_req       of workers that are alone in their cluster: sum of exchanged bytes / sum of exchange times, unless
+//   given C           of each machine type: mean step alone - 2 S / B_req - 2 g S / B_pcie contention  slope and
+//   intercept for which the steps of clusters with n B_req > B_ps come out best loss        model for which the logged
+//   losses come out best, by relative differences; with a common offset or with a
 //               common initial loss, whichever is better
 //
 // Source: Shang et al., spotDNN, IWQoS 2023, sections III and IV.
@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "calibration/asynchronous_speed.hpp"
-#include "calibration/detail/least_squares.hpp"
 #include "calibration/training_log.hpp"
 #include "sim/base/json.hpp"
 #include "workloads/convergence.hpp"
@@ -31,11 +30,11 @@ namespace rehearse {
 struct TrainingStudy {
   std::string name;
   std::vector<WorkerLog> logs;
-  std::optional<Bytes> parameters;                    // none: from the logs
-  std::optional<BytesPerSecond> required_bandwidth;   // the same
+  std::optional<Bytes> parameters;                   // none: from the logs
+  std::optional<BytesPerSecond> required_bandwidth;  // the same
   ProfiledServer server;
-  bool uses_spread = false;               // whether the loss depends on R
-  int skip_first = 10, skip_last = 3;     // entries of each worker
+  bool uses_spread = false;                                // whether the loss depends on R
+  int skip_first = 10, skip_last = 3;                      // entries of each worker
   std::vector<std::pair<std::string, std::string>> files;  // name and hash of what was read
 };
 
@@ -45,10 +44,12 @@ bool is_training_study(const Json& file);
 /// Throws InputError.
 TrainingStudy load_training_study(const std::filesystem::path& path);
 
+using Limits = std::pair<double, double>;  // low, high
+
 /// A fitted value with its 95 % interval.
 struct Estimate {
   double value = 0;
-  std::optional<Interval> interval;
+  std::optional<Limits> interval;
 };
 
 /// Alone with the server.
@@ -56,8 +57,8 @@ struct MachineStep {
   std::string instance;
   int gpus = 1;
   int batch = 0;
-  Estimate step;        // seconds
-  Estimate compute;     // C
+  Estimate step;     // seconds
+  Estimate compute;  // C
   std::size_t entries = 0;
 };
 
@@ -75,11 +76,11 @@ struct TrainingCoefficients {
   ProfiledServer server;
   std::vector<MachineStep> machines;
   std::vector<LoggedCluster> clusters;
-  std::optional<Estimate> contention_slope, contention_intercept;  // none if no two sizes of cluster show contention
-  std::optional<Convergence> convergence;                          // none without losses
-  std::vector<std::pair<std::string, Interval>> convergence_intervals;  // by key
-  std::optional<double> loss_error;                                     // mean of |model / logged - 1|
-  std::size_t entries = 0;                                              // used
+  std::optional<Estimate> contention_slope, contention_intercept;     // none if no two sizes of cluster show contention
+  std::optional<Convergence> convergence;                             // none without losses
+  std::vector<std::pair<std::string, Limits>> convergence_intervals;  // by key
+  std::optional<double> loss_error;                                   // mean of |model / logged - 1|
+  std::size_t entries = 0;                                            // used
   std::vector<std::string> warnings;
 };
 

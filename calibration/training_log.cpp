@@ -18,8 +18,8 @@ constexpr double kLargestLoss = 1e12;
 constexpr double kMostBytes = 1e15;
 constexpr double kMostSteps = 1e15;
 
-const std::vector<std::string> kFields{"step",          "loss",      "seconds_per_batch", "ms_per_batch",
-                                       "batches_per_s", "elapsed_s", "*"};
+const std::vector<std::string> kFields{"step",      "loss", "seconds_per_batch", "ms_per_batch", "batches_per_s",
+                                       "elapsed_s", "*"};
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -99,10 +99,10 @@ std::optional<std::vector<double>> LinePattern::match(std::string_view line) con
       ++first;
       continue;
     }
-    const auto last = static_cast<std::size_t>(
-        std::find_if(parts_.begin() + static_cast<std::ptrdiff_t>(first), parts_.end(),
-                     [](const Part& part) { return part.kind == Part::Kind::kAnything; }) -
-        parts_.begin());
+    const auto last =
+        static_cast<std::size_t>(std::find_if(parts_.begin() + static_cast<std::ptrdiff_t>(first), parts_.end(),
+                                              [](const Part& part) { return part.kind == Part::Kind::kAnything; }) -
+                                 parts_.begin());
     // The earliest place where the parts up to the next {*} match leaves the most to those after it.
     const std::size_t before = numbers.size();
     std::optional<std::size_t> end;

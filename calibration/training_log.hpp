@@ -20,7 +20,6 @@
 #include <string_view>
 #include <vector>
 
-
 namespace rehearse {
 
 struct LogEntry {
@@ -50,8 +49,8 @@ struct WorkerLog {
 ///   PyTorch     [{step}/{*}] Time {seconds_per_batch} {*} Loss {loss}
 class LinePattern {
  public:
-  /// Throws InputError, starting with `place`, if a field is unknown or there twice, or if there is neither a time nor a
-  /// loss.
+  /// Throws InputError, starting with `place`, if a field is unknown or there twice, or if there is neither a time nor
+  /// a loss.
   LinePattern(std::string_view pattern, const std::string& place);
 
   /// Numbers in the order of fields(); nothing if the line does not match.
@@ -74,8 +73,8 @@ class LinePattern {
 /// or batch changes.
 std::vector<WorkerLog> parse_log_table(std::string text, const std::string& file_name);
 
-/// Entries of a text into `worker`; without {step} the entries are counted, `steps_per_entry` each. Throws InputError if
-/// no line matches, or a number is out of range.
+/// Entries of a text into `worker`; without {step} the entries are counted, `steps_per_entry` each. Throws InputError
+/// if no line matches, or a number is out of range.
 void parse_log_text(std::string_view text, const std::string& file_name, const LinePattern& pattern,
                     int steps_per_entry, WorkerLog& worker);
 

@@ -18,9 +18,8 @@ double numerator(const Convergence& model, const ConvergenceCluster& cluster) {
   const double of_batch = model.batch_slope * cluster.weighted_batch + model.batch_intercept;
   if (!(of_batch > 0 && spread > 0))
     throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) +
-                        " workers with " + to_text(cluster.weighted_batch) +
-                        " samples per update: it was fitted for " + to_text(model.weighted_batch.first) + " to " +
-                        to_text(model.weighted_batch.second)};
+                        " workers with " + to_text(cluster.weighted_batch) + " samples per update: it was fitted for " +
+                        to_text(model.weighted_batch.first) + " to " + to_text(model.weighted_batch.second)};
   return of_batch * std::sqrt(spread * cluster.workers);
 }
 
@@ -72,8 +71,7 @@ Convergence read_convergence(const JsonReader& json) {
                 "a loss above the floor, at most 1e12");
   json.expect(std::abs(model.batch_slope) <= kLargest, "batch_slope", "-1e12 to 1e12");
   json.expect(std::abs(model.batch_intercept) <= kLargest, "batch_intercept", "-1e12 to 1e12");
-  if (model.spread_offset)
-    json.expect(std::abs(*model.spread_offset) <= kLargest, "spread_offset", "-1e12 to 1e12");
+  if (model.spread_offset) json.expect(std::abs(*model.spread_offset) <= kLargest, "spread_offset", "-1e12 to 1e12");
   const auto batches = json.required<std::vector<double>>("weighted_batch");
   json.expect(batches.size() == 2 && batches[0] > 0 && batches[0] <= batches[1] && batches[1] <= 1e9, "weighted_batch",
               "the smallest and the largest that the fit has seen");

@@ -13,18 +13,18 @@ class JsonReader;
 /// spotDNN's loss model, fitted to logs of one workload by `rehearse calibrate` or taken from a publication:
 ///   loss(j) = A / (j + o) + floor,  A = (batch_slope b_w + batch_intercept) sqrt((R + spread_offset) n)
 ///   o = offset, or A / (initial_loss - floor): then every cluster starts from the same loss, as it does in reality
-/// j: updates by all workers, n: workers, b_w and R as in ConvergenceCluster. Without `spread_offset` R is left out, and
-/// R + spread_offset is 1, as in the code that its authors released.
-/// Source: Shang et al., spotDNN, IWQoS 2023, equations 3 to 5; repository icloud-ecnu/spotDNN.
+/// j: updates by all workers, n: workers, b_w and R as in ConvergenceCluster. Without `spread_offset` R is left out,
+/// and R + spread_offset is 1, as in the code that its authors released. Source: Shang et al., spotDNN, IWQoS 2023,
+/// equations 3 to 5; repository icloud-ecnu/spotDNN.
 struct Convergence {
   std::optional<double> offset;        // updates; this one or initial_loss
   std::optional<double> initial_loss;  // above the floor
   double batch_slope = 0;              // loss x updates for each sample, below 0: larger batches need fewer updates
   double batch_intercept = 0;          // loss x updates
   std::optional<double> spread_offset;
-  double floor = 0;                                      // the loss that no training goes below
-  std::pair<double, double> weighted_batch{0, 0};        // that the fit has seen, smallest and largest
-  std::pair<int, int> workers{0, 0};                     // the same
+  double floor = 0;                                // the loss that no training goes below
+  std::pair<double, double> weighted_batch{0, 0};  // that the fit has seen, smallest and largest
+  std::pair<int, int> workers{0, 0};               // the same
   std::string source;
 };
 

@@ -20,7 +20,7 @@ struct TimedLayer {
 
 /// Layers run forward in order, then backward in reverse; a layer's gradient is ready when its backward pass ends.
 struct TimedLayers {
-  int batch = 0;  // with which they were measured
+  int batch = 0;                   // with which they were measured
   bool scales_with_batch = false;  // another batch takes times in proportion; otherwise it is refused
   std::vector<TimedLayer> layers;
   Seconds optimizer_time{};  // of one update of all variables

@@ -25,10 +25,11 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
   for (const MachineStep& machine : fit.machines)
     std::fprintf(out, "%-34s %.4g s   95 %%: %.4g to %.4g; without exchange %.4g s\n",
                  ("step of " + machine.instance + ", batch " + std::to_string(machine.batch)).c_str(),
-                 machine.step.value, machine.step.interval->low, machine.step.interval->high, machine.compute.value);
-  const auto print_value = [out](const std::string& name, double value, const Interval* interval) {
+                 machine.step.value, machine.step.interval->first, machine.step.interval->second,
+                 machine.compute.value);
+  const auto print_value = [out](const std::string& name, double value, const Limits* interval) {
     std::fprintf(out, "%-34s %.4g", name.c_str(), value);
-    if (interval != nullptr) std::fprintf(out, "   95 %%: %.4g to %.4g", interval->low, interval->high);
+    if (interval != nullptr) std::fprintf(out, "   95 %%: %.4g to %.4g", interval->first, interval->second);
     std::fprintf(out, "\n");
   };
   if (fit.contention_slope) {
@@ -37,7 +38,7 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
     print_value("contention intercept", fit.contention_intercept->value, interval(*fit.contention_intercept));
   }
   if (const auto& model = fit.convergence) {
-    const auto find = [&fit](const char* key) -> const Interval* {
+    const auto find = [&fit](const char* key) -> const Limits* {
       for (const auto& [name, interval] : fit.convergence_intervals)
         if (name == key) return &interval;
       return nullptr;
@@ -49,8 +50,8 @@ void print(std::FILE* out, const TrainingCoefficients& fit) {
     if (model->spread_offset) print_value("convergence spread_offset", *model->spread_offset, find("spread_offset"));
     print_value("convergence floor", model->floor, find("floor"));
     std::fprintf(out, "%-34s mean error %.2f %%, for %.4g to %.4g samples per update and %d to %d workers\n", "loss",
-                 100 * *fit.loss_error, model->weighted_batch.first, model->weighted_batch.second,
-                 model->workers.first, model->workers.second);
+                 100 * *fit.loss_error, model->weighted_batch.first, model->weighted_batch.second, model->workers.first,
+                 model->workers.second);
   }
   for (const LoggedCluster& cluster : fit.clusters)
     std::fprintf(out, "%-34s %.4g samples/s, by these values %.4g (%+.1f %%)\n", ("cluster " + cluster.name).c_str(),

@@ -28,9 +28,9 @@ class CopyEngine {
       return;
     }
     for (const PathIndex gpu_path : gpu_paths)
-      shared_.push_back(std::make_unique<Connection>(
-          clock, network, traffic, recorder, gpu_path,
-          [this](const Connection::Message& message) { copied(message.unit); }));
+      shared_.push_back(
+          std::make_unique<Connection>(clock, network, traffic, recorder, gpu_path,
+                                       [this](const Connection::Message& message) { copied(message.unit); }));
   }
 
   /// Copies what is `ready` at a date that is not in the past; `on_copied` may run at once, with a later date.

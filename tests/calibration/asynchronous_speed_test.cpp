@@ -96,7 +96,7 @@ TEST_CASE("workers share the server from n B_req > B_ps on") {
 TEST_CASE("a step shorter than its exchange is refused") {
   CHECK_THROWS_WITH_AS(
       (void)predict_speed({{.gpus = 1, .batch = 8, .profiled = Seconds{0.1}}}, resnet110(), {}, SpotdnnVariant::kPaper),
-      "a step of 0.1s is no longer than its exchange of 11500000B each way, 0.16427183098591548s", InputError);
+      "a step of 100ms is no longer than its exchange of 11.5MB each way, 164.2718309859155ms", InputError);
 }
 
 }  // namespace rehearse

@@ -57,8 +57,7 @@ TEST_CASE("a plan is a group of workers for each of its parts") {
   const auto problem_of = [](const std::string& plan) {
     return with_plans("a,-," + plan + ",loss 0.8,1,,no\n").rows.at(0).problem;
   };
-  CHECK(problem_of("5xg3.8xlarge") ==
-        "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"5xg3.8xlarge\"");
+  CHECK(problem_of("5xg3.8xlarge") == "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"5xg3.8xlarge\"");
   CHECK(problem_of("") == "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"\"");
   CHECK(problem_of("1*g3.8xlarge;") ==
         "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"1*g3.8xlarge;\"");

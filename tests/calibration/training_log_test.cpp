@@ -51,9 +51,8 @@ TEST_CASE("lines of Keras and PyTorch") {
   CHECK(keras.entries[0].step == 390);
   CHECK(keras.entries[0].seconds_per_batch == doctest::Approx(0.051));
   CHECK(keras.entries[0].loss == 3.25);
-  const WorkerLog torch =
-      read("Epoch: [0][ 10/5005]\tTime  0.312 ( 0.401)\tData  0.001\tLoss 6.9e+00 (7.0)\n",
-           "][ {step}/{*} Time {seconds_per_batch} {*} Loss {loss}");
+  const WorkerLog torch = read("Epoch: [0][ 10/5005]\tTime  0.312 ( 0.401)\tData  0.001\tLoss 6.9e+00 (7.0)\n",
+                               "][ {step}/{*} Time {seconds_per_batch} {*} Loss {loss}");
   REQUIRE(torch.entries.size() == 1);
   CHECK(torch.entries[0].step == 10);
   CHECK(torch.entries[0].seconds_per_batch == doctest::Approx(0.312));
@@ -61,13 +60,10 @@ TEST_CASE("lines of Keras and PyTorch") {
   CHECK(read("speed 4 batches/s\nspeed 5 batches/s", "{batches_per_s} batches/s").entries[1].seconds_per_batch == 0.2);
 }
 
-TEST_CASE("a number is taken whole") {
-  CHECK(read("step 12 loss 3", "{step} loss {loss}").entries[0].step == 12);
-}
+TEST_CASE("a number is taken whole") { CHECK(read("step 12 loss 3", "{step} loss {loss}").entries[0].step == 12); }
 
 TEST_CASE("patterns without sense are refused") {
-  CHECK(problem_of("loss = {los}") ==
-        "study.json: /logs/0/line: unknown field \"los\"; did you mean \"loss\"?");
+  CHECK(problem_of("loss = {los}") == "study.json: /logs/0/line: unknown field \"los\"; did you mean \"loss\"?");
   CHECK(problem_of("step = {step}") == "study.json: /logs/0/line: expected a field with a time or {loss}; found none");
   CHECK(problem_of("{loss} {loss}") == "study.json: /logs/0/line: expected {loss} once; found it twice");
   CHECK(problem_of("loss = {loss") == "study.json: /logs/0/line: expected a } after {");

@@ -13,11 +13,10 @@ namespace {
 /// `workers` machines with one GPU, a server, and a loss of 1000 sqrt(n) / (j + 100) + 0.5.
 Json trained(int workers, const Json& target) {
   Json scenario = test::with_servers(
-      test::timed_scenario(workers, {{"1000B"}},
-                           {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+      test::timed_scenario(workers, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
       1);
-  scenario["workload"]["convergence"] = {{"offset", 100},  {"batch_slope", 0},           {"batch_intercept", 1000},
-                                         {"floor", 0.5},   {"weighted_batch", {1, 1}},   {"workers", {1, 4}},
+  scenario["workload"]["convergence"] = {{"offset", 100},   {"batch_slope", 0},         {"batch_intercept", 1000},
+                                         {"floor", 0.5},    {"weighted_batch", {1, 1}}, {"workers", {1, 4}},
                                          {"source", "test"}};
   scenario["training"].update({{"steps", 50 * workers}, {"target", target}});
   for (Json& group : scenario["cluster"]["groups"]) group["instance"]["usd_per_hour_on_demand"] = 36;
@@ -65,7 +64,8 @@ TEST_CASE("a number of samples takes as long with any strategy") {
     CHECK(summary["training_time_s"].get<double>() ==
           doctest::Approx(12345 / summary["samples_per_s"].get<double>()).epsilon(1e-9));
   }
-  CHECK_FALSE(test::simulated(test::timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}})).contains("training_time_s"));
+  CHECK_FALSE(
+      test::simulated(test::timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}})).contains("training_time_s"));
 }
 
 TEST_CASE("a target that the scenario cannot have is refused, one outside of the model's range is warned about") {
