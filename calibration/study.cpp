@@ -59,7 +59,7 @@ RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
 void rank_samples(Study& study) {
   std::map<std::vector<std::string>, std::vector<StudyRow*>> samples;
   for (StudyRow& row : study.rows) {
-    std::vector<std::string> key{row.fits(study.fit_where) ? "seen" : "not seen"};
+    std::vector<std::string> key{row.use == RowUse::kPredicted ? "not seen" : "seen"};
     for (const std::string& column : study.sample_of) key.emplace_back(row.row.text(column));
     samples[key].push_back(&row);
   }

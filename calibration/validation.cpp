@@ -128,9 +128,9 @@ std::vector<SampleComparison> compare_samples(const Study& study, const std::vec
   std::map<std::pair<bool, std::string>, Values> samples;  // whether it is all rows together, and its label
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].simulated) continue;
-    const std::string seen = study.fit_where.empty()               ? ""
-                             : study.rows[i].fits(study.fit_where) ? " (fitted)"
-                                                                   : " (not fitted)";
+    const std::string seen = !has_use(study, RowUse::kFitted)          ? ""
+                             : study.rows[i].use == RowUse::kPredicted ? " (not fitted)"
+                                                                       : " (fitted)";
     for (const auto& key :
          {std::pair{false, label_of(study.rows[i], study.sample_of) + seen}, std::pair{true, "all" + seen}}) {
       samples[key].measured.push_back(rows[i].measured);
