@@ -103,6 +103,7 @@ class ScenarioReader {
         word("precision", "fp32",
              std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     scenario_.framework = json.optional<std::string>("framework", "");
+    if (json.has("copies_input")) scenario_.copies_input = json.required<bool>("copies_input");
     if (json.has("convergence")) scenario_.convergence = read_convergence(json.child("convergence"));
     json.reject_unknown_keys();
     scenario_.workload =

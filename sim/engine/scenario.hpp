@@ -151,7 +151,10 @@ struct Scenario {
   int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
-  std::string framework;                   // label of the profile's step times; empty: any
+  std::string framework;  // label of the profile's step times; empty: any
+  /// Whether the samples of a step are copied from host memory to the GPU before its first kernel; by default unless
+  /// its time is a measured one.
+  std::optional<bool> copies_input;
   Workload workload;                       // built from the model, batch and precision
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;

@@ -32,6 +32,7 @@ constexpr std::string_view kSchema = R"json({
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
         "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
+        "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "convergence": {
           "type": "object",
           "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",

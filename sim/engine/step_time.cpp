@@ -24,8 +24,13 @@ Seconds update_time(const Scenario& scenario, const Group& group) {
          Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)};
 }
 
-/// Of a lone worker, its input not copied; `batch` of one GPU.
-Seconds modelled_step(const Scenario& scenario, const Group& group, int batch) {
+struct ModelledStep {
+  Seconds time{};  // the input not copied
+  Bytes input{};
+};
+
+/// Of a lone worker; `batch` of one GPU.
+ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch) {
   const Workload* workload = &scenario.workload_of(group);
   Workload other;
   if (batch != workload->batch) {
@@ -34,7 +39,12 @@ Seconds modelled_step(const Scenario& scenario, const Group& group, int batch) {
   }
   const ComputePlan plan = plan_compute(*workload, *group.accelerator, peak_of(scenario, group), scenario.profile);
   const FusedPlan fused = fuse(plan, 1);
-  return plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group);
+  return {plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group), plan.input};
+}
+
+/// To a GPU that shares its way from the host with nobody.
+Seconds copy_time(const Interconnect& inside, Bytes input) {
+  return input / std::min(inside.pcie, inside.pcie_root.value_or(inside.pcie)) + inside.latency;
 }
 
 }  // namespace
@@ -51,7 +61,11 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
   const int batch = group.batch / group.gpus_per_worker;
   const auto factor = [&](std::map<int, Seconds>::const_iterator at) {
-    return at->second / modelled_step(scenario, group, at->first);
+    const ModelledStep modelled = modelled_step(scenario, group, at->first);
+    Seconds compute = at->second;
+    if (scenario.copies_input.value_or(false))
+      compute = std::max(compute - copy_time(group.interconnect, modelled.input), compute * 0.1);
+    return compute / modelled.time;
   };
   const auto above = measured.lower_bound(batch);
   if (above == measured.end()) return factor(std::prev(above));
@@ -67,8 +81,8 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
       plan_compute(scenario.workload_of(group), *group.accelerator, peak_of(scenario, group), scenario.profile);
   plan.update = update_time(scenario, group);
   const auto factor = step_time_factor(scenario, group);
+  if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (!factor) return plan;
-  plan.input = {};
   plan.step_overhead = plan.step_overhead * *factor;
   plan.gpu_time = plan.gpu_time * *factor;
   plan.memory_time = plan.memory_time * *factor;
