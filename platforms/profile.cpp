@@ -157,18 +157,19 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   return protocol;
 }
 
-CollectiveParameters read_collective_parameters(const JsonReader& json) {
-  CollectiveParameters parameters{.nvlink_relay_efficiency = json.optional<double>("nvlink_relay_efficiency", 0),
-                                  .protocols = {}};
+CollectiveParameters read_collective_parameters(const JsonReader& json, const CollectiveParameters& otherwise) {
+  CollectiveParameters parameters = otherwise;
+  parameters.nvlink_relay_efficiency =
+      json.optional<double>("nvlink_relay_efficiency", otherwise.nvlink_relay_efficiency);
   json.expect(parameters.nvlink_relay_efficiency >= 0 && parameters.nvlink_relay_efficiency <= 1,
               "nvlink_relay_efficiency", "a share from 0 to 1");
-  if (!json.has("protocols")) parameters.protocols = otherwise.protocols;
-  if (json.has("protocols"))
-    for (const auto& [name, protocol] : json.child("protocols").items()) {
-      const auto known = otherwise.protocols.find(name);
-      parameters.protocols[name] =
-          read_protocol(protocol, known != otherwise.protocols.end() ? known->second : CollectiveProtocol{});
-    }
+  if (!json.has("protocols")) return parameters;
+  parameters.protocols.clear();
+  for (const auto& [name, protocol] : json.child("protocols").items()) {
+    const auto known = otherwise.protocols.find(name);
+    parameters.protocols[name] =
+        read_protocol(protocol, known != otherwise.protocols.end() ? known->second : CollectiveProtocol{});
+  }
   return parameters;
 }
 
