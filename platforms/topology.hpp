@@ -61,9 +61,8 @@ class Topology {
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
-  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they have
-  /// different ones. Takes time in
-  /// proportion to the links of the path, whatever the size of the network.
+  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
+  /// have different ones. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;

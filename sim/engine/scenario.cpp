@@ -465,8 +465,8 @@ class ScenarioReader {
       effective["overlap"] = "backward";
     }
     if (json.has("gradient_precision"))
-      exchange.gradient_precision = read_word<Precision>(json, "gradient_precision",
-                                                         {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+      exchange.gradient_precision =
+          read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     check_units(json);
   }
 

@@ -18,8 +18,8 @@ Seconds update_time(const Scenario& scenario, const Accelerator& gpu) {
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end()) return scenario.workload.optimizer_time;
-  const double bytes = as_double(scenario.workload.parameter_bytes()) / static_cast<double>(bytes_per_scalar(scenario.precision)) *
-                       sizeof(float) * accesses->second;
+  const double bytes = as_double(scenario.workload.parameter_bytes()) /
+                       static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
   return scenario.workload.optimizer_time +
          Seconds{bytes / (gpu.memory_bandwidth.value() * parameters.memory_efficiency)};
 }

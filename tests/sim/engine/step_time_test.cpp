@@ -94,9 +94,9 @@ TEST_CASE("an update takes its accesses to memory, and is part of a measured ste
 
 TEST_CASE("copies over PCIe reach the profile's share of its rate") {
   Json machine = lone_worker(32);
-  machine["cluster"]["groups"][0]["instance"] = {{"name", "four"},    {"vcpus", 8},        {"memory", "64GiB"},
-                                                 {"accelerator", "V100"}, {"accelerators", 4}, {"nic", "10Gbps"},
-                                                 {"interconnect", "pcie3-own"}, {"source", "test"}};
+  machine["cluster"]["groups"][0]["instance"] = {
+      {"name", "four"},    {"vcpus", 8},      {"memory", "64GiB"},           {"accelerator", "V100"},
+      {"accelerators", 4}, {"nic", "10Gbps"}, {"interconnect", "pcie3-own"}, {"source", "test"}};
   machine["training"]["strategy"]["bucket_size"] = "4GiB";
   const auto step = [&](double efficiency) {
     return test::simulated(machine,
