@@ -159,39 +159,40 @@ class Fitter {
 
   /// The measured step times of the studies, and those of the profile that they do not replace.
   Json with_step_times(Json profile) const {
-    using Key = std::array<std::string, 4>;  // model, accelerator, precision, framework
+    using Key = std::array<std::string, 5>;  // model, accelerator, precision, framework, GPUs of the worker
     std::map<std::pair<Key, int>, std::vector<double>> times;
     for (const std::size_t i : rows_that(RowUse::kStepTime)) {
       const Scenario& scenario = simulator_.scenario(i);
       const std::string& metric = study(i).metric;
-      const double samples = static_cast<double>(scenario.batch);
       if (scenario.count(Role::kWorker) != 1 || scenario.training.strategy.exchange.accumulation_steps != 1)
         throw InputError{place_of(i) + ": a step time is measured with one worker and no accumulation"};
+      const auto worker = std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                       [](const Group& group) { return group.role == Role::kWorker; });
       double time = row(i).measured;
       if (metric == "samples_per_s")
-        time = samples / time;
+        time = worker->batch / time;
       else if (metric == "steps_per_s")
         time = 1 / time;
       else if (metric != "iteration_time_s")
         throw InputError{study(i).file_name + ": /fit/step_times: " + metric + " does not give the time of a step"};
-      const auto worker = std::find_if(scenario.groups.begin(), scenario.groups.end(),
-                                       [](const Group& group) { return group.role == Role::kWorker; });
       times[{{scenario.model.name, worker->accelerator->name, scenario.precision == Precision::kFp16 ? "fp16" : "fp32",
-              scenario.framework},
-             scenario.batch}]
+              scenario.framework, std::to_string(worker->gpus_per_worker)},
+             worker->batch}]
           .push_back(time);
     }
     if (times.empty()) return profile;
     Json entries = Json::array();
     for (const auto& [key, measured] : times) {
-      const auto& [model, accelerator, precision, framework] = key.first;
+      const auto& [model, accelerator, precision, framework, gpus] = key.first;
       entries.push_back(Json{{"model", model}, {"accelerator", accelerator}, {"precision", precision}});
       if (!framework.empty()) entries.back()["framework"] = framework;
+      if (gpus != "1") entries.back()["gpus"] = std::stoi(gpus);
       entries.back()["batch"] = key.second;
       entries.back()["time"] = to_text(Seconds{mean(measured)});
     }
     for (const Json& old : profile.value("step_times", Json::array())) {
-      const Key key{old.at("model"), old.at("accelerator"), old.at("precision"), old.value("framework", "")};
+      const Key key{old.at("model"), old.at("accelerator"), old.at("precision"), old.value("framework", ""),
+                    std::to_string(old.value("gpus", 1))};
       if (!times.contains({key, old.at("batch").get<int>()})) entries.push_back(old);
     }
     profile["step_times"] = std::move(entries);
@@ -578,21 +579,21 @@ class Fitter {
 
   Json study_record(std::size_t s, const Fit& fit) const {
     const std::filesystem::path data{studies_[s].measurements_file};
-    std::array<char, 17> hash{};
-    std::snprintf(hash.data(), hash.size(), "%016llx",
-                  static_cast<unsigned long long>(fnv1a(read_file(data, 256 * kMiB))));
     std::vector<std::size_t> lines;
     for (const std::size_t i : every_row())
       if (simulator_.rows()[i].study == s && counts_[static_cast<Eigen::Index>(i)] > 0)
         lines.push_back(row(i).row.line());
-    return Json{{"study", studies_[s].name},          {"measurements", data.filename().string()},
-                {"measurements_fnv1a", hash.data()},  {"rows", fit.in_sample[s].rows},
-                {"fitted_lines", ranges_text(lines)}, {"mape", rounded(fit.in_sample[s].mape)}};
+    return Json{{"study", studies_[s].name},
+                {"measurements", data.filename().string()},
+                {"measurements_fnv1a", measurements_hash(studies_[s])},
+                {"rows", fit.in_sample[s].rows},
+                {"fitted_lines", ranges_text(lines)},
+                {"mape", rounded(fit.in_sample[s].mape)}};
   }
 
   static void add_to(Json& record, const CrossValidation& validation) {
     record["left_out_by"] = validation.left_out_by;
-    record["cross_validated_mape"] = rounded(validation.all.mape);
+    record["cross_validated"] = to_json(validation.all);
     for (const auto& [label, statistics] : validation.groups)
       record["cross_validated_mape_by_group"][label] = rounded(statistics.mape);
     record["cross_validated_error_quantiles"] = error_quantiles(validation.rows);

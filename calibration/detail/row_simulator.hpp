@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,8 @@
 namespace rehearse {
 
 /// The part of `profile` on which a simulation of `scenario` depends, as text: peak efficiencies of its own GPUs, step
-/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers, no
-/// descriptions.
+/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers,
+/// checkpoint times only if it takes them from there, no start-up times, no descriptions.
 std::string used_profile(const Scenario& scenario, Json profile);
 
 class RowSimulator {
@@ -47,6 +48,7 @@ class RowSimulator {
   struct Prepared {
     Scenario scenario;
     std::string metric;
+    std::optional<double> probability;
   };
   using Key = std::pair<std::size_t, std::string>;  // scenario, what it uses of the profile
 

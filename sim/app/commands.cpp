@@ -10,11 +10,13 @@
 #include "calibration/fit.hpp"
 #include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/app/output/fit_document.hpp"
 #include "sim/app/output/run_files.hpp"
 #include "sim/app/output/validation_document.hpp"
@@ -80,6 +82,9 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
+  if (const auto& target = summary.to_target)
+    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
+                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
@@ -103,7 +108,7 @@ void print_rows(const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.curve_by;
   if (!study.curve_x.empty()) columns.push_back(study.curve_x);
   if (columns.empty())
-    for (const char* column : {"run", "gpu", "model"})
+    for (const char* column : {"run", "gpu", "model", "plan"})
       if (study.table->has_column(column)) columns.emplace_back(column);
   for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
   std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
@@ -112,17 +117,23 @@ void print_rows(const Study& study, const Validation& validation) {
     for (const std::string& column : columns)
       std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
     if (row.simulated)
-      std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+      std::printf("%10.4g %10.4g %+8.1f\n", row.measured, *row.simulated, row.error_pct);
     else
-      std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+      std::printf("%10.4g %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
   }
 }
 
-void print_validation(const Study& study, const Validation& validation, std::size_t free_values) {
+void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
+                      std::size_t free_values) {
   print_rows(study, validation);
   std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
   print_header("");
   print_statistics("all", validation.all);
+  if (validation.predicted.rows > 0 && validation.fitted.rows > 0) {
+    print_statistics("seen by the fit", validation.fitted);
+    print_statistics("not seen by the fit", validation.predicted);
+  }
+  if (quality.of == StudyQuality::Of::kCrossValidated) print_statistics("cross-validated by the fit", quality.errors);
   for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
@@ -131,6 +142,10 @@ void print_validation(const Study& study, const Validation& validation, std::siz
   for (const RatioResult& ratio : validation.ratios)
     std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
                 ratio.simulated_gain_pct);
+  for (const SampleComparison& sample : validation.samples)
+    std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
+                sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
+                100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
   for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
@@ -183,47 +198,96 @@ int run(const SimulateCommand& command) {
   return kSuccess;
 }
 
+namespace {
+
+/// The profile file's value that a study's scenario names or contains; null without.
+Json profile_of(const Study& study, const Catalog& catalog) {
+  const Json base = load_json_file(study.scenario_file);
+  const JsonReader calibration = JsonReader{base, study.scenario_file}.child("calibration");
+  return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
+}
+
+std::size_t count_free_values(const Json& profile) {
+  return profile.value("/fit/values"_json_pointer, Json::array()).size() +
+         profile.value("step_times", Json::array()).size();
+}
+
+std::string describe(StudyQuality::Of of) {
+  switch (of) {
+    case StudyQuality::Of::kCrossValidated:
+      return "cross-validated";
+    case StudyQuality::Of::kPredicted:
+      return "not fitted";
+    case StudyQuality::Of::kFitted:
+      return "fitted";
+  }
+  return {};
+}
+
+constexpr const char* kAccuracyHeader =
+    "| study | source | hardware | rows | of them | free values | median | MAPE | p90 | noise | best published on like "
+    "data |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+
+/// One line of the table over a set of studies: errors in percent. Step times are counted apart from other values.
+std::string accuracy_row(const Study& study, const StudyQuality& quality, const Json& profile) {
+  const std::size_t step_times = profile.value("step_times", Json::array()).size();
+  std::string values = std::to_string(count_free_values(profile) - step_times);
+  if (step_times > 0) values += " + " + std::to_string(step_times) + " step times";
+  std::string row = "|";
+  for (const std::string& cell :
+       {study.name, study.about.source, study.about.hardware, std::to_string(quality.errors.rows), describe(quality.of),
+        values, display(quality.errors.median_ape), display(quality.errors.mape), display(quality.errors.p90_ape),
+        quality.errors.noise_floor ? display(*quality.errors.noise_floor) : std::string{}, study.about.best_published})
+    row += " " + cell + " |";
+  return row + "\n";
+}
+
+}  // namespace
+
 int run(const ValidateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const std::vector<Study> studies = load_studies(command.study, command.measurements);
   if (command.common.output) create_folder(*command.common.output);
   catch_interrupts();
+  const bool is_set = studies.size() > 1;
+  std::string table = kAccuracyHeader;
   Json summaries = Json::array();
   for (const Study& study : studies) {
-    std::vector<std::string> scenarios;
-    for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
     Progress progress{"simulations of " + study.name, command.common.is_quiet};
-    const auto predictions =
-        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel,
-                [&](std::size_t done, std::size_t total) {
-                  if (is_interrupted()) throw Interrupted{};
-                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                });
+    const auto predictions = predict(study, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
+      if (is_interrupted()) throw Interrupted{};
+      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    });
     const Validation validation = validate(study, predictions);
-    const Json base = load_json_file(study.scenario_file);
-    const JsonReader reader{base, study.scenario_file};
-    std::size_t free_values = 0;
-    if (!study.profile_name.empty())
-      free_values =
-          read_profile(catalog.profile(study.profile_name, reader.child("calibration"))).free_parameters.size();
+    const Json profile = profile_of(study, catalog);
+    const std::size_t free_values = count_free_values(profile);
+    const StudyQuality quality = study_quality(study, validation, profile);
+    table += accuracy_row(study, quality, profile);
     Json summary = to_json(study, validation);
     summary["free_values"] = free_values;
+    summary["quality"] = to_json(quality.errors);
+    summary["quality"]["of"] = describe(quality.of);
     if (command.common.output) {
-      const fs::path folder = studies.size() == 1 ? *command.common.output : *command.common.output / study.name;
+      const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
       create_folder(folder);
       write_file(folder / "validation.csv", validation_csv(study, validation));
       write_file(folder / "summary.json", to_json_text(summary));
       write_file(folder / "report.html", validation_report(study, validation, free_values));
     }
-    if (!command.common.prints_json) print_validation(study, validation, free_values);
+    if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, free_values);
     summaries.push_back(std::move(summary));
   }
+  if (is_set && command.common.output) write_file(*command.common.output / "accuracy.md", table);
   if (command.common.prints_json)
-    std::fputs(to_json_text(studies.size() == 1 ? summaries[0] : summaries).c_str(), stdout);
+    std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
+  else if (is_set)
+    std::fputs(table.c_str(), stdout);
   return kSuccess;
 }
 
 int run(const CalibrateCommand& command) {
+  for (const fs::path& path : command.studies)
+    if (is_training_study(load_json_file(path))) return calibrate_training_logs(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)

@@ -1,5 +1,6 @@
 #include "sim/engine/machines.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rehearse {
@@ -17,7 +18,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .group = static_cast<int>(g),
                           .role = group.role,
                           .region = group.region,
-                          .workers = group.role == Role::kWorker ? group.instance.accelerators : 0,
+                          .workers = group.workers_per_machine(),
+                          .gpus = group.role == Role::kWorker ? group.instance.accelerators : 0,
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
@@ -36,6 +38,25 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
   return machines;
 }
 
+namespace {
+
+/// The links of the scenario with the rate at which a connection's window goes round, where NICs are faster than that.
+std::vector<RegionLink> windowed_links(const Scenario& scenario, const std::vector<Machine>& machines) {
+  std::vector<RegionLink> links = scenario.links;
+  if (!scenario.profile.network.connection_window) return links;
+  BytesPerSecond fastest{};
+  for (const Machine& machine : machines) fastest = std::max(fastest, machine.nic);
+  for (RegionLink& link : links) {
+    if (scenario.hop_latency && link.from == link.to) continue;  // the way is another for every two machines
+    if (!(link.latency > Seconds{})) continue;
+    const BytesPerSecond rate{as_double(*scenario.profile.network.connection_window) / (2 * link.latency.value())};
+    if (rate < fastest && rate < link.per_flow_rate.value_or(fastest)) link.per_flow_rate = rate;
+  }
+  return links;
+}
+
+}  // namespace
+
 Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
   std::vector<TopologyMachine> nodes;
   for (const Machine& machine : machines) {
@@ -43,7 +64,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     nodes.push_back({.region = machine.region,
                      .nic = machine.nic,
                      .nics = machine.nics,
-                     .gpus = machine.workers,
+                     .gpus = machine.gpus,
                      .interconnect = group.interconnect,
                      .name = machine.name});
     Interconnect& inside = nodes.back().interconnect;
@@ -54,7 +75,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
     if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
   }
-  return Topology{std::move(nodes), scenario.fabric, scenario.links, scenario.hop_latency};
+  return Topology{std::move(nodes), scenario.fabric, windowed_links(scenario, machines), scenario.hop_latency};
 }
 
 }  // namespace rehearse
