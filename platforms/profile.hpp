@@ -126,6 +126,7 @@ struct CollectiveProtocol {
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
 /// copy between two GPUs that have no NVLink in common, p2p.cc has the receiver read it from there.
 struct CollectiveParameters {
+  double pcie_efficiency = 1;          // share of the rate of PCIe links and roots that copies reach
   double nvlink_efficiency = 1;        // share of the rate of NVLinks and NVSwitch ports that payload and flags reach
   double nvlink_relay_efficiency = 0;  // share of one NVLink's rate that such a copy reaches; 0: it goes over PCIe
   std::map<std::string, CollectiveProtocol> protocols;  // by name; a collective takes the one that ends first

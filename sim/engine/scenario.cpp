@@ -516,10 +516,9 @@ class ScenarioReader {
     } else {
       effective["overlap"] = "backward";
     }
-    exchange.is_half_precision =
-        json.has("gradient_precision") &&
-        read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}}) ==
-            Precision::kFp16;
+    if (json.has("gradient_precision"))
+      exchange.gradient_precision =
+          read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     check_units(json);
   }
 

@@ -92,7 +92,7 @@ struct GradientExchange {
   std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
-  bool is_half_precision = false;  // gradients are sent with 2 bytes per scalar
+  std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: that of the workload
   int accumulation_steps = 1;      // batches whose gradients are added up before they are exchanged
 };
 

@@ -94,6 +94,44 @@ TEST_CASE("a step time is of one model, GPU, precision and framework") {
   CHECK(step_of(lone_worker(32), {measured(32, 0.1), named}, "mxnet") == doctest::Approx(0.2).epsilon(1e-9));
 }
 
+TEST_CASE("an update takes its accesses to memory, and is part of a measured step") {
+  const Scenario scenario = test::resolved(lone_worker(32));
+  const auto step = [](double accesses, const std::vector<StepTime>& times) {
+    return test::simulated(lone_worker(32),
+                           [&](Scenario& s) {
+                             s.profile.gpu.update_accesses["momentum"] = accesses;
+                             s.profile.gpu.memory_efficiency = 0.5;
+                             s.profile.step_times = times;
+                           })
+        .at("iteration_time_s")
+        .get<double>();
+  };
+  // 4 bytes per scalar, 10 times, at half of 900 GB/s
+  const double update = 10 * as_double(scenario.workload.parameter_bytes()) / (0.5 * 900e9);
+  CHECK(step(10, {}) - step(0, {}) == doctest::Approx(update).epsilon(1e-6));
+  CHECK(step(10, {measured(32, 0.1)}) == doctest::Approx(0.1).epsilon(1e-9));
+}
+
+TEST_CASE("copies over PCIe reach the profile's share of its rate") {
+  Json machine = lone_worker(32);
+  machine["cluster"]["groups"][0]["instance"] = {
+      {"name", "four"},    {"vcpus", 8},      {"memory", "64GiB"},           {"accelerator", "V100"},
+      {"accelerators", 4}, {"nic", "10Gbps"}, {"interconnect", "pcie3-own"}, {"source", "test"}};
+  machine["training"]["strategy"]["bucket_size"] = "4GiB";
+  const auto step = [&](double efficiency) {
+    return test::simulated(machine,
+                           [&](Scenario& s) {
+                             s.profile.collectives.otherwise.pcie_efficiency = efficiency;
+                             s.profile.step_times = {measured(32, 0.1)};
+                           })
+        .at("iteration_time_s")
+        .get<double>();
+  };
+  // a ring of four: 2 * 3 / 4 of the gradients over each link of 12 GB/s
+  const double exchange = 1.5 * as_double(test::resolved(machine).workload.parameter_bytes()) / 12e9;
+  CHECK(step(0.5) - step(1) == doctest::Approx(exchange).epsilon(1e-3));
+}
+
 TEST_CASE("between two measured batches the factor is interpolated, beyond them it stays") {
   const std::vector<StepTime> times{measured(16, 0.05), measured(64, 0.3)};
   const double low = factor(16, times), high = factor(64, times);
