@@ -159,39 +159,40 @@ class Fitter {
 
   /// The measured step times of the studies, and those of the profile that they do not replace.
   Json with_step_times(Json profile) const {
-    using Key = std::array<std::string, 4>;  // model, accelerator, precision, framework
+    using Key = std::array<std::string, 5>;  // model, accelerator, precision, framework, GPUs of the worker
     std::map<std::pair<Key, int>, std::vector<double>> times;
     for (const std::size_t i : rows_that(RowUse::kStepTime)) {
       const Scenario& scenario = simulator_.scenario(i);
       const std::string& metric = study(i).metric;
-      const double samples = static_cast<double>(scenario.batch);
       if (scenario.count(Role::kWorker) != 1 || scenario.training.strategy.exchange.accumulation_steps != 1)
         throw InputError{place_of(i) + ": a step time is measured with one worker and no accumulation"};
+      const auto worker = std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                       [](const Group& group) { return group.role == Role::kWorker; });
       double time = row(i).measured;
       if (metric == "samples_per_s")
-        time = samples / time;
+        time = worker->batch / time;
       else if (metric == "steps_per_s")
         time = 1 / time;
       else if (metric != "iteration_time_s")
         throw InputError{study(i).file_name + ": /fit/step_times: " + metric + " does not give the time of a step"};
-      const auto worker = std::find_if(scenario.groups.begin(), scenario.groups.end(),
-                                       [](const Group& group) { return group.role == Role::kWorker; });
       times[{{scenario.model.name, worker->accelerator->name, scenario.precision == Precision::kFp16 ? "fp16" : "fp32",
-              scenario.framework},
-             scenario.batch}]
+              scenario.framework, std::to_string(worker->gpus_per_worker)},
+             worker->batch}]
           .push_back(time);
     }
     if (times.empty()) return profile;
     Json entries = Json::array();
     for (const auto& [key, measured] : times) {
-      const auto& [model, accelerator, precision, framework] = key.first;
+      const auto& [model, accelerator, precision, framework, gpus] = key.first;
       entries.push_back(Json{{"model", model}, {"accelerator", accelerator}, {"precision", precision}});
       if (!framework.empty()) entries.back()["framework"] = framework;
+      if (gpus != "1") entries.back()["gpus"] = std::stoi(gpus);
       entries.back()["batch"] = key.second;
       entries.back()["time"] = to_text(Seconds{mean(measured)});
     }
     for (const Json& old : profile.value("step_times", Json::array())) {
-      const Key key{old.at("model"), old.at("accelerator"), old.at("precision"), old.value("framework", "")};
+      const Key key{old.at("model"), old.at("accelerator"), old.at("precision"), old.value("framework", ""),
+                    std::to_string(old.value("gpus", 1))};
       if (!times.contains({key, old.at("batch").get<int>()})) entries.push_back(old);
     }
     profile["step_times"] = std::move(entries);

@@ -1,26 +1,134 @@
 #include "calibration/metric.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "sim/base/names.hpp"
 #include "sim/engine/collective_time.hpp"
+#include "sim/engine/kernel_time.hpp"
+#include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
 
 namespace rehearse {
 
-double simulated_metric(const Scenario& scenario, const std::string& metric) {
-  if (metric == "collective_time_s") return collective_time(scenario).value();
+namespace {
+
+/// A metric that needs no simulation, and the parts of a profile that it depends on.
+struct ClosedForm {
+  std::function<Seconds(const Startup&, std::optional<double> probability)> startup;  // or, of the whole scenario:
+  std::function<double(const Scenario&)> value;
+  std::vector<std::string> profile_parts;
+};
+
+const Group& first_workers(const Scenario& scenario) {
+  return *std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                       [](const Group& group) { return group.role == Role::kWorker; });
+}
+
+const CheckpointParameters& checkpoint_of(const Scenario& scenario) {
+  if (!scenario.profile.checkpoint)
+    throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no times of checkpoints"};
+  return *scenario.profile.checkpoint;
+}
+
+double checkpoint_seconds(const Scenario& scenario) {
+  const auto time = checkpoint_time(scenario);
+  return time ? time->value() : (checkpoint_of(scenario), 0);
+}
+
+double checkpoint_write_seconds(const Scenario& scenario) {
+  return checkpoint_of(scenario).write.time(checkpoint_tensors(scenario), checkpoint_bytes(scenario)).value();
+}
+
+double checkpoint_upload_seconds(const Scenario& scenario) {
+  const auto& upload = checkpoint_of(scenario).upload;
+  return upload ? upload->time(checkpoint_tensors(scenario), checkpoint_bytes(scenario)).value() : 0;
+}
+
+double transfer_rate(const Scenario& scenario) {
+  const std::vector<Machine> machines = list_machines(scenario);
+  if (machines.size() < 2) throw InputError{"transfer_rate_Bps needs two machines; found one"};
+  const Topology topology = build_topology(scenario, machines);
+  const Path path = topology.path({0, Endpoint::kHost}, {1, Endpoint::kHost});
+  double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e30;
+  for (const int link : path.links)
+    rate = std::min(rate, topology.links()[static_cast<std::size_t>(link)].rate.value());
+  return rate;
+}
+
+double first_kernel_seconds(const Scenario& scenario) {
+  const Operator& kernel = scenario.workload.graph[0];
+  if (kernel.measured_time) return kernel.measured_time->value();
+  const Accelerator& gpu = *first_workers(scenario).accelerator;
+  const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+  return kernel_time(kernel, gpu, peak, scenario.profile.gpu).total.value();
+}
+
+/// Of a start-up time: its mean, or its quantile.
+template <class Time>
+Seconds at(const Time& time, std::optional<double> probability) {
+  return probability ? time.quantile(*probability) : time.mean();
+}
+
+const std::map<std::string, ClosedForm>& closed_forms() {
+  using Probability = std::optional<double>;
+  static const std::map<std::string, ClosedForm> forms{
+      {"collective_time_s",
+       {{}, [](const Scenario& scenario) { return collective_time(scenario).value(); }, {"network", "collectives"}}},
+      {"checkpoint_time_s", {{}, checkpoint_seconds, {"checkpoint"}}},
+      {"checkpoint_write_time_s", {{}, checkpoint_write_seconds, {"checkpoint"}}},
+      {"checkpoint_upload_time_s", {{}, checkpoint_upload_seconds, {"checkpoint"}}},
+      {"startup_time_s", {[](const Startup& s, Probability p) { return at(s, p); }, {}, {"startup"}}},
+      {"startup_provisioning_time_s",
+       {[](const Startup& s, Probability p) { return at(s.provisioning, p); }, {}, {"startup"}}},
+      {"startup_staging_time_s", {[](const Startup& s, Probability p) { return at(s.staging, p); }, {}, {"startup"}}},
+      {"startup_booting_time_s", {[](const Startup& s, Probability p) { return at(s.booting, p); }, {}, {"startup"}}},
+      {"transfer_rate_Bps", {{}, transfer_rate, {"network"}}},
+      {"kernel_time_s", {{}, first_kernel_seconds, {"gpu"}}}};
+  return forms;
+}
+
+double startup_seconds(const ClosedForm& form, const Scenario& scenario, std::optional<double> probability) {
+  const Group& group = first_workers(scenario);
+  const auto startup = startup_of(scenario, group);
+  if (!startup)
+    throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no start-up times of a machine like those " +
+                     "of group " + in_quotes(group.name)};
+  return form.startup(*startup, probability).value();
+}
+
+double summary_value(const Scenario& scenario, const std::string& metric) {
   const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
   const auto value = summary.find(metric);
-  if (value == summary.end() || !value->is_number()) {
-    std::vector<std::string> known{"collective_time_s"};
-    for (const auto& [key, entry] : summary.items())
-      if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
-    throw InputError{unknown_name_message("metric", metric, known)};
-  }
-  return value->get<double>();
+  if (value != summary.end() && value->is_number()) return value->get<double>();
+  std::vector<std::string> known;
+  for (const auto& [key, entry] : summary.items())
+    if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
+  for (const auto& [name, form] : closed_forms()) known.push_back(name);
+  throw InputError{unknown_name_message("metric", metric, known)};
+}
+
+}  // namespace
+
+double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability) {
+  const auto form = closed_forms().find(metric);
+  const bool has_quantiles = form != closed_forms().end() && form->second.startup;
+  if (probability && !has_quantiles) throw InputError{"metric " + in_quotes(metric) + " has no distribution"};
+  if (has_quantiles) return startup_seconds(form->second, scenario, probability);
+  return form == closed_forms().end() ? summary_value(scenario, metric) : form->second.value(scenario);
+}
+
+bool is_closed_form(const std::string& metric) { return closed_forms().contains(metric); }
+
+std::string profile_used_by(const std::string& metric, const Json& profile) {
+  std::string text;
+  for (const std::string& part : closed_forms().at(metric).profile_parts)
+    if (profile.contains(part)) text += profile.at(part).dump();
+  return text;
 }
 
 }  // namespace rehearse

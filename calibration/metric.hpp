@@ -1,6 +1,7 @@
 #pragma once
 // The numbers that a study can compare with measurements.
 
+#include <optional>
 #include <string>
 
 #include "sim/engine/scenario.hpp"
@@ -8,9 +9,21 @@
 namespace rehearse {
 
 /// The number that the scenario has under `metric`: a key of summary.json, from a simulation, which can be done once in
-/// a process, or
-/// - collective_time_s: one all-reduce of all gradients (sim/engine/collective_time.hpp)
-/// Throws InputError if there is none.
-double simulated_metric(const Scenario& scenario, const std::string& metric);
+/// a process, or one of these, which need none:
+///   collective_time_s        one all-reduce of all gradients (sim/engine/collective_time.hpp)
+/// or, about the first group of workers:
+///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s
+///   startup_time_s           from request to running; its parts startup_{provisioning,staging,booting}_time_s
+///   transfer_rate_Bps        payload rate of one connection between the first two machines, alone on the network
+///   kernel_time_s            GPU time of the workload's first kernel
+/// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
+/// there is no such number.
+double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
+
+/// Whether `metric` is one of those that need no simulation.
+bool is_closed_form(const std::string& metric);
+
+/// The part of a profile file's value on which a closed form depends, as text.
+std::string profile_used_by(const std::string& metric, const Json& profile);
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -19,16 +20,26 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How a column's value changes the scenario: the value goes to `pointer`, or a known value stands for several changes.
+/// A column of plans, "5*g3.8xlarge;3*g3.16xlarge": each part adds a group to the array at `pointer`, named after its
+/// instance, with what `group` and the instance's entry of `instances` say besides.
+struct PlanMapping {
+  std::string pointer;
+  Json group;
+  std::map<std::string, Json> instances;  // if there are any, no others are known
+};
+
+/// How a column's value changes the scenario: the value goes to `pointer`, a known value stands for several changes, or
+/// it is a plan.
 struct ColumnMapping {
   std::string column;
   std::string pointer;                                                              // empty if `changes` is used
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
+  std::optional<PlanMapping> plan;
 };
 
 std::string scalar_text(const JsonReader& json) {
   if (json.is_string()) return json.as<std::string>();
-  if (json.is_number()) return to_text(json.as<double>());
+  if (json.is_number()) return json.value().dump();
   json.fail("expected a string or a number");
 }
 
@@ -42,6 +53,22 @@ RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
       filter[column].push_back(scalar_text(value));
   }
   return filter;
+}
+
+/// Gives each row its probability within its sample, as Study::sample_of says.
+void rank_samples(Study& study) {
+  std::map<std::vector<std::string>, std::vector<StudyRow*>> samples;
+  for (StudyRow& row : study.rows) {
+    std::vector<std::string> key{to_text(row.use)};
+    for (const std::string& column : study.sample_of) key.emplace_back(row.row.text(column));
+    samples[key].push_back(&row);
+  }
+  for (auto& [key, rows] : samples) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const StudyRow* a, const StudyRow* b) { return a->measured < b->measured; });
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      rows[i]->probability = (static_cast<double>(i) + 0.5) / static_cast<double>(rows.size());
+  }
 }
 
 std::vector<std::string> read_columns(const JsonReader& json, std::string_view key, const CsvTable& table) {
@@ -65,14 +92,23 @@ FreeValue read_free_value(const JsonReader& json) {
 }
 
 ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
-  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}};
+  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}, .plan = {}};
   if (json.is_string()) {
     mapping.pointer = json.as<std::string>();
     return mapping;
   }
-  for (const auto& [value, changes] : json.items())
-    for (const auto& [pointer, replacement] : changes.items())
-      mapping.changes[value].emplace_back(pointer, replacement.value().dump());
+  if (json.has("plan") && json.child("plan").is_string()) {
+    mapping.plan = PlanMapping{json.required<std::string>("plan"), json.child("group").value(), {}};
+    if (json.has("instances"))
+      for (const auto& [instance, entry] : json.child("instances").items())
+        mapping.plan->instances[instance] = entry.value();
+    json.reject_unknown_keys();
+    return mapping;
+  }
+  for (const auto& [value, changes] : json.items()) {
+    auto& list = mapping.changes[value];  // may stay empty: a value that changes nothing
+    for (const auto& [pointer, replacement] : changes.items()) list.emplace_back(pointer, replacement.value().dump());
+  }
   return mapping;
 }
 
@@ -83,6 +119,35 @@ void mark(Study& study, const JsonReader& fit, std::string_view key, RowUse use,
     if (row.fits(filter)) row.use = use;
 }
 
+/// Appends the groups of a plan; returns what is wrong with it, or nothing.
+std::string add_plan(Json& scenario, const PlanMapping& mapping, const std::string& plan) {
+  const Json* found = json_pointer_find(scenario, mapping.pointer);
+  if (found == nullptr || !found->is_array()) return "the scenario has no array at " + mapping.pointer;
+  Json& groups = scenario[Json::json_pointer{mapping.pointer}];
+  for (std::size_t begin = 0; begin <= plan.size();) {
+    const std::size_t end = std::min(plan.find(';', begin), plan.size());
+    const std::string part = plan.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t star = part.find('*');
+    int count = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + std::min(star, part.size()), count);
+    if (star == std::string::npos || error != std::errc{} || rest != part.data() + star)
+      return "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found " + in_quotes(plan);
+    const std::string instance = part.substr(star + 1);
+    Json group{{"name", instance}, {"instance", instance}, {"count", count}};
+    group.update(mapping.group);
+    if (const auto own = mapping.instances.find(instance); own != mapping.instances.end()) {
+      group.update(own->second);
+    } else if (!mapping.instances.empty()) {
+      std::vector<std::string> known;
+      for (const auto& [name, entry] : mapping.instances) known.push_back(name);
+      return unknown_name_message("instance", instance, known);
+    }
+    groups.push_back(std::move(group));
+  }
+  return {};
+}
+
 /// The scenario of a row; sets `problem` if a value is not mapped.
 std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row,
                           std::string& problem) {
@@ -91,6 +156,11 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
     const std::string value{row.text(mapping.column)};
     if (!mapping.pointer.empty()) {
       set_json_pointer(scenario, mapping.pointer, value);
+      continue;
+    }
+    if (mapping.plan) {
+      problem = add_plan(scenario, *mapping.plan, value);
+      if (!problem.empty()) return {};
       continue;
     }
     const auto changes = mapping.changes.find(value);
@@ -112,9 +182,13 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   study.name = path.stem().string();
   study.file_name = path.string();
   study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
-  const fs::path own = json.resolve(json.required<std::string>("measurements")).lexically_normal();
-  study.measurements_file = measurements ? measurements->string() : own.string();
-  study.table = std::make_shared<const CsvTable>(load_csv_file(study.measurements_file));
+  const JsonReader source = json.child("measurements");
+  const bool is_csv = source.is_string();
+  const fs::path own = json.resolve(is_csv ? source.as<std::string>() : source.required<std::string>("file"));
+  study.measurements_file = (measurements ? *measurements : own.lexically_normal()).string();
+  const MeasurementFormat format = is_csv ? MeasurementFormat::kCsv : read_measurement_format(source.child("format"));
+  if (!is_csv) source.reject_unknown_keys();
+  study.table = std::make_shared<const CsvTable>(load_measurements(study.measurements_file, format));
   const CsvTable& table = *study.table;
 
   Json base = load_json_file(study.scenario_file);
@@ -144,6 +218,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     if (!column.empty() && !table.has_column(column))
       throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
                        " (asked for by " + path.string() + ")"};
+  study.sample_of = read_columns(target, "sample_of", table);
   target.reject_unknown_keys();
 
   std::vector<std::pair<RowFilter, std::string>> exclusions;
@@ -155,20 +230,17 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     }
 
   for (const CsvRow row : table.rows()) {
-    StudyRow entry{.row = row,
-                   .scenario = {},
-                   .problem = {},
-                   .use = RowUse::kPredicted,
-                   .measured = row.number(study.target_column)};
-    if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
-    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column) * scale;
-    entry.measured *= scale;
+    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .use = RowUse::kPredicted};
     const auto excluded =
         std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
     if (excluded != exclusions.end()) {
       ++study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].second;
       continue;
     }
+    entry.measured = row.number(study.target_column);
+    if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
+    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column) * scale;
+    entry.measured *= scale;
     entry.scenario = make_scenario(base, mappings, row, entry.problem);
     study.rows.push_back(std::move(entry));
   }
@@ -198,7 +270,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     const JsonReader fit = json.child("fit");
     if (fit.has("free"))
       for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
-    if (!study.free.empty()) mark(study, fit, "where", RowUse::kFitted, table);
+    // Without free values, "where" says which rows the profile's fit saw in another study.
+    if (!study.free.empty() || fit.has("where")) mark(study, fit, "where", RowUse::kFitted, table);
     if (fit.has("step_times")) mark(study, fit, "step_times", RowUse::kStepTime, table);
     study.cross_validate = read_columns(fit, "cross_validate", table);
     if (fit.has("leave_out_of")) {
@@ -208,6 +281,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     }
     fit.reject_unknown_keys();
   }
+  if (!study.sample_of.empty()) rank_samples(study);
   json.reject_unknown_keys();
   return study;
 }
@@ -260,30 +334,36 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   return studies;
 }
 
-std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
-                                const std::string& metric, const Catalog& catalog, int parallel,
-                                const std::function<void(std::size_t, std::size_t)>& on_done) {
-  std::vector<std::string> distinct = scenarios;
+namespace {
+
+/// A scenario's text and, of a value of a sample, its probability.
+using Question = std::pair<std::string, std::optional<double>>;
+
+std::vector<Prediction> answer(const std::vector<Question>& questions, const std::string& scenario_file,
+                               const std::string& metric, const Catalog& catalog, int parallel,
+                               const std::function<void(std::size_t, std::size_t)>& on_done) {
+  std::vector<Question> distinct = questions;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  if (!distinct.empty() && distinct.front().empty()) distinct.erase(distinct.begin());  // rows that could not be mapped
+  std::erase_if(distinct, [](const Question& question) { return question.first.empty(); });  // could not be mapped
   const auto results = run_isolated(
       distinct.size(), parallel,
       [&](std::size_t i) {
-        const Json json = parse_json(distinct[i], scenario_file);
-        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog), metric));
+        const auto& [scenario, probability] = distinct[i];
+        const Json json = parse_json(scenario, scenario_file);
+        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog), metric, probability));
       },
       [&](std::size_t finished) {
         if (on_done) on_done(finished, distinct.size());
       });
   std::vector<Prediction> predictions;
-  for (const std::string& scenario : scenarios) {
-    if (scenario.empty()) {
+  for (const Question& question : questions) {
+    if (question.first.empty()) {
       predictions.push_back({});
       continue;
     }
     const auto at =
-        static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), scenario) - distinct.begin());
+        static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
     const IsolatedResult& result = results[at];
     Prediction prediction;
     if (result.has_succeeded) {
@@ -296,6 +376,23 @@ std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const
     predictions.push_back(std::move(prediction));
   }
   return predictions;
+}
+
+}  // namespace
+
+std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
+                                const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::function<void(std::size_t, std::size_t)>& on_done) {
+  std::vector<Question> questions;
+  for (const std::string& scenario : scenarios) questions.emplace_back(scenario, std::nullopt);
+  return answer(questions, scenario_file, metric, catalog, parallel, on_done);
+}
+
+std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
+                                const std::function<void(std::size_t, std::size_t)>& on_done) {
+  std::vector<Question> questions;
+  for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
+  return answer(questions, study.scenario_file, study.metric, catalog, parallel, on_done);
 }
 
 }  // namespace rehearse

@@ -29,11 +29,12 @@ enum class RowUse {
 /// A measured row and the scenario that repeats it.
 struct StudyRow {
   CsvRow row;
-  std::string scenario;  // JSON text; empty if the row cannot be mapped
-  std::string problem;   // why it cannot
+  std::string scenario{};  // JSON text; empty if the row cannot be mapped
+  std::string problem{};   // why it cannot
   RowUse use = RowUse::kPredicted;
   double measured = 0;
-  std::optional<double> noise;  // standard deviation, in the unit of `measured`
+  std::optional<double> noise{};        // standard deviation, in the unit of `measured`
+  std::optional<double> probability{};  // of a sample's value: `measured` is to be compared with this quantile
 
   bool fits(const RowFilter& filter) const;
 };
@@ -67,6 +68,10 @@ struct Study {
   std::vector<std::pair<std::string, std::size_t>> excluded;  // reason, rows
   std::string target_column;
   std::string metric;  // metric.hpp
+  /// The columns of "sample_of": rows that agree in them and in their use are a sample of one distribution. The i-th
+  /// smallest of its n values is compared with the simulated distribution's quantile at (i - 1/2) / n. Empty: each row
+  /// is a value by itself.
+  std::vector<std::string> sample_of;
   std::vector<std::string> group_by;
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
@@ -82,8 +87,8 @@ std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
 std::string measurements_hash(const Study& study);
 bool has_use(const Study& study, RowUse use);
 
-/// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the CSV.
-/// Throws InputError.
+/// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the file of
+/// measurements by another of the same format. Throws InputError.
 std::vector<Study> load_studies(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& measurements = {});
 
@@ -96,6 +101,9 @@ struct Prediction {
 /// `parallel` at a time. `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`.
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
                                 const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::function<void(std::size_t, std::size_t)>& on_done = {});
+/// The same for the rows of a study, at their probabilities.
+std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
                                 const std::function<void(std::size_t, std::size_t)>& on_done = {});
 
 }  // namespace rehearse

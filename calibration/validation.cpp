@@ -105,6 +105,48 @@ double saturation_workers(const std::vector<double>& x, const std::vector<double
   return per_worker.empty() ? 0 : mean(largest) / median(per_worker);
 }
 
+double ks_distance(std::vector<double> a, std::vector<double> b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  double distance = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const double at = std::min(a[i], b[j]);
+    while (i < a.size() && a[i] <= at) ++i;
+    while (j < b.size() && b[j] <= at) ++j;
+    distance = std::max(distance, std::abs(static_cast<double>(i) / static_cast<double>(a.size()) -
+                                           static_cast<double>(j) / static_cast<double>(b.size())));
+  }
+  return distance;
+}
+
+namespace {
+
+std::vector<SampleComparison> compare_samples(const Study& study, const std::vector<ValidationRow>& rows) {
+  struct Values {
+    std::vector<double> measured, simulated;
+  };
+  std::map<std::pair<bool, std::string>, Values> samples;  // whether it is all rows together, and its label
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].simulated) continue;
+    const std::string use = " (" + to_text(study.rows[i].use) + ")";
+    for (const auto& key :
+         {std::pair{false, label_of(study.rows[i], study.sample_of) + use}, std::pair{true, "all" + use}}) {
+      samples[key].measured.push_back(rows[i].measured);
+      samples[key].simulated.push_back(*rows[i].simulated);
+    }
+  }
+  std::vector<SampleComparison> comparisons;
+  for (const auto& [key, values] : samples)
+    comparisons.push_back({.label = key.second,
+                           .values = values.measured.size(),
+                           .measured_mean = mean(values.measured),
+                           .simulated_mean = mean(values.simulated),
+                           .ks_distance = ks_distance(values.measured, values.simulated)});
+  return comparisons;
+}
+
+}  // namespace
+
 Validation validate(const Study& study, const std::vector<Prediction>& predictions) {
   Validation validation;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
@@ -120,6 +162,7 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   validation.fitted = error_statistics(study, validation.rows, RowUse::kFitted);
   validation.predicted = error_statistics(study, validation.rows, RowUse::kPredicted);
   validation.groups = group_statistics(study, validation.rows);
+  if (!study.sample_of.empty()) validation.samples = compare_samples(study, validation.rows);
 
   if (!study.curve_x.empty()) {
     std::map<std::string, CurveSaturation> curves;
@@ -233,6 +276,11 @@ Json to_json(const Study& study, const Validation& validation) {
   json["ratios"] = std::move(ratios);
   json["excluded"] = std::move(excluded);
   json["problems"] = std::move(problems);
+  for (const SampleComparison& sample : validation.samples)
+    json["samples"][sample.label] = Json{{"values", sample.values},
+                                         {"measured_mean", sample.measured_mean},
+                                         {"simulated_mean", sample.simulated_mean},
+                                         {"ks_distance", sample.ks_distance}};
   return json;
 }
 

@@ -41,6 +41,14 @@ struct RatioResult {
   double measured_gain_pct = 0, simulated_gain_pct = 0;  // 100 (numerator / denominator - 1)
 };
 
+/// Values of one distribution beside the simulated quantiles that belong to them.
+struct SampleComparison {
+  std::string label;
+  std::size_t values = 0;
+  double measured_mean = 0, simulated_mean = 0;
+  double ks_distance = 0;  // Kolmogorov-Smirnov: the largest difference of the two cumulative shares
+};
+
 struct Validation {
   std::vector<ValidationRow> rows;                              // [study rows]
   ErrorStatistics all;                                          // but those that give step times
@@ -48,6 +56,7 @@ struct Validation {
   std::vector<std::pair<std::string, ErrorStatistics>> groups;  // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
+  std::vector<SampleComparison> samples;  // of a study with samples: each, then all together; fitted and others apart
 };
 
 ErrorStatistics error_statistics(const std::vector<ValidationRow>& rows,
@@ -61,6 +70,9 @@ std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Stud
 
 /// Saturation point of one curve; `x` in workers, at least one point with x <= 2. Zero if there is none.
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed);
+
+/// sup |F_a - F_b| of two samples, neither empty.
+double ks_distance(std::vector<double> a, std::vector<double> b);
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions);
 

@@ -88,7 +88,11 @@ ServerParameters read_servers(JsonReader json) {
 }
 
 NetworkParameters read_network(JsonReader json) {
-  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"), .nic_efficiency_of = {}};
+  NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"),
+                            .nic_efficiency_of = {},
+                            .connection_window = json.maybe<Bytes>("connection_window")};
+  if (network.connection_window)
+    json.expect(*network.connection_window >= Bytes{1024}, "connection_window", "at least 1KiB");
   if (json.has("flow_efficiency")) network.flow_efficiency = share(json, "flow_efficiency");
   network.duplex = json.optional<double>("duplex", 2);
   json.expect(network.duplex > 0 && network.duplex <= 2, "duplex", "a number above 0, at most 2");
@@ -125,10 +129,13 @@ StepTime read_step_time(const JsonReader& json) {
                 .accelerator = json.required<std::string>("accelerator"),
                 .precision = json.required<std::string>("precision"),
                 .framework = json.optional<std::string>("framework", ""),
+                .gpus = json.optional<int>("gpus", 1),
                 .batch = json.required<int>("batch"),
                 .time = json.required<Seconds>("time")};
   json.expect(step.precision == "fp32" || step.precision == "fp16", "precision", "\"fp32\" or \"fp16\"");
+  if (json.has("gpus")) json.expect(step.gpus >= 1 && step.gpus <= 64, "gpus", "1 to 64 GPUs");
   json.expect(step.batch >= 1 && step.batch <= 65536, "batch", "1 to 65536 samples");
+  json.expect(step.batch % step.gpus == 0, "batch", "as many samples for each of the GPUs");
   json.expect(step.time > Seconds{} && step.time <= Seconds{1e5}, "time", "above 0, at most 100000s");
   json.reject_unknown_keys();
   return step;
@@ -162,6 +169,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
 
 CollectiveParameters read_collective_parameters(const JsonReader& json, const CollectiveParameters& otherwise) {
   CollectiveParameters parameters = otherwise;
+  if (json.has("pcie_efficiency")) parameters.pcie_efficiency = share(json, "pcie_efficiency");
   if (json.has("nvlink_efficiency")) parameters.nvlink_efficiency = share(json, "nvlink_efficiency");
   parameters.nvlink_relay_efficiency =
       json.optional<double>("nvlink_relay_efficiency", otherwise.nvlink_relay_efficiency);
@@ -188,6 +196,25 @@ CollectiveLibrary read_collectives(const JsonReader& json) {
   return library;
 }
 
+CheckpointStage read_checkpoint_stage(const JsonReader& json) {
+  CheckpointStage stage{.fixed_time = json.required<Seconds>("fixed_time"),
+                        .time_per_tensor = json.optional<Seconds>("time_per_tensor", Seconds{}),
+                        .rate = read_rate(json, "rate")};
+  json.expect(stage.fixed_time <= Seconds{1e6}, "fixed_time", "at most 1e6s");
+  if (json.has("time_per_tensor")) json.expect(stage.time_per_tensor <= Seconds{10}, "time_per_tensor", "at most 10s");
+  json.reject_unknown_keys();
+  return stage;
+}
+
+CheckpointParameters read_checkpoint(const JsonReader& json) {
+  CheckpointParameters checkpoint{.source = json.required<std::string>("source"),
+                                  .write = read_checkpoint_stage(json.child("write")),
+                                  .upload = {}};
+  if (json.has("upload")) checkpoint.upload = read_checkpoint_stage(json.child("upload"));
+  json.reject_unknown_keys();
+  return checkpoint;
+}
+
 }  // namespace
 
 Profile read_profile(JsonReader json) {
@@ -203,6 +230,8 @@ Profile read_profile(JsonReader json) {
   };
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
+  if (json.has("checkpoint")) profile.checkpoint = read_checkpoint(json.child("checkpoint"));
+  if (json.has("startup")) profile.startup = read_startup(json.child("startup"));
   if (json.has("fit")) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))

@@ -3,6 +3,7 @@
 // calibrate` or by hand; every value has a unit. README.md lists their meaning, formula and where each shipped value
 // comes from.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "platforms/collective_algorithm.hpp"
+#include "platforms/startup.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -54,6 +56,9 @@ struct ServerParameters {
 struct NetworkParameters {
   double nic_efficiency = 1;  // share of the provider's NIC rate that the protocol delivers as payload
   std::map<std::string, double> nic_efficiency_of;  // the same for instances with a value of their own, by name
+  /// Bytes that a connection may have under way without acknowledgement: its rate is at most window / round trip.
+  /// None: unlimited. Source: RFC 7323, section 1.1.
+  std::optional<Bytes> connection_window;
 
   double flow_efficiency = 1;  // share of the rate of a single connection (RegionLink) that it delivers as payload
   /// What all connections between two machines carry in both directions together, in units of the rate of a single
@@ -64,10 +69,34 @@ struct NetworkParameters {
   double nic_efficiency_for(const std::string& instance) const;
 };
 
-/// Measured time of one training step on one GPU, nothing exchanged: forward and backward pass and whatever the host
-/// does, with `batch` samples. `framework` is a label; empty: of any workload that does not name one itself.
+/// One part of writing a checkpoint: fixed_time + tensors * time_per_tensor + bytes / rate.
+struct CheckpointStage {
+  Seconds fixed_time{};
+  Seconds time_per_tensor{};
+  BytesPerSecond rate{};
+
+  Seconds time(std::int64_t tensors, Bytes bytes) const {
+    return fixed_time + time_per_tensor * static_cast<double>(tensors) + bytes / rate;
+  }
+};
+
+/// A checkpoint is written to the machine's disk and then, if there is an upload, copied to remote storage.
+struct CheckpointParameters {
+  std::string source;
+  CheckpointStage write;
+  std::optional<CheckpointStage> upload;
+
+  Seconds time(std::int64_t tensors, Bytes bytes) const {
+    return write.time(tensors, bytes) + (upload ? upload->time(tensors, bytes) : Seconds{});
+  }
+};
+
+/// Measured time of one training step of a worker with one GPU, or with several in one machine, nothing exchanged:
+/// forward and backward pass and whatever the host does, with `batch` samples in all. `framework` is a label; empty: of
+/// any workload that does not name one itself.
 struct StepTime {
   std::string model, accelerator, precision, framework;
+  int gpus = 1;
   int batch = 0;
   Seconds time{};
 };
@@ -103,6 +132,7 @@ struct CollectiveProtocol {
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
 /// copy between two GPUs that have no NVLink in common, p2p.cc has the receiver read it from there.
 struct CollectiveParameters {
+  double pcie_efficiency = 1;          // share of the rate of PCIe links and roots that copies reach
   double nvlink_efficiency = 1;        // share of the rate of NVLinks and NVSwitch ports that payload and flags reach
   double nvlink_relay_efficiency = 0;  // share of one NVLink's rate that such a copy reaches; 0: it goes over PCIe
   std::map<std::string, CollectiveProtocol> protocols;  // by name; a collective takes the one that ends first
@@ -125,6 +155,8 @@ struct Profile {
   ServerParameters servers;
   NetworkParameters network;
   CollectiveLibrary collectives;
+  std::optional<CheckpointParameters> checkpoint;
+  std::optional<StartupParameters> startup;
   std::vector<StepTime> step_times;          // where one fits, it overrules the kernel model: sim/engine/step_time.hpp
   std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.

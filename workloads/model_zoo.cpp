@@ -467,6 +467,7 @@ std::string_view model_schema() {
           "properties": {
             "family": { "const": "timed_layers" },
             "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples with which the times were measured" },
+            "scales_with_batch": { "type": "boolean", "default": false, "description": "with another batch times are in proportion; otherwise it is refused" },
             "optimizer_time": { "type": "string", "default": "0s", "description": "of one update of all variables" },
             "layers": { "type": "array", "items": {
               "type": "object",

@@ -20,6 +20,7 @@ TimedLayers read_collective(const JsonReader& json) {
 TimedLayers read_timed_layers(const JsonReader& json) {
   constexpr std::size_t kMostLayers = 100'000;
   TimedLayers timed{.batch = json.required<int>("batch"),
+                    .scales_with_batch = json.optional<bool>("scales_with_batch", false),
                     .layers = {},
                     .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0})};
   json.expect(timed.batch >= 1 && timed.batch <= 65536, "batch", "1 to 65536 samples");
@@ -38,10 +39,11 @@ TimedLayers read_timed_layers(const JsonReader& json) {
 
 Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,
                         const std::string& place) {
-  if (batch != timed.batch)
+  if (batch != timed.batch && !timed.scales_with_batch)
     throw InputError{place + ": its times were measured with a batch of " + std::to_string(timed.batch) +
                      "; found batch_per_worker " + std::to_string(batch)};
   Workload workload{.name = name, .batch = batch, .variables = {}, .graph = {}, .optimizer_time = timed.optimizer_time};
+  const double scale = static_cast<double>(batch) / timed.batch;
   const std::int64_t scalar = bytes_per_scalar(precision);
   std::vector<int> variable_of;  // [layers], -1 without parameters
   for (const TimedLayer& layer : timed.layers) {
@@ -65,11 +67,11 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     return workload.graph[vertex];
   };
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {
-    Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward);
+    Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
     if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
   }
   for (std::size_t i = timed.layers.size(); i-- > 0;) {
-    Operator& kernel = append(timed.layers[i].name + "/backward", Phase::kBackward, timed.layers[i].backward);
+    Operator& kernel = append(timed.layers[i].name + "/backward", Phase::kBackward, timed.layers[i].backward * scale);
     if (variable_of[i] >= 0) kernel.produces_gradients = {variable_of[i]};
   }
   return workload;

@@ -20,7 +20,8 @@ struct TimedLayer {
 
 /// Layers run forward in order, then backward in reverse; a layer's gradient is ready when its backward pass ends.
 struct TimedLayers {
-  int batch = 0;  // with which they were measured
+  int batch = 0;                   // with which they were measured
+  bool scales_with_batch = false;  // another batch takes times in proportion; otherwise it is refused
   std::vector<TimedLayer> layers;
   Seconds optimizer_time{};  // of one update of all variables
 };
@@ -32,7 +33,7 @@ TimedLayers read_timed_layers(const JsonReader& json);
 TimedLayers read_collective(const JsonReader& json);
 
 /// One kernel per layer and direction, whose durations override the kernel-time model. Throws InputError, starting with
-/// `place`, if `batch` is not the measured one.
+/// `place`, if `batch` is not the measured one and times do not scale.
 Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,
                         const std::string& place);
 

@@ -12,7 +12,9 @@
 namespace rehearse {
 
 std::string used_profile(const Scenario& scenario, Json profile) {
-  for (const char* description : {"name", "source", "fit"}) profile.erase(description);
+  for (const char* description : {"name", "source", "fit", "startup"}) profile.erase(description);
+  const auto& checkpoint = scenario.training.checkpoint;
+  if (!checkpoint || checkpoint->stage) profile.erase("checkpoint");
   Json efficiencies = Json::object();
   const Json& all = profile.at("gpu").at("peak_efficiency");
   for (const Group& group : scenario.groups)
@@ -37,18 +39,21 @@ std::string used_profile(const Scenario& scenario, Json profile) {
 RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
                            std::function<void(std::size_t, std::size_t)> on_simulated)
     : studies_{studies}, parallel_{parallel}, on_simulated_{std::move(on_simulated)} {
-  std::map<std::pair<std::string, std::string>, std::size_t> known;  // scenario and metric
+  std::map<std::tuple<std::string, std::string, std::optional<double>>, std::size_t>
+      known;  // scenario, metric, probability
   for (std::size_t s = 0; s < studies.size(); ++s)
     for (std::size_t r = 0; r < studies[s].rows.size(); ++r) {
       const StudyRow& row = studies[s].rows[r];
       if (!row.problem.empty())
         throw InputError{studies[s].measurements_file + ":" + std::to_string(row.row.line()) + ": " + row.problem};
       rows_.push_back({s, r});
-      const auto [entry, is_new] = known.try_emplace({row.scenario, studies[s].metric}, scenarios_.size());
+      const auto [entry, is_new] =
+          known.try_emplace({row.scenario, studies[s].metric, row.probability}, scenarios_.size());
       scenario_of_.push_back(entry->second);
       if (!is_new) continue;
       const Json json = parse_json(row.scenario, studies[s].scenario_file);
-      scenarios_.push_back({read_scenario(json, studies[s].scenario_file, catalog), studies[s].metric});
+      scenarios_.push_back(
+          {read_scenario(json, studies[s].scenario_file, catalog), studies[s].metric, row.probability});
     }
 }
 
@@ -63,30 +68,53 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
   std::map<Key, Job> wanted;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
     read.push_back(read_profile(JsonReader{profiles[p], "fitted profile"}));
+    std::map<std::string, std::size_t> used_by_metric;
     for (const std::size_t row : rows[p]) {
-      keys[p].emplace_back(scenario_of_[row], used_profile(scenario(row), profiles[p]));
+      const std::string& metric = scenarios_[scenario_of_[row]].metric;
+      std::size_t used = 0;
+      if (!is_closed_form(metric))
+        used = number_of(used_profile(scenario(row), profiles[p]));
+      else if (const auto found = used_by_metric.find(metric); found != used_by_metric.end())
+        used = found->second;
+      else
+        used = used_by_metric[metric] = number_of(profile_used_by(metric, profiles[p]));
+      keys[p].emplace_back(scenario_of_[row], used);
       if (!known_.contains(keys[p].back())) wanted.try_emplace(keys[p].back(), Job{row, p, keys[p].back()});
     }
   }
-  std::vector<Job> jobs;
-  for (const auto& [key, job] : wanted) jobs.push_back(job);
+  const auto value_of = [&](const Job& job) {
+    Prepared& prepared = scenarios_[job.key.first];
+    prepared.scenario.profile = read[job.profile];
+    return simulated_metric(prepared.scenario, prepared.metric, prepared.probability);
+  };
+  const auto cannot_simulate = [&](const Job& job, const std::string& reason) {
+    const Row& row = rows_[job.row];
+    return InputError{studies_[row.study].measurements_file + ":" +
+                      std::to_string(studies_[row.study].rows[row.row].row.line()) +
+                      ": cannot be simulated: " + reason};
+  };
+  const auto keep = [&](const Job& job, double value) {
+    if (!(value > 0))
+      throw cannot_simulate(job, "its " + studies_[rows_[job.row].study].metric + " is " + to_text(value));
+    known_[job.key] = value;
+  };
+  std::vector<Job> jobs;  // to be simulated
+  for (const auto& [key, job] : wanted) {
+    if (!is_closed_form(scenarios_[key.first].metric)) {
+      jobs.push_back(job);
+      continue;
+    }
+    try {
+      keep(job, value_of(job));
+    } catch (const std::runtime_error& error) { throw cannot_simulate(job, error.what()); }
+  }
   std::size_t done = 0;
   for_each_isolated(
       jobs.size(), parallel_,
-      [&](std::size_t i) {
-        Prepared& prepared = scenarios_[jobs[i].key.first];  // the child's own copy
-        prepared.scenario.profile = read[jobs[i].profile];
-        return to_text(simulated_metric(prepared.scenario, prepared.metric));
-      },
+      [&](std::size_t i) { return to_text(value_of(jobs[i])); },  // in the child's own copy of the scenario
       [&](std::size_t i, const IsolatedResult& result) {
-        const Row& row = rows_[jobs[i].row];
-        const double value = result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0;
-        if (!(value > 0))
-          throw InputError{
-              studies_[row.study].measurements_file + ":" +
-              std::to_string(studies_[row.study].rows[row.row].row.line()) + ": cannot be simulated: " +
-              (result.has_succeeded ? "its " + studies_[row.study].metric + " is " + result.text : result.text)};
-        known_[jobs[i].key] = value;
+        if (!result.has_succeeded) throw cannot_simulate(jobs[i], result.text);
+        keep(jobs[i], std::strtod(result.text.c_str(), nullptr));
         ++simulations_;
         if (on_simulated_) on_simulated_(++done, jobs.size());
       });

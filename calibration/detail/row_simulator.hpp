@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,8 @@
 namespace rehearse {
 
 /// The part of `profile` on which a simulation of `scenario` depends, as text: peak efficiencies of its own GPUs, step
-/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers, no
-/// descriptions.
+/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers,
+/// checkpoint times only if it takes them from there, no start-up times, no descriptions.
 std::string used_profile(const Scenario& scenario, Json profile);
 
 class RowSimulator {
@@ -47,8 +48,13 @@ class RowSimulator {
   struct Prepared {
     Scenario scenario;
     std::string metric;
+    std::optional<double> probability;
   };
-  using Key = std::pair<std::size_t, std::string>;  // scenario, what it uses of the profile
+  using Key = std::pair<std::size_t, std::size_t>;  // scenario, what it uses of the profile
+
+  std::size_t number_of(const std::string& used_profile) {
+    return used_profiles_.try_emplace(used_profile, used_profiles_.size()).first->second;
+  }
 
   const std::vector<Study>& studies_;
   int parallel_;
@@ -56,6 +62,7 @@ class RowSimulator {
   std::vector<Row> rows_;
   std::vector<std::size_t> scenario_of_;  // [rows]
   std::vector<Prepared> scenarios_;       // different ones
+  std::map<std::string, std::size_t> used_profiles_;  // numbered as they come
   std::map<Key, double> known_;
   std::size_t simulations_ = 0;
 };

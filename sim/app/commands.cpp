@@ -10,6 +10,7 @@
 #include "calibration/fit.hpp"
 #include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
@@ -81,6 +82,9 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
+  if (const auto& target = summary.to_target)
+    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
+                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
@@ -104,7 +108,7 @@ void print_rows(const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.curve_by;
   if (!study.curve_x.empty()) columns.push_back(study.curve_x);
   if (columns.empty())
-    for (const char* column : {"run", "gpu", "model"})
+    for (const char* column : {"run", "gpu", "model", "plan"})
       if (study.table->has_column(column)) columns.emplace_back(column);
   for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
   std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
@@ -113,9 +117,9 @@ void print_rows(const Study& study, const Validation& validation) {
     for (const std::string& column : columns)
       std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
     if (row.simulated)
-      std::printf("%10.3f %10.3f %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+      std::printf("%10.4g %10.4g %+8.1f\n", row.measured, *row.simulated, row.error_pct);
     else
-      std::printf("%10.3f %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+      std::printf("%10.4g %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
   }
 }
 
@@ -138,6 +142,10 @@ void print_validation(const Study& study, const Validation& validation, const St
   for (const RatioResult& ratio : validation.ratios)
     std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
                 ratio.simulated_gain_pct);
+  for (const SampleComparison& sample : validation.samples)
+    std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
+                sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
+                100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
   for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
@@ -245,15 +253,11 @@ int run(const ValidateCommand& command) {
   std::string table = kAccuracyHeader;
   Json summaries = Json::array();
   for (const Study& study : studies) {
-    std::vector<std::string> scenarios;
-    for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
     Progress progress{"simulations of " + study.name, command.common.is_quiet};
-    const auto predictions =
-        predict(scenarios, study.scenario_file, study.metric, catalog, command.common.parallel,
-                [&](std::size_t done, std::size_t total) {
-                  if (is_interrupted()) throw Interrupted{};
-                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                });
+    const auto predictions = predict(study, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
+      if (is_interrupted()) throw Interrupted{};
+      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    });
     const Validation validation = validate(study, predictions);
     const Json profile = profile_of(study, catalog);
     const std::size_t free_values = count_free_values(profile);
@@ -282,6 +286,8 @@ int run(const ValidateCommand& command) {
 }
 
 int run(const CalibrateCommand& command) {
+  for (const fs::path& path : command.studies)
+    if (is_training_study(load_json_file(path))) return calibrate_training_logs(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)
@@ -300,6 +306,7 @@ int run(const CalibrateCommand& command) {
   std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
                               {.parallel = command.common.parallel,
+                               .most_steps = command.most_steps,
                                .bootstrap_draws = command.bootstrap,
                                .command = command.common.command_line,
                                .on_progress =

@@ -52,6 +52,7 @@ struct ValidateCommand {
 struct CalibrateCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> studies;
+  int most_steps = 20;
   int bootstrap = 0;                            // draws
   std::optional<std::filesystem::path> report;  // HTML
 };
@@ -79,6 +80,7 @@ struct DiffCommand {
 int run(const SimulateCommand& command);
 int run(const ValidateCommand& command);
 int run(const CalibrateCommand& command);
+int calibrate_training_logs(const CalibrateCommand& command);  // one study, of kind "training_logs"
 int run(const SweepCommand& command);
 int run(const DiffCommand& command);
 int list(const CommonOptions& common, const std::string& kind);

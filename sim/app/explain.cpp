@@ -162,7 +162,7 @@ std::string explain(const Scenario& scenario) {
     if (!group.accelerator || !explained.insert(group.accelerator->name).second) continue;
     const Accelerator& gpu = *group.accelerator;
     const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
-    const ComputePlan plan = plan_step(scenario, gpu);
+    const ComputePlan plan = plan_step(scenario, group);
     append(text,
            "GPU %s: peak %s, memory %s, e_max %.3g: one step computes for %.2f ms in %zu kernels; dispatching them "
            "takes %.2f ms\n",
@@ -192,7 +192,7 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(),
-           gib(gpu_memory_needed(scenario, *group.accelerator)), gib(group.accelerator->memory),
+           gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory),
            group.accelerator->name.c_str());
   }
   append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s\n",

@@ -241,8 +241,16 @@ void CsvWriter::row(std::span<const CsvField> fields) {
     text_ += '"';
     for (const char c : field.text()) text_.append(c == '"' ? 2 : 1, c);
     text_ += '"';
+    line_ += static_cast<std::size_t>(std::ranges::count(field.text(), '\n'));
   }
   text_ += '\n';
+  ++line_;
+}
+
+void CsvWriter::skip_to_line(std::size_t line) {
+  if (line <= line_) return;
+  text_.append(line - line_, '\n');
+  line_ = line;
 }
 
 }  // namespace rehearse

@@ -96,10 +96,13 @@ class CsvWriter {
   /// As many fields as columns; another number is our own mistake and throws std::logic_error.
   void row(std::initializer_list<CsvField> fields) { row(std::span{fields.begin(), fields.size()}); }
   void row(std::span<const CsvField> fields);
+  /// Blank lines, so that the next row stands on `line`, if that is not above it.
+  void skip_to_line(std::size_t line);
   const std::string& text() const { return text_; }
 
  private:
   std::size_t columns_;
+  std::size_t line_ = 1;  // of what is written next
   std::string text_;
 };
 

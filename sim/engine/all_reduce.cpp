@@ -300,7 +300,7 @@ class AllReduceTraining {
                          cluster_.recorder, rank.worker.gpu,
                          [this, &rank](int variable, Seconds ready) { gradient(rank, variable, ready); });
     rank.to_gpu.emplace(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
-                        cluster_.network.path(rank.worker.host, rank.worker.gpu),
+                        std::vector{cluster_.network.path(rank.worker.host, rank.worker.gpu)},
                         [this, &rank](int, Seconds when) { begin_compute(rank, when); });
   }
 

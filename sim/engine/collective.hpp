@@ -53,7 +53,7 @@ using CollectivePlan = std::vector<CollectivePhase>;
 /// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double binary
 /// trees of
 ///   depth d between their heads, one pair of trees for each NIC; sums go up while results come down, in pieces, as
-///   NCCL's trees do. Every machine sends and receives 2 n / m (m - 1), at most 2 n: n for two machines.
+///   NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
 /// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
 /// writes
 ///   to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the n / p that

@@ -1,51 +1,72 @@
 #pragma once
-// Copies between the memory of a host and one of its GPUs, first in, first out in each direction.
+// Copies between the memory of a host and the GPUs of one worker, first in, first out in each direction.
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "sim/engine/connection.hpp"
 
 namespace rehearse {
 
-/// With a PCIe link of its own a GPU's copies take size / rate one after another, and their ends are known at once;
-/// where GPUs share the way to the host they are flows over it.
+/// A copy is made to, or from, each of the GPUs, and has ended when it has for all. With a PCIe link of its own a GPU's
+/// copies take size / rate one after another, and their ends are known at once: all GPUs go the same pace. Where GPUs
+/// share the way to the host copies are flows over it.
 class CopyEngine {
  public:
   using OnCopied = std::function<void(int unit, Seconds when)>;
 
-  /// `gpu_path` leads from host to GPU or back.
-  CopyEngine(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex gpu_path,
-             OnCopied on_copied)
+  /// `gpu_paths` lead from host to GPU or back, one for each GPU.
+  CopyEngine(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder,
+             const std::vector<PathIndex>& gpu_paths, OnCopied on_copied)
       : clock_{clock}, on_copied_{std::move(on_copied)} {
-    const Path& path = network.path(gpu_path);
+    const Path& path = network.path(gpu_paths.front());
     if (path.links.size() == 1) {
       rate_ = network.topology().links()[static_cast<std::size_t>(path.links.front())].rate;
       latency_ = path.latency;
-    } else {
-      shared_ = std::make_unique<Connection>(
-          clock, network, traffic, recorder, gpu_path,
-          [this](const Connection::Message& message) { on_copied_(message.unit, clock_.now()); });
+      return;
     }
+    for (const PathIndex gpu_path : gpu_paths)
+      shared_.push_back(
+          std::make_unique<Connection>(clock, network, traffic, recorder, gpu_path,
+                                       [this](const Connection::Message& message) { copied(message.unit); }));
   }
 
   /// Copies what is `ready` at a date that is not in the past; `on_copied` may run at once, with a later date.
   void copy(Seconds ready, int unit, Bytes size, int priority) {
-    if (shared_ == nullptr) {
+    if (shared_.empty()) {
       free_at_ = std::max(free_at_, ready) + size / rate_;
       on_copied_(unit, free_at_ + latency_);
       return;
     }
-    clock_.schedule(ready, [this, unit, size, priority] { shared_->send({unit, 0, size, priority}); });
+    clock_.schedule(ready, [this, unit, size, priority] {
+      for (const auto& gpu : shared_) gpu->send({unit, 0, size, priority});
+    });
   }
 
  private:
+  void copied(int unit) {
+    if (shared_.size() == 1) return on_copied_(unit, clock_.now());
+    auto count = std::find_if(under_way_.begin(), under_way_.end(), [unit](const Count& c) { return c.unit == unit; });
+    if (count == under_way_.end()) count = under_way_.insert(under_way_.end(), {unit, 0});
+    if (++count->gpus < shared_.size()) return;
+    under_way_.erase(count);
+    on_copied_(unit, clock_.now());
+  }
+
+  struct Count {
+    int unit;
+    std::size_t gpus;  // that have it
+  };
+
   Clock& clock_;
   OnCopied on_copied_;
   BytesPerSecond rate_{};
   Seconds latency_{};
   Seconds free_at_{};
-  std::unique_ptr<Connection> shared_;  // null: the link is the GPU's own
+  std::vector<std::unique_ptr<Connection>> shared_;  // [GPUs]; empty: the links are the GPUs' own
+  std::vector<Count> under_way_;                     // units that some of several GPUs have
 };
 
 }  // namespace rehearse

@@ -42,7 +42,7 @@ struct ComputePlan {
   std::vector<PlannedKernel> kernels;
   Seconds step_overhead{};  // of the host, before anything else
   Bytes input{};            // one batch, copied to the GPU before the first kernel
-  Seconds gpu_time{};  // sum over kernels
+  Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};
   Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
 };

@@ -1,5 +1,6 @@
 #include "sim/engine/machines.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rehearse {
@@ -17,7 +18,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .group = static_cast<int>(g),
                           .role = group.role,
                           .region = group.region,
-                          .workers = group.role == Role::kWorker ? group.instance.accelerators : 0,
+                          .workers = group.workers_per_machine(),
+                          .gpus = group.role == Role::kWorker ? group.instance.accelerators : 0,
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
@@ -36,22 +38,11 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
   return machines;
 }
 
-Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
-  std::vector<TopologyMachine> nodes;
-  for (const Machine& machine : machines) {
-    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
-    nodes.push_back({.region = machine.region,
-                     .nic = machine.nic,
-                     .nics = machine.nics,
-                     .gpus = machine.workers,
-                     .interconnect = group.interconnect,
-                     .name = machine.name});
-    Interconnect& inside = nodes.back().interconnect;
-    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
-    inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;
-    inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
-    if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
-  }
+namespace {
+
+/// The links of the scenario with what their connections deliver, and with the rate at which a connection's window goes
+/// round, where NICs are faster than that.
+std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vector<Machine>& machines) {
   const NetworkParameters& network = scenario.profile.network;
   std::vector<RegionLink> links = scenario.links;
   for (RegionLink& link : links) {
@@ -59,7 +50,39 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     link.per_flow_rate = *link.per_flow_rate * network.flow_efficiency;
     if (network.duplex < 2) link.per_pair_rate = *link.per_flow_rate * network.duplex;
   }
-  return Topology{std::move(nodes), scenario.fabric, std::move(links), scenario.hop_latency};
+  if (!network.connection_window) return links;
+  BytesPerSecond fastest{};
+  for (const Machine& machine : machines) fastest = std::max(fastest, machine.nic);
+  for (RegionLink& link : links) {
+    if (scenario.hop_latency && link.from == link.to) continue;  // the way is another for every two machines
+    if (!(link.latency > Seconds{})) continue;
+    const BytesPerSecond rate{as_double(*network.connection_window) / (2 * link.latency.value())};
+    if (rate < fastest && rate < link.per_flow_rate.value_or(fastest)) link.per_flow_rate = rate;
+  }
+  return links;
+}
+
+}  // namespace
+
+Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
+  std::vector<TopologyMachine> nodes;
+  for (const Machine& machine : machines) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+    nodes.push_back({.region = machine.region,
+                     .nic = machine.nic,
+                     .nics = machine.nics,
+                     .gpus = machine.gpus,
+                     .interconnect = group.interconnect,
+                     .name = machine.name});
+    Interconnect& inside = nodes.back().interconnect;
+    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
+    inside.pcie = inside.pcie * library.pcie_efficiency;
+    if (inside.pcie_root) inside.pcie_root = *inside.pcie_root * library.pcie_efficiency;
+    inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;
+    inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
+    if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
+  }
+  return Topology{std::move(nodes), scenario.fabric, limited_links(scenario, machines), scenario.hop_latency};
 }
 
 }  // namespace rehearse

@@ -41,7 +41,7 @@ class PairwiseAveraging {
                            scenario_.training.strategy.exchange.accumulation_steps, cluster.recorder, worker.gpu,
                            [](int, Seconds) {});
       peer.to_gpu.emplace(clock_, cluster.network, monitor_.traffic(), cluster.recorder,
-                          cluster.network.path(worker.host, worker.gpu),
+                          std::vector{cluster.network.path(worker.host, worker.gpu)},
                           [this, &peer](int, Seconds when) { begin_compute(peer, when); });
     }
   }

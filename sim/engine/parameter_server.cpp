@@ -118,6 +118,8 @@ class ParameterServers {
     std::vector<int> pieces_left;                     // [variables] units that have not arrived in this step
     std::vector<Seconds> arrived;                     // [variables] latest arrival of a unit
     std::vector<int> held_back;                       // units, until the backward pass has ended
+    std::vector<int> on_host;                         // units that wait for the others: see copies_at_once()
+    Seconds last_on_host{};                           // when the latest of them arrived
     std::vector<std::pair<int, Seconds>> came_early;  // variables of the next step
     std::int64_t updates_at_pull = 0;
     int variables_left = 0;
@@ -134,7 +136,10 @@ class ParameterServers {
     units_ = plan_gradient_units(scenario_, static_cast<int>(servers_.size()));
     for (std::size_t u = 0; u < units_.units.size(); ++u) {
       Server& server = servers_[static_cast<std::size_t>(units_.units[u].server)];
-      if (units_.units[u].value_bytes > Bytes{}) server.pulled.push_back(static_cast<int>(u));
+      if (units_.units[u].value_bytes > Bytes{}) {
+        server.pulled.push_back(static_cast<int>(u));
+        ++pulled_units_;
+      }
       ++server.pushed;
     }
     for (const Variable& variable : scenario_.workload.variables) trainable_ += variable.is_trainable ? 1 : 0;
@@ -152,12 +157,16 @@ class ParameterServers {
       trainer.compute.emplace(*worker.plan, variables, exchange_.accumulation_steps, cluster_.recorder, worker.gpu,
                               [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
       Network& network = cluster_.network;
-      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
-                             network.path(worker.host, worker.gpu),
+      std::vector<PathIndex> to_gpus{network.path(worker.host, worker.gpu)};
+      std::vector<PathIndex> from_gpus{network.path(worker.gpu, worker.host)};
+      for (const Endpoint gpu : worker.other_gpus) {
+        to_gpus.push_back(network.path(worker.host, gpu));
+        from_gpus.push_back(network.path(gpu, worker.host));
+      }
+      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, to_gpus,
                              [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
-      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder,
-                               network.path(worker.gpu, worker.host),
-                               [this, &trainer](int unit, Seconds when) { copied_to_host(trainer, unit, when); });
+      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, from_gpus,
+                               [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
     }
   }
 
@@ -380,8 +389,31 @@ class ParameterServers {
   void value_arrived(Team& team, const Connection::Message& message) {
     Trainer* only = adder(team, message.unit);
     for (Trainer* member : team.members)
-      if (only == nullptr || only == member)
-        member->to_gpu->copy(clock_.now(), message.unit, message.size, priority(message.unit));
+      if (only == nullptr || only == member) copy_to_gpus(*member, message);
+  }
+
+  /// Without overlap a worker of several GPUs copies to them when all variables are there, and sends gradients when all
+  /// have been added up: 2 S / B + 2 g S / B_pcie, one after another (Shang et al., spotDNN, IWQoS 2023, equation 7).
+  bool copies_at_once(const Trainer& trainer) const {
+    return exchange_.overlap == Overlap::kNone && !trainer.worker.other_gpus.empty() &&
+           !strategy_.pushes_back_each_variable;
+  }
+
+  void copy_to_gpus(Trainer& trainer, const Connection::Message& message) {
+    if (!copies_at_once(trainer))
+      return trainer.to_gpu->copy(clock_.now(), message.unit, message.size, priority(message.unit));
+    trainer.on_host.push_back(message.unit);
+    if (trainer.on_host.size() < pulled_units_) return;
+    for (const int index : std::exchange(trainer.on_host, {}))
+      trainer.to_gpu->copy(clock_.now(), index, unit(index).value_bytes, priority(index));
+  }
+
+  void gradient_on_host(Trainer& trainer, int index, Seconds when) {
+    if (!copies_at_once(trainer)) return copied_to_host(trainer, index, when);
+    trainer.on_host.push_back(index);
+    trainer.last_on_host = std::max(trainer.last_on_host, when);
+    if (trainer.on_host.size() < units_.units.size()) return;
+    for (const int sent : std::exchange(trainer.on_host, {})) copied_to_host(trainer, sent, trainer.last_on_host);
   }
 
   void copied_to_gpu(Trainer& trainer, int index, Seconds when) {
@@ -596,6 +628,7 @@ class ParameterServers {
   std::vector<std::unique_ptr<Trainer>> trainers_;
   std::vector<std::unique_ptr<Team>> teams_;
   int trainable_ = 0;
+  std::size_t pulled_units_ = 0;  // of all servers
   std::int64_t started_steps_ = 0;
   std::int64_t updates_ = 0;
   Seconds end_{};

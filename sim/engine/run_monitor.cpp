@@ -29,14 +29,18 @@ RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.m
   for (const Group& group : scenario.groups) {
     plans_.emplace_back();
     if (group.role != Role::kWorker) continue;
-    plans_.back() = plan_step(scenario, *group.accelerator);
+    plans_.back() = plan_step(scenario, group);
   }
   for (std::size_t m = 0; m < cluster.machines.size(); ++m) {
     const Machine& machine = cluster.machines[m];
     cores_.emplace_back(std::max(machine.cores, 1));
-    for (int gpu = 0; gpu < machine.workers; ++gpu)
+    int next_gpu = machine.workers;
+    for (int gpu = 0; gpu < machine.workers; ++gpu) {
       workers_.emplace_back(static_cast<int>(workers_.size()), Endpoint{static_cast<int>(m), gpu},
                             plans_[static_cast<std::size_t>(machine.group)], scenario.seed);
+      for (int other = 1; other < machine.gpus / machine.workers; ++other)
+        workers_.back().other_gpus.push_back({static_cast<int>(m), next_gpu++});
+    }
   }
   skipped_use_.machines.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
@@ -130,7 +134,7 @@ Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates)
   const auto& checkpoint = cluster_.scenario.training.checkpoint;
   if (!checkpoint || worker.index != 0 || updates / checkpoint->every_steps == checkpoints_) return Seconds{};
   checkpoints_ = updates / checkpoint->every_steps;
-  const Seconds pause = checkpoint->fixed_time + checkpoint_bytes(cluster_.scenario) / checkpoint->rate;
+  const Seconds pause = *checkpoint_time(cluster_.scenario);
   const Seconds now = cluster_.clock.now();
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(updates)});

@@ -14,7 +14,7 @@
 
 namespace rehearse {
 
-/// A GPU that trains, as every strategy sees it.
+/// What trains on a GPU, or on several of one machine, as every strategy sees it.
 struct Worker {
   Worker(int index_, Endpoint gpu_, const ComputePlan& plan_, std::uint64_t seed)
       : index{index_},
@@ -23,7 +23,8 @@ struct Worker {
         plan{&plan_},
         noise{seed, "step time of worker " + std::to_string(index_)} {}
   int index;
-  Endpoint gpu;
+  Endpoint gpu;                      // the first, which stands for all in what is recorded
+  std::vector<Endpoint> other_gpus;  // do the same at the same time
   Endpoint host;
   const ComputePlan* plan;
   Rng noise;

@@ -18,7 +18,8 @@ struct Machine {
   int group = 0;              // index into Scenario::groups
   Role role = Role::kWorker;  // of its group
   std::string region;
-  int workers = 0;  // GPUs that train
+  int workers = 0;
+  int gpus = 0;     // 0 to workers - 1 are the first GPUs of the workers, the others follow, worker after worker
   int servers = 0;  // parameter server processes
   int cores = 0;    // for them
   int nics = 1;

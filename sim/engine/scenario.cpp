@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMaxMachines = 20'000;
 constexpr std::int64_t kMaxSteps = 10'000'000;
+constexpr int kMaxBatch = 65536;
 
 /// The value of a closed set of words; the error lists or suggests the known ones.
 template <class Value>
@@ -53,6 +54,7 @@ class ScenarioReader {
     warn_about_spot();
     warn_about_steady_state();
     warn_about_range();
+    warn_about_convergence();
     scenario_.effective = to_json_text(effective_);
     return std::move(scenario_);
   }
@@ -85,7 +87,7 @@ class ScenarioReader {
                 [this](const std::string& n, const JsonReader& by) { return catalog_.model(n, by); });
     scenario_.model = read_model(name, model);
     scenario_.batch = json.required<int>("batch_per_worker");
-    json.expect(scenario_.batch >= 1 && scenario_.batch <= 65536, "batch_per_worker", "1 to 65536 samples");
+    json.expect(scenario_.batch >= 1 && scenario_.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");
     const auto word = [&](const char* key, const char* fallback, const auto& words) {
       if (!json.has(key)) {
         effective[key] = fallback;
@@ -101,6 +103,8 @@ class ScenarioReader {
         word("precision", "fp32",
              std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     scenario_.framework = json.optional<std::string>("framework", "");
+    if (json.has("copies_input")) scenario_.copies_input = json.required<bool>("copies_input");
+    if (json.has("convergence")) scenario_.convergence = read_convergence(json.child("convergence"));
     json.reject_unknown_keys();
     scenario_.workload =
         build_workload(scenario_.model, scenario_.batch, scenario_.precision,
@@ -178,6 +182,7 @@ class ScenarioReader {
     if (group.role == Role::kWorker && !group.accelerator)
       json.fail("instance",
                 "expected an instance with an accelerator for workers; found \"" + name + "\", which has none");
+    if (group.role == Role::kWorker) read_workers(json, group);
     if (group.accelerator) {
       group.interconnect.pcie = group.accelerator->host_link;
       if (instance.has("interconnect")) {
@@ -191,6 +196,26 @@ class ScenarioReader {
     }
     json.reject_unknown_keys();
     return group;
+  }
+
+  void read_workers(const JsonReader& json, Group& group) const {
+    const int gpus = group.instance.accelerators;
+    const int workers = json.optional<int>("workers_per_machine", gpus);
+    if (json.has("workers_per_machine"))
+      json.expect(workers >= 1 && gpus % workers == 0, "workers_per_machine",
+                  "a divisor of the " + std::to_string(gpus) + " GPUs of a machine");
+    group.gpus_per_worker = gpus / workers;
+    group.batch = json.optional<int>("batch_per_worker", scenario_.batch);
+    if (json.has("batch_per_worker"))
+      json.expect(group.batch >= 1 && group.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");
+    if (group.batch % group.gpus_per_worker != 0)
+      json.fail(json.has("batch_per_worker") ? "batch_per_worker" : "workers_per_machine",
+                "expected a batch that the " + std::to_string(group.gpus_per_worker) +
+                    " GPUs of a worker share equally; found " + std::to_string(group.batch) + " samples");
+    const int of_gpu = group.batch / group.gpus_per_worker;
+    if (of_gpu != scenario_.batch)
+      group.workload = std::make_shared<const Workload>(
+          build_workload(scenario_.model, of_gpu, scenario_.precision, json.file_name() + ": " + json.pointer()));
   }
 
   static void read_membership(const JsonReader& json, Group& group) {
@@ -309,14 +334,36 @@ class ScenarioReader {
     effective["step_time_variation"] = training.step_time_variation;
     if (json.has("checkpoint")) {
       const JsonReader checkpoint = json.child("checkpoint");
-      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"),
-                                          .fixed_time = checkpoint.required<Seconds>("fixed_time"),
-                                          .rate = checkpoint.required<BytesPerSecond>("rate")};
+      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"), .stage = {}};
       checkpoint.expect(training.checkpoint->every_steps >= 1, "every_steps", "at least 1 step");
-      checkpoint.expect(training.checkpoint->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+      if (checkpoint.has("fixed_time") || checkpoint.has("rate")) {
+        training.checkpoint->stage = CheckpointStage{.fixed_time = checkpoint.required<Seconds>("fixed_time"),
+                                                     .time_per_tensor = {},
+                                                     .rate = checkpoint.required<BytesPerSecond>("rate")};
+        checkpoint.expect(training.checkpoint->stage->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+      }
       checkpoint.reject_unknown_keys();
     }
+    if (json.has("target")) read_target(json.child("target"));
     json.reject_unknown_keys();
+  }
+
+  void read_target(const JsonReader& json) {
+    const TrainingTarget target{.loss = json.maybe<double>("loss"), .samples = json.maybe<double>("samples")};
+    if (target.loss.has_value() == target.samples.has_value())
+      json.fail("expected \"loss\" or \"samples\"; found " + std::string{target.loss ? "both" : "neither"});
+    if (target.samples) json.expect(*target.samples >= 1 && *target.samples <= 1e18, "samples", "1 to 1e18 samples");
+    if (target.loss) {
+      const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+      if (servers == nullptr || servers->synchronization != Synchronization::kAsynchronous)
+        json.fail("loss", "expected asynchronous parameter servers, to which the convergence model belongs; found " +
+                              describe_strategy(scenario_.training.strategy));
+      if (!scenario_.convergence) json.fail("loss", "expected \"convergence\" in the workload; found none");
+      json.expect(*target.loss > scenario_.convergence->floor && *target.loss <= 1e12, "loss",
+                  "a loss above the convergence model's floor of " + to_text(scenario_.convergence->floor));
+    }
+    json.reject_unknown_keys();
+    scenario_.training.target = target;
   }
 
   void read_strategy(const JsonReader& json, Json& effective) {
@@ -344,6 +391,11 @@ class ScenarioReader {
         strategy.kind = PairwiseAveragingStrategy{};
         break;
     }
+    for (const Group& group : scenario_.groups)
+      if (kind != Kind::kParameterServer && group.gpus_per_worker > 1)
+        root_.child("cluster").fail("groups", "expected a worker on every GPU for a strategy without servers; found "
+                                              "\"workers_per_machine\" in group " +
+                                                  in_quotes(group.name));
     read_exchange(json, effective);
     json.reject_unknown_keys();
   }
@@ -465,7 +517,7 @@ class ScenarioReader {
       effective["overlap"] = "backward";
     }
     if (json.has("gradient_precision"))
-      exchange.precision =
+      exchange.gradient_precision =
           read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     check_units(json);
   }
@@ -518,6 +570,10 @@ class ScenarioReader {
         resolve(root_, "calibration", effective_["calibration"], name,
                 [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
     scenario_.profile = read_profile(profile);
+    if (scenario_.training.checkpoint && !checkpoint_time(scenario_))
+      root_.child("training")
+          .fail("checkpoint", "expected \"fixed_time\" and \"rate\", since profile " +
+                                  in_quotes(scenario_.profile.name) + " has no times of checkpoints");
   }
 
   void read_output() {
@@ -541,7 +597,7 @@ class ScenarioReader {
     for (const Group& group : scenario_.groups) {
       if (group.role != Role::kWorker) continue;
       const Accelerator& gpu = *group.accelerator;
-      const Bytes needed = gpu_memory_needed(scenario_, gpu);
+      const Bytes needed = gpu_memory_needed(scenario_, group);
       if (needed > gpu.memory)
         throw NoResultError{"GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
                             " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
@@ -591,15 +647,39 @@ class ScenarioReader {
           named.insert(group.accelerator->name).second)
         warn("GPU " + group.accelerator->name + " (fitted: " + joined(profile.fitted_accelerators) + ")");
     if (!contains(profile.fitted_models, scenario_.model.name)) warn("model " + in_quotes(scenario_.model.name));
-    if (scenario_.batch < profile.fitted_batch_min || scenario_.batch > profile.fitted_batch_max)
-      warn("batch " + std::to_string(scenario_.batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) +
-           " to " + std::to_string(profile.fitted_batch_max) + ")");
+    std::set<int> batches;
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker) batches.insert(group.batch);
+    for (const int batch : batches)
+      if (batch < profile.fitted_batch_min || batch > profile.fitted_batch_max)
+        warn("batch " + std::to_string(batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
+             std::to_string(profile.fitted_batch_max) + ")");
     if (scenario_.count(Role::kWorker) > profile.fitted_workers_max)
       warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " +
            std::to_string(profile.fitted_workers_max) + ")");
     if (scenario_.count(Role::kParameterServer) > profile.fitted_servers_max)
       warn(std::to_string(scenario_.count(Role::kParameterServer)) + " parameter servers (fitted: up to " +
            std::to_string(profile.fitted_servers_max) + ")");
+  }
+
+  /// b_w is a mean of the groups' batches.
+  void warn_about_convergence() {
+    if (!scenario_.training.target || !scenario_.training.target->loss) return;
+    const Convergence& model = *scenario_.convergence;
+    const auto warn = [&](const std::string& what) {
+      scenario_.warnings.push_back("outside of what the convergence model was fitted on: " + what);
+    };
+    std::set<int> named;
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker &&
+          (group.batch < model.weighted_batch.first || group.batch > model.weighted_batch.second) &&
+          named.insert(group.batch).second)
+        warn("batch " + std::to_string(group.batch) + " (fitted: " + to_text(model.weighted_batch.first) + " to " +
+             to_text(model.weighted_batch.second) + ")");
+    const int workers = scenario_.count(Role::kWorker);
+    if (workers < model.workers.first || workers > model.workers.second)
+      warn(std::to_string(workers) + " workers (fitted: " + std::to_string(model.workers.first) + " to " +
+           std::to_string(model.workers.second) + ")");
   }
 
   static std::string joined(const std::vector<std::string>& names) {
@@ -703,15 +783,37 @@ bool Scenario::has_changing_membership() const {
                      [](const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; });
 }
 
-Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator) {
-  const Workload& workload = scenario.workload;
+Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
+  const Workload& workload = scenario.workload_of(group);
   const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
-  return accelerator.memory_reserved + (2 + slots) * workload.parameter_bytes() + workload.activation_bytes +
+  return group.accelerator->memory_reserved + (2 + slots) * workload.parameter_bytes() + workload.activation_bytes +
          workload.input_bytes;
 }
 
 Bytes checkpoint_bytes(const Scenario& scenario) {
   return scenario.workload.variable_bytes() + optimizer_slots(scenario.optimizer) * scenario.workload.parameter_bytes();
+}
+
+std::int64_t checkpoint_tensors(const Scenario& scenario) {
+  const Workload& workload = scenario.workload;
+  return static_cast<std::int64_t>(workload.variables.size()) +
+         optimizer_slots(scenario.optimizer) * std::int64_t{workload.trainable_tensors()};
+}
+
+std::optional<Seconds> checkpoint_time(const Scenario& scenario) {
+  const auto& own = scenario.training.checkpoint;
+  const std::int64_t tensors = checkpoint_tensors(scenario);
+  const Bytes bytes = checkpoint_bytes(scenario);
+  if (own && own->stage) return own->stage->time(tensors, bytes);
+  if (scenario.profile.checkpoint) return scenario.profile.checkpoint->time(tensors, bytes);
+  return {};
+}
+
+std::optional<Startup> startup_of(const Scenario& scenario, const Group& group) {
+  if (!scenario.profile.startup) return {};
+  return scenario.profile.startup->find({.market = group.market == Market::kSpot ? "spot" : "on-demand",
+                                         .region = group.region,
+                                         .accelerator = group.accelerator ? group.accelerator->name : ""});
 }
 
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog) {

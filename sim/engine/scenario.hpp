@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
+#include "workloads/convergence.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/operator_graph.hpp"
 
@@ -25,8 +27,10 @@ namespace rehearse {
 enum class Role { kWorker, kParameterServer };
 enum class Market { kOnDemand, kSpot };
 
-/// `count` identical machines; a worker group has a worker on every GPU. A colocated group of parameter servers has no
-/// machines of its own: server i runs on machine i, modulo their number, of the group that it shares.
+/// `count` identical machines. A worker drives `gpus_per_worker` of its machine's GPUs: each takes an equal part of the
+/// worker's batch, is sent the variables, and sends its gradients, which the host adds up. A colocated group of
+/// parameter servers has no machines of its own: server i runs on machine i, modulo their number, of the group that it
+/// shares.
 struct Group {
   std::string name;
   Role role = Role::kWorker;
@@ -39,8 +43,12 @@ struct Group {
   int colocated_with = -1;           // index of the other group
   Seconds joins_at{};                // when its workers begin to train
   std::optional<Seconds> leaves_at;  // when they end the step that they are in and leave
+  int gpus_per_worker = 1;
+  int batch = 0;                             // samples of one worker in one step
+  std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 
-  int workers() const { return role == Role::kWorker ? count * instance.accelerators : 0; }
+  int workers_per_machine() const { return role == Role::kWorker ? instance.accelerators / gpus_per_worker : 0; }
+  int workers() const { return count * workers_per_machine(); }
 };
 
 /// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
@@ -84,8 +92,8 @@ struct GradientExchange {
   std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
-  std::optional<Precision> precision;  // of gradients as sent; none: that of the workload
-  int accumulation_steps = 1;          // batches whose gradients are added up before they are exchanged
+  std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: that of the workload
+  int accumulation_steps = 1;      // batches whose gradients are added up before they are exchanged
 };
 
 /// How the training is distributed.
@@ -100,11 +108,10 @@ struct Strategy {
 /// "ring all-reduce", "synchronous parameter servers".
 std::string describe_strategy(const Strategy& strategy);
 
-/// The chief stops training while it writes: pause = fixed_time + checkpoint bytes / rate.
+/// The chief stops training while it writes, for checkpoint_time().
 struct Checkpointing {
   std::int64_t every_steps = 0;
-  Seconds fixed_time{};
-  BytesPerSecond rate{};
+  std::optional<CheckpointStage> stage;  // none: the profile's times
 };
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
@@ -115,6 +122,13 @@ int optimizer_slots(Optimizer optimizer);
 /// "sgd", "momentum", "adam".
 std::string to_text(Optimizer optimizer);
 
+/// Where the training would end if it were run to its end: at a loss, which takes a convergence model, or after so many
+/// samples. One of the two. A few steps are simulated, the rest goes on at their speed.
+struct TrainingTarget {
+  std::optional<double> loss;
+  std::optional<double> samples;
+};
+
 struct Training {
   Strategy strategy;
   std::int64_t steps = 0;          // synchronous: of all workers together; otherwise the sum of the workers' steps
@@ -122,6 +136,7 @@ struct Training {
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
   std::optional<Checkpointing> checkpoint;
+  std::optional<TrainingTarget> target;
 };
 
 struct OutputOptions {
@@ -133,11 +148,15 @@ struct OutputOptions {
 struct Scenario {
   std::string name;
   ModelDescription model;
-  int batch = 0;  // per worker
+  int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
   Precision precision = Precision::kFp32;
   std::string framework;  // label of the profile's step times; empty: any
-  Workload workload;      // built from the four above
+  /// Whether the samples of a step are copied from host memory to the GPU before its first kernel; by default unless
+  /// its time is a measured one.
+  std::optional<bool> copies_input;
+  Workload workload;                       // built from the model, batch and precision
+  std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;
   Fabric fabric;
   std::optional<Seconds> hop_latency;
@@ -151,17 +170,27 @@ struct Scenario {
       warnings;           // one line each: what lies outside of what the profile was fitted on, memory nearly full
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
-  int count(Role role) const;  // workers: GPUs
+  int count(Role role) const;
+  /// What one GPU of the group computes in a step.
+  const Workload& workload_of(const Group& group) const { return group.workload ? *group.workload : workload; }
   /// Whether workers join or leave during the run.
   bool has_changing_membership() const;
 };
 
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
 /// them, activations kept for the backward pass, input.
-Bytes gpu_memory_needed(const Scenario& scenario, const Accelerator& accelerator);
+Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
 
-/// Bytes of one checkpoint: every variable and the optimizer's slots.
+/// Bytes of one checkpoint: every variable and the optimizer's slots; and their number.
 Bytes checkpoint_bytes(const Scenario& scenario);
+std::int64_t checkpoint_tensors(const Scenario& scenario);
+
+/// How long one checkpoint takes: fixed_time + tensors * time_per_tensor + bytes / rate, by the scenario's own values
+/// or else by the profile's, for both of its stages. None if neither has any.
+std::optional<Seconds> checkpoint_time(const Scenario& scenario);
+
+/// Start-up times of the machines of `group`. None if the profile does not have them.
+std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
 /// Reads, checks and resolves a scenario. `file_name` is where `json` came from: paths and errors refer to it.
 /// Throws InputError; NoResultError if a GPU's memory is too small.

@@ -31,7 +31,26 @@ constexpr std::string_view kSchema = R"json({
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
         "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
-        "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" }
+        "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
+        "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
+        "convergence": {
+          "type": "object",
+          "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",
+          "required": ["batch_slope", "batch_intercept", "floor", "weighted_batch", "workers", "source"],
+          "oneOf": [{ "required": ["offset"] }, { "required": ["initial_loss"] }],
+          "additionalProperties": false,
+          "properties": {
+            "offset": { "type": "number", "minimum": 0 },
+            "initial_loss": { "type": "number" },
+            "batch_slope": { "type": "number" },
+            "batch_intercept": { "type": "number" },
+            "spread_offset": { "type": "number" },
+            "floor": { "type": "number", "minimum": 0 },
+            "weighted_batch": { "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2, "description": "smallest and largest b that the fit has seen" },
+            "workers": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "the same of n" },
+            "source": { "type": "string" }
+          }
+        }
       }
     },
     "cluster": {
@@ -47,6 +66,8 @@ constexpr std::string_view kSchema = R"json({
             "name": { "type": "string", "minLength": 1, "maxLength": 100 },
             "role": { "enum": ["worker", "parameter_server"] },
             "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "type": ["string", "object"] },
+            "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
+            "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
@@ -97,7 +118,7 @@ constexpr std::string_view kSchema = R"json({
             "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
             "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
             "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; forward: all_reduce only" },
-            "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; without, the precision of the workload" },
+            "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; default: that of the workload" },
             "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }
         },
@@ -107,11 +128,22 @@ constexpr std::string_view kSchema = R"json({
         "start_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "between the starts of two workers" },
         "step_time_variation": { "type": "number", "minimum": 0, "maximum": 10, "default": 0,
                                  "description": "coefficient of variation of a lognormal factor on the compute time of each step" },
+        "target": {
+          "type": "object",
+          "description": "where the whole training would end, at the speed of the simulated steps: adds training_time_s and more to summary.json",
+          "oneOf": [{ "required": ["loss"] }, { "required": ["samples"] }],
+          "additionalProperties": false,
+          "properties": {
+            "loss": { "type": "number", "description": "asynchronous parameter servers and a workload with convergence" },
+            "samples": { "type": "number", "minimum": 1 }
+          }
+        },
         "checkpoint": {
           "type": "object",
-          "required": ["every_steps", "fixed_time", "rate"],
+          "required": ["every_steps"],
+          "dependentRequired": { "fixed_time": ["rate"], "rate": ["fixed_time"] },
           "additionalProperties": false,
-          "description": "the chief pauses for fixed_time + bytes / rate",
+          "description": "the chief pauses for fixed_time + bytes / rate, by default for the profile's times of checkpoints",
           "properties": {
             "every_steps": { "type": "integer", "minimum": 1 },
             "fixed_time": { "$ref": "#/$defs/time" },

@@ -8,63 +8,81 @@ namespace rehearse {
 
 namespace {
 
-FlopsPerSecond peak_of(const Scenario& scenario, const Accelerator& gpu) {
-  return scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+FlopsPerSecond peak_of(const Scenario& scenario, const Group& group) {
+  return scenario.precision == Precision::kFp16 ? group.accelerator->peak_fp16 : group.accelerator->peak_fp32;
 }
 
 /// Servers do it themselves.
-Seconds update_time(const Scenario& scenario, const Accelerator& gpu) {
+Seconds update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end()) return scenario.workload.optimizer_time;
-  const double bytes = as_double(scenario.workload.parameter_bytes()) / static_cast<double>(bytes_per_scalar(scenario.precision)) *
-                       sizeof(float) * accesses->second;
+  const double bytes = as_double(scenario.workload.parameter_bytes()) /
+                       static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
   return scenario.workload.optimizer_time +
-         Seconds{bytes / (gpu.memory_bandwidth.value() * parameters.memory_efficiency)};
+         Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)};
 }
 
-/// Of a lone worker, its input not copied.
-Seconds modelled_step(const Scenario& scenario, const Accelerator& gpu, int batch) {
-  const Workload* workload = &scenario.workload;
+struct ModelledStep {
+  Seconds time{};  // the input not copied
+  Bytes input{};
+};
+
+/// Of a lone worker; `batch` of one GPU.
+ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch) {
+  const Workload* workload = &scenario.workload_of(group);
   Workload other;
-  if (batch != scenario.batch) {
+  if (batch != workload->batch) {
     other = build_workload(scenario.model, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }
-  const ComputePlan plan = plan_compute(*workload, gpu, peak_of(scenario, gpu), scenario.profile);
+  const ComputePlan plan = plan_compute(*workload, *group.accelerator, peak_of(scenario, group), scenario.profile);
   const FusedPlan fused = fuse(plan, 1);
-  return plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, gpu);
+  return {plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group), plan.input};
+}
+
+/// To a GPU that shares its way from the host with nobody.
+Seconds copy_time(const Interconnect& inside, Bytes input) {
+  return input / std::min(inside.pcie, inside.pcie_root.value_or(inside.pcie)) + inside.latency;
 }
 
 }  // namespace
 
-std::optional<double> step_time_factor(const Scenario& scenario, const Accelerator& gpu) {
-  std::map<int, Seconds> measured;  // by batch
+std::optional<double> step_time_factor(const Scenario& scenario, const Group& group) {
+  std::map<int, std::map<int, Seconds>> by_gpus;  // by GPUs of a worker, then by batch of one of them
   for (const StepTime& step : scenario.profile.step_times)
-    if (step.model == scenario.model.name && step.accelerator == gpu.name &&
+    if (step.model == scenario.model.name && step.accelerator == group.accelerator->name &&
         step.precision == (scenario.precision == Precision::kFp16 ? "fp16" : "fp32") &&
         step.framework == scenario.framework)
-      measured[step.batch] = step.time;
-  if (measured.empty()) return {};
+      by_gpus[step.gpus][step.batch / step.gpus] = step.time;
+  if (by_gpus.empty()) return {};
+  const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
+  const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
+  const int batch = group.batch / group.gpus_per_worker;
   const auto factor = [&](std::map<int, Seconds>::const_iterator at) {
-    return at->second / modelled_step(scenario, gpu, at->first);
+    const ModelledStep modelled = modelled_step(scenario, group, at->first);
+    Seconds compute = at->second;
+    if (scenario.copies_input.value_or(false))
+      compute = std::max(compute - copy_time(group.interconnect, modelled.input), compute * 0.1);
+    return compute / modelled.time;
   };
-  const auto above = measured.lower_bound(scenario.batch);
+  const auto above = measured.lower_bound(batch);
   if (above == measured.end()) return factor(std::prev(above));
-  if (above->first == scenario.batch || above == measured.begin()) return factor(above);
+  if (above->first == batch || above == measured.begin()) return factor(above);
   const auto below = std::prev(above);
-  const double share = std::log(static_cast<double>(scenario.batch) / below->first) /
-                       std::log(static_cast<double>(above->first) / below->first);
+  const double share =
+      std::log(static_cast<double>(batch) / below->first) / std::log(static_cast<double>(above->first) / below->first);
   return factor(below) + share * (factor(above) - factor(below));
 }
 
-ComputePlan plan_step(const Scenario& scenario, const Accelerator& gpu) {
-  ComputePlan plan = plan_compute(scenario.workload, gpu, peak_of(scenario, gpu), scenario.profile);
-  plan.update = update_time(scenario, gpu);
-  const auto factor = step_time_factor(scenario, gpu);
+ComputePlan plan_step(const Scenario& scenario, const Group& group) {
+  ComputePlan plan =
+      plan_compute(scenario.workload_of(group), *group.accelerator, peak_of(scenario, group), scenario.profile);
+  plan.update = update_time(scenario, group);
+  const auto factor = step_time_factor(scenario, group);
+  if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (!factor) return plan;
-  plan.input = {};
   plan.step_overhead = plan.step_overhead * *factor;
   plan.gpu_time = plan.gpu_time * *factor;
   plan.memory_time = plan.memory_time * *factor;

@@ -1,20 +1,23 @@
 #pragma once
 // Measured step times of a profile in place of the kernel model's absolute scale.
 
-#include "platforms/accelerator.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
 
-/// What stretches every kernel and all host work of a step on this GPU so that a lone worker takes as long as the
-/// profile's step times say:
-///   f(b) = measured(b) / (step_overhead + kernel model's step with b samples + update)
-/// at each measured batch b; between two of them linear in ln b, outside of them that of the nearest. Nothing if the
-/// profile has no step time of this model, GPU, precision and framework.
-std::optional<double> step_time_factor(const Scenario& scenario, const Accelerator& gpu);
+/// What stretches every kernel and all host work of a step of the group's workers so that a lone one takes as long as
+/// the profile's step times say:
+///   f(b) = (measured(b) - copy(b)) / (step_overhead + kernel model's step with b samples + update)
+/// at each measured batch b of one GPU; between two of them linear in ln b, outside of them that of the nearest. Of the
+/// numbers of GPUs that were measured, the largest that a worker has counts; the smallest if all are larger. Nothing if
+/// the profile has no step time of this model, GPU, precision and framework. copy(b) is 0 unless the scenario copies
+/// the input: then it is input bytes / slowest link from host to GPU, at most 0.9 of the measured time, and the copy is
+/// simulated, which takes longer where GPUs share that link.
+std::optional<double> step_time_factor(const Scenario& scenario, const Group& group);
 
-/// The scenario's step on this GPU: plan_compute(), stretched. A measured step includes the copy of its input.
-ComputePlan plan_step(const Scenario& scenario, const Accelerator& gpu);
+/// The step of one GPU of the group: plan_compute(), stretched, and without a copy of the input if that is a part of
+/// it.
+ComputePlan plan_step(const Scenario& scenario, const Group& group);
 
 }  // namespace rehearse

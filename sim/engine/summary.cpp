@@ -156,6 +156,33 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, cons
 
 }  // namespace
 
+namespace {
+
+/// b_w = sum (b_i / T_i) / sum (1 / T_i): samples over updates.
+Forecast forecast(const Scenario& scenario, const Summary& summary) {
+  Forecast forecast;
+  const double batch = summary.samples_per_s / summary.steps_per_s;  // of one update
+  if (scenario.training.target->samples) {
+    forecast.samples = *scenario.training.target->samples;
+    forecast.updates = forecast.samples / batch;
+  } else {
+    ConvergenceCluster cluster{.workers = 0, .weighted_batch = batch, .spread = 0};
+    std::vector<double> speeds;  // of workers
+    for (const MachineSummary& machine : summary.machines) {
+      cluster.workers += machine.workers;
+      for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
+    }
+    cluster.spread = speed_spread(speeds);
+    forecast.updates = updates_to_loss(*scenario.convergence, cluster, *scenario.training.target->loss);
+    forecast.samples = forecast.updates * batch;
+  }
+  forecast.time = Seconds{forecast.updates / summary.steps_per_s};
+  if (summary.cost_usd) forecast.cost_usd = *summary.cost_usd * (forecast.time / summary.time);
+  return forecast;
+}
+
+}  // namespace
+
 Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters) {
   Summary summary;
   summary.time = record.end;
@@ -165,6 +192,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   const std::vector<double> rates = machine_rates(record);
   double workers = 0;                                          // mean over the window
   double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
+  double more_samples_per_s = 0;                               // than with the scenario's batch in every group
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const MachineUse& use = record.in_window[m];
@@ -183,6 +211,9 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
       entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
       entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m] * share;
+      const int batch = scenario.groups[static_cast<std::size_t>(machine.group)].batch;
+      entry.samples_per_s = rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
+      more_samples_per_s += rates[m] * share * (batch - scenario.batch);
       summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
     }
     if (machine.servers > 0) {
@@ -194,7 +225,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
     summary.machines.push_back(std::move(entry));
   }
   summary.gpu_utilization /= workers;
-  summary.samples_per_s = summary.steps_per_s * scenario.batch * scenario.training.strategy.exchange.accumulation_steps;
+  summary.samples_per_s = (summary.steps_per_s * scenario.batch + more_samples_per_s) *
+                          scenario.training.strategy.exchange.accumulation_steps;
   if (record.is_synchronous)
     summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0)
@@ -235,6 +267,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
     if (price) cost += *price * (record.presence[m].end - record.presence[m].start).value() / 3600;
   }
   if (is_priced) summary.cost_usd = cost;
+  if (scenario.training.target) summary.to_target = forecast(scenario, summary);
 
   const Candidate bottleneck = find_bottleneck(summary, scenario, record.busiest_link);
   summary.bottleneck = bottleneck.text;
@@ -281,37 +314,46 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
   const auto longest = [&](double time) {
     return summary.interval ? Json(time / summary.interval->first) : Json(nullptr);
   };
-  return Json{{"format", 1},
-              {"name", scenario.name},
-              {"seed", scenario.seed},
-              {"time_s", summary.time.value()},
-              {"time_s_low", shortest(summary.time.value())},
-              {"time_s_high", longest(summary.time.value())},
-              {"steps", summary.steps},
-              {"steps_per_s", summary.steps_per_s},
-              {"steps_per_s_low", low(summary.steps_per_s)},
-              {"steps_per_s_high", high(summary.steps_per_s)},
-              {"samples_per_s", summary.samples_per_s},
-              {"samples_per_s_low", low(summary.samples_per_s)},
-              {"samples_per_s_high", high(summary.samples_per_s)},
-              {"iteration_time_s", summary.iteration_time.value()},
-              {"iteration_time_s_low", shortest(summary.iteration_time.value())},
-              {"iteration_time_s_high", longest(summary.iteration_time.value())},
-              {"cost_usd", or_null(summary.cost_usd)},
-              {"cost_usd_low", summary.cost_usd ? shortest(*summary.cost_usd) : Json(nullptr)},
-              {"cost_usd_high", summary.cost_usd ? longest(*summary.cost_usd) : Json(nullptr)},
-              {"gpu_utilization", summary.gpu_utilization},
-              {"exposed_communication_s", summary.exposed_communication.value()},
-              {"staleness_mean", summary.staleness_mean},
-              {"staleness_max", summary.staleness_max},
-              {"bottleneck", summary.bottleneck},
-              {"bottleneck_resource", summary.bottleneck_resource},
-              {"bottleneck_share", summary.bottleneck_share},
-              {"steady_state_from_s", summary.window.start.value()},
-              {"steady_state_to_s", summary.window.end.value()},
-              {"warnings", scenario.warnings},
-              {"machines", std::move(machines)},
-              {"fingerprint", summary.fingerprint}};
+  Json json{{"format", 1},
+            {"name", scenario.name},
+            {"seed", scenario.seed},
+            {"time_s", summary.time.value()},
+            {"time_s_low", shortest(summary.time.value())},
+            {"time_s_high", longest(summary.time.value())},
+            {"steps", summary.steps},
+            {"steps_per_s", summary.steps_per_s},
+            {"steps_per_s_low", low(summary.steps_per_s)},
+            {"steps_per_s_high", high(summary.steps_per_s)},
+            {"samples_per_s", summary.samples_per_s},
+            {"samples_per_s_low", low(summary.samples_per_s)},
+            {"samples_per_s_high", high(summary.samples_per_s)},
+            {"iteration_time_s", summary.iteration_time.value()},
+            {"iteration_time_s_low", shortest(summary.iteration_time.value())},
+            {"iteration_time_s_high", longest(summary.iteration_time.value())},
+            {"cost_usd", or_null(summary.cost_usd)},
+            {"cost_usd_low", summary.cost_usd ? shortest(*summary.cost_usd) : Json(nullptr)},
+            {"cost_usd_high", summary.cost_usd ? longest(*summary.cost_usd) : Json(nullptr)},
+            {"gpu_utilization", summary.gpu_utilization},
+            {"exposed_communication_s", summary.exposed_communication.value()},
+            {"staleness_mean", summary.staleness_mean},
+            {"staleness_max", summary.staleness_max},
+            {"bottleneck", summary.bottleneck},
+            {"bottleneck_resource", summary.bottleneck_resource},
+            {"bottleneck_share", summary.bottleneck_share},
+            {"steady_state_from_s", summary.window.start.value()},
+            {"steady_state_to_s", summary.window.end.value()},
+            {"warnings", scenario.warnings},
+            {"machines", std::move(machines)},
+            {"fingerprint", summary.fingerprint}};
+  if (const auto& target = summary.to_target) {
+    json["training_updates"] = target->updates;
+    json["training_samples"] = target->samples;
+    json["training_time_s"] = target->time.value();
+    json["training_time_s_low"] = shortest(target->time.value());
+    json["training_time_s_high"] = longest(target->time.value());
+    json["training_cost_usd"] = or_null(target->cost_usd);
+  }
+  return json;
 }
 
 }  // namespace rehearse

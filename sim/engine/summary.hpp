@@ -19,6 +19,7 @@ struct MachineSummary {
   int servers = 0;                // processes
   std::string accelerator;        // workers
   double steps_per_s = 0;         // sum over the machine's workers
+  double samples_per_s = 0;       // the same
   double gpu_utilization = 0;     // workers: at least one kernel runs
   double memory_utilization = 0;  // workers: device memory is read or written
   double cpu_utilization = 0;     // servers: of all cores
@@ -26,6 +27,14 @@ struct MachineSummary {
   double nic_receive_utilization = 0;
   int variables = 0;        // servers
   Bytes parameter_bytes{};  // servers: trainable
+};
+
+/// The whole training up to its target, at the steady state's speed.
+struct Forecast {
+  double updates = 0;
+  double samples = 0;
+  Seconds time{};
+  std::optional<double> cost_usd;
 };
 
 struct Summary {
@@ -55,10 +64,11 @@ struct Summary {
   std::string fingerprint;
   Span window;
   std::vector<MachineSummary> machines;
+  std::optional<Forecast> to_target;  // if the training has one
 };
 
-/// `spread_by_parameters`: standard deviation of the logarithm of the speed that follows from that of the profile's
-/// values.
+/// Throws NoResultError if the target cannot be reached. `spread_by_parameters`: standard deviation of the logarithm
+/// of the speed that follows from that of the profile's values.
 Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters = 0);
 
 /// Version 1 of summary.json.

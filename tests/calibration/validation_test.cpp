@@ -35,9 +35,7 @@ namespace {
 std::pair<Study, Validation> shipped(const char* name) {
   Study study = load_studies(test::source_folder() + "/scenarios/studies/" + name).front();
   const Catalog catalog = test::shipped_catalog();
-  std::vector<std::string> scenarios;
-  for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
-  Validation validation = validate(study, predict(scenarios, study.scenario_file, study.metric, catalog, 2));
+  Validation validation = validate(study, predict(study, catalog, 2));
   return {std::move(study), std::move(validation)};
 }
 
@@ -79,6 +77,82 @@ TEST_CASE("the profile's cross-validated errors are within the bars, and it has 
   CHECK(studies[0]["cross_validated_mape"].get<double>() <= 7);
   CHECK(studies[1]["cross_validated_mape_by_group"]["gpu K80"].get<double>() <= 6);
   CHECK(studies[1]["cross_validated_mape_by_group"]["gpu P100"].get<double>() <= 9);
+}
+
+TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen within 6.5 %") {
+  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare-checkpoint.json");
+  CHECK(profile["fit"]["values"].size() == 5);
+  for (const Json& study : profile["fit"]["studies"]) {
+    CHECK(study["left_out_by"] == Json{"model"});
+    CHECK_MESSAGE(study["cross_validated_mape"].get<double>() <= 6.5, study["study"]);
+  }
+  CHECK(shipped("cm-dare-checkpoint.json").second.all.mape <= 6);
+}
+
+TEST_CASE(
+    "CM-DARE's start-ups that the fit has not seen: means of conditions within 5 %, KS distance of all below 0.15") {
+  const auto [study, validation] = shipped("cm-dare-startup.json");
+  int conditions = 0, pools = 0;
+  for (const SampleComparison& sample : validation.samples) {
+    if (!sample.label.ends_with("(predicted)")) continue;
+    if (sample.label == "all (predicted)") {
+      ++pools;
+      CHECK(sample.values == 41);
+      CHECK(sample.ks_distance <= 0.15);
+    } else {
+      ++conditions;
+      CHECK_MESSAGE(std::abs(sample.simulated_mean / sample.measured_mean - 1) <= 0.05, sample.label);
+    }
+  }
+  CHECK(conditions == 8);
+  CHECK(pools == 1);
+}
+
+TEST_CASE("CM-DARE's far parameter servers are predicted within 15 %, and 30.3 ms is a round trip") {
+  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-latency.json").front();
+  const Catalog catalog = test::shipped_catalog();
+  const auto far_mape = [&] {
+    return error_statistics(study, validate(study, predict(study, catalog, 2)).rows, RowUse::kPredicted).mape;
+  };
+  CHECK(far_mape() <= 15);
+  for (StudyRow& row : study.rows) {
+    const auto at = row.scenario.find("15.15ms");
+    REQUIRE(at != std::string::npos);
+    row.scenario.replace(at, 7, "30.3ms");
+  }
+  CHECK(far_mape() > 40);
+}
+
+TEST_CASE("the Kolmogorov-Smirnov distance is the largest difference of cumulative shares") {
+  CHECK(ks_distance({1, 2, 3}, {1, 2, 3}) == 0);
+  CHECK(ks_distance({1, 2}, {3, 4}) == 1);
+  CHECK(ks_distance({1, 2, 3, 4}, {2.5, 5, 6, 7}) == doctest::Approx(0.75));  // at 4: 1 and 1/4
+  CHECK(ks_distance({4, 3, 2, 1}, {7, 2.5, 6, 5}) == doctest::Approx(0.75));
+}
+
+TEST_CASE("the values of a sample are compared with the quantiles of their ranks, fitted and predicted ones apart") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "gpu,part,time\nK80,1,90\nK80,2,70\nK80,1,80\nK80,1,60\nP100,2,50\n");
+  const std::filesystem::path path = folder.write(
+      "study.json", R"({"format": 1, "scenario": ")" + test::source_folder() +
+                        R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {}, "target": )"
+                        R"({"column": "time", "metric": "startup_time_s", "sample_of": "gpu"}, )"
+                        R"("fit": {"where": {"part": 1}, "free": []}})");
+  const Study study = load_studies(path).front();
+  std::vector<double> probabilities;
+  for (const StudyRow& row : study.rows) probabilities.push_back(*row.probability);
+  CHECK(probabilities == std::vector<double>{5.0 / 6, 0.5, 0.5, 1.0 / 6, 0.5});
+  const Validation validation = validate(study, {{.value = 85, .problem = ""},
+                                                 {.value = 75, .problem = ""},
+                                                 {.value = 77, .problem = ""},
+                                                 {.value = 63, .problem = ""},
+                                                 {.value = 55, .problem = ""}});
+  REQUIRE(validation.samples.size() == 5);  // K80 twice, P100, and all twice
+  CHECK(validation.samples[0].label == "gpu K80 (fitted)");
+  CHECK(validation.samples[0].values == 3);
+  CHECK(validation.samples[0].measured_mean == doctest::Approx(230.0 / 3));
+  CHECK(validation.samples[0].simulated_mean == doctest::Approx(75));
+  CHECK(validation.samples[0].ks_distance == doctest::Approx(1.0 / 3));
 }
 
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {

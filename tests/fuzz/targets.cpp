@@ -1,5 +1,6 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "calibration/measurements.hpp"
+#include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
@@ -239,6 +242,32 @@ void run_expression(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A table that `read` makes of a file of measurements.
+template <class Read>
+void read_measurements(Read read) {
+  try {
+    const CsvTable table = read();
+    require(table.row_count() >= 1, "a table has a row");
+    for (const CsvRow& row : table.rows()) {
+      require(row.line() >= 2, "rows are below the column names");
+      for (const std::string& column : table.columns())
+        if (column == "time_s" && !row.text(column).empty()) require(row.number(column) >= 0, "times are not negative");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_nccl_tests(std::string_view input) {
+  read_measurements([&] { return parse_nccl_tests(input, "input"); });
+}
+
+void run_iperf3(std::string_view input) {
+  read_measurements([&] { return parse_iperf3(input, "input"); });
+}
+
+void run_kernel_table(std::string_view input) {
+  read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
+}
+
 /// Options of a sweep, and a sweep file.
 void run_sweep(std::string_view input) {
   try {
@@ -255,6 +284,23 @@ void run_sweep(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A table of training logs; and a pattern, in the first line, with the text to search.
+void run_training_log(std::string_view input) {
+  try {
+    for (const WorkerLog& log : parse_log_table(std::string{input}, "input"))
+      require(log.gpus >= 1 && log.batch >= 1 && !log.entries.empty(), "a worker has a batch and entries");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const std::size_t end = std::min(input.find('\n'), input.size());
+    const LinePattern pattern{input.substr(0, end), "pattern"};
+    WorkerLog log;
+    parse_log_text(input.substr(end), "input", pattern, 1, log);
+    for (const LogEntry& entry : log.entries)
+      require(entry.step >= 0 && (!entry.seconds_per_batch || *entry.seconds_per_batch > 0),
+              "steps are not negative and last some time");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
@@ -265,7 +311,11 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"model", run_model},
                               Target{"expression", run_expression},
                               Target{"sweep", run_sweep},
-                              Target{"topology", run_topology}};
+                              Target{"topology", run_topology},
+                              Target{"nccl_tests", run_nccl_tests},
+                              Target{"iperf3", run_iperf3},
+                              Target{"kernel_table", run_kernel_table},
+                              Target{"training_log", run_training_log}};
 
 }  // namespace
 

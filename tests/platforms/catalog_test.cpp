@@ -96,6 +96,24 @@ TEST_CASE("an instance may have a payload share of its NIC of its own") {
                        InputError);
 }
 
+TEST_CASE("accesses of an update and the share of PCIe have limits") {
+  Json profile = load_json_file(kRoot + "/calibration/profiles/cm-dare.json");
+  profile["gpu"]["update_accesses"] = {{"adam", 19}};
+  profile["collectives"] = {{"pcie_efficiency", 0.75}};
+  const Profile read = read_profile(JsonReader{profile, "p.json"});
+  CHECK(read.gpu.update_accesses.at("adam") == 19);
+  CHECK(read.collectives.on("pcie3-own").pcie_efficiency == 0.75);
+  profile["gpu"]["update_accesses"]["adam"] = -1;
+  CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}),
+                       "p.json: /gpu/update_accesses/adam: expected 0 to 1000 accesses for each scalar; found -1",
+                       InputError);
+  profile["gpu"].erase("update_accesses");
+  profile["collectives"]["pcie_efficiency"] = 2;
+  CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}),
+                       "p.json: /collectives/pcie_efficiency: expected a share above 0, at most 1; found 2",
+                       InputError);
+}
+
 TEST_CASE("an accelerator that the profile does not name gets the default efficiency") {
   const GpuParameters gpu{.default_peak_efficiency = 0.5, .peak_efficiency = {{"A", 0.7}}};
   CHECK(gpu.efficiency_for("A") == 0.7);

@@ -143,4 +143,19 @@ TEST_CASE("random tables are read back as they were written") {
   }
 }
 
+TEST_CASE("a row can be put on a line of its own choice, below those before it") {
+  CsvWriter csv{{"a", "b"}};
+  csv.skip_to_line(4);
+  csv.row({"two\nlines", 1});
+  csv.skip_to_line(3);  // is above: nothing to skip
+  csv.row({"x", 2});
+  csv.skip_to_line(9);
+  csv.row({"y", 3});
+  const CsvTable table = parse_csv(csv.text(), "t.csv");
+  REQUIRE(table.row_count() == 3);
+  CHECK(table.row(0).line() == 4);
+  CHECK(table.row(1).line() == 6);
+  CHECK(table.row(2).line() == 9);
+}
+
 }  // namespace rehearse

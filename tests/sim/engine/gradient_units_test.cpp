@@ -45,4 +45,22 @@ TEST_CASE("servers hold a sparse table, and exchange the rows of a batch; all-re
   CHECK(reduced.gradient == Bytes{1000 * 4 * 4 + dense});
 }
 
+TEST_CASE("gradients are sent in the workload's precision or in another one") {
+  const auto sent = [](const char* precision, const Json& gradients) {
+    Json strategy{{"kind", "all_reduce"}};
+    if (!gradients.is_null()) strategy["gradient_precision"] = gradients;
+    Json scenario = test::timed_scenario(2, {{"4B"}}, strategy);
+    scenario["workload"]["model"]["structure"] = {{"family", "dlrm"}, {"dense_features", 2}, {"tables", {1000}},
+                                                  {"embedding", 4},   {"bottom", {4}},       {"top", {2}}};
+    scenario["workload"]["precision"] = precision;
+    return sums(plan_gradient_units(test::resolved(scenario), 0)).gradient;
+  };
+  const Bytes single = sent("fp32", nullptr);
+  CHECK(sent("fp32", "fp32") == single);
+  CHECK(sent("fp16", "fp32") == single);
+  CHECK(sent("fp16", nullptr) * 2 == single);
+  CHECK(sent("fp16", "fp16") * 2 == single);
+  CHECK(sent("fp32", "fp16") * 2 == single);
+}
+
 }  // namespace rehearse

@@ -249,15 +249,13 @@ TEST_CASE("each variable is added up on the GPU that has the fewest bytes, the l
   const Json scenario = aggregating(1, {{"1000000B"}, {"4000000B"}, {"2000000B"}, {"3000000B"}, {"500000B"}}, "gpu",
                                     {{"pcie", "10GBps"}});
   const Json adders = test::in_child([&] {
-    const RunRecord record = simulate(test::resolved(scenario), {});
+    const RunRecord record =
+        simulate(test::resolved(scenario), {.keeps_activity = true, .is_exact = false, .on_update = {}});
     std::vector<int> adder(5, -1);
-    for (const MessageSpan& message : record.recorder.messages)
-      if (message.from.gpu == Endpoint::kHost)
-        continue;
-      else if (message.to.gpu == Endpoint::kHost)
-        adder[static_cast<std::size_t>(message.unit)] = message.from.gpu;
-      else if (adder[static_cast<std::size_t>(message.unit)] < 0)
-        adder[static_cast<std::size_t>(message.unit)] = message.from.gpu;
+    for (const MessageSpan& message : record.recorder.messages) {
+      int& known = adder[static_cast<std::size_t>(message.unit)];
+      if (message.from.gpu != Endpoint::kHost && known < 0) known = message.from.gpu;
+    }
     return Json(adder);
   });
   CHECK(adders == Json({3, 0, 2, 1, 3}));  // the first copies of a unit are of its value, from there to the others

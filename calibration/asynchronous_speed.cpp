@@ -1,0 +1,45 @@
+#include "calibration/asynchronous_speed.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+double contention_probability(const Contention& contention, int workers) {
+  return std::clamp(contention.slope * std::sqrt(static_cast<double>(workers)) + contention.intercept, 0.0, 1.0);
+}
+
+BytesPerSecond shared_bandwidth(const ProfiledWorkload& workload, const ProfiledServer& server, int workers) {
+  const BytesPerSecond own = workload.required_bandwidth, part = server.bandwidth / static_cast<double>(workers);
+  if (own <= part) return own;
+  const double p = contention_probability(workload.contention, workers);
+  return part * p + own * (1 - p);
+}
+
+AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, const ProfiledWorkload& workload,
+                                const ProfiledServer& server, SpotdnnVariant variant) {
+  const BytesPerSecond bandwidth = shared_bandwidth(workload, server, static_cast<int>(cluster.size()));
+  const Seconds alone = 2.0 * (workload.parameters / workload.required_bandwidth);
+  const Seconds shared = 2.0 * (workload.parameters / bandwidth);
+  AsynchronousSpeed speed;
+  for (const ProfiledWorker& worker : cluster) {
+    const Seconds copies = 2.0 * worker.gpus * (workload.parameters / server.pcie);
+    const Seconds compute = worker.profiled - alone - copies;
+    if (compute <= Seconds{})
+      throw InputError{"a step of " + to_text(worker.profiled) + " is no longer than its exchange of " +
+                       to_text(workload.parameters) + " each way, " + to_text(alone + copies)};
+    const Seconds step =
+        variant == SpotdnnVariant::kPaper ? compute + shared + copies : worker.profiled - alone + copies + shared;
+    speed.updates_per_s += 1 / step.value();
+    speed.samples_per_s += worker.batch / step.value();
+    speed.steps.push_back(step);
+  }
+  speed.weighted_batch = speed.samples_per_s / speed.updates_per_s;
+  if (variant == SpotdnnVariant::kReleased) speed.weighted_batch = std::round(speed.weighted_batch * 10) / 10;
+  return speed;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,64 @@
+#pragma once
+// Speed of asynchronous workers with one parameter server in closed form: spotDNN's predictor, beside which a
+// simulation can be held, and whose coefficients `rehearse calibrate` fits to training logs.
+//
+//   cluster   updates/s = sum 1 / T_i,  samples/s = sum b_i / T_i,  b_w = samples/s / updates/s          (2, 4)
+//   worker    T_i = C_i + X_i                                                                              (6)
+//   exchange  X_i = 2 S / B + 2 g_i S / B_pcie                                                             (7)
+//   sharing   B = B_req                            if n B_req <= B_ps, or else                             (8)
+//             B = P B_ps / n + (1 - P) B_req,  P = slope sqrt(n) + intercept, at least 0, at most 1        (9)
+//   compute   C_i = profiled step - 2 S / B_req - 2 g_i S / B_pcie
+//
+// S: bytes of the parameters, n: workers, g_i: GPUs of a worker, b_i: its batch. Nothing overlaps.
+// Source: Shang et al., spotDNN, IWQoS 2023, by their numbers; repository icloud-ecnu/spotDNN. Checked against the
+// outputs of the released code in asynchronous_speed_test.cpp.
+
+#include <vector>
+
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+/// kReleased: as the published code computes: the PCIe term is added to the profiled step instead of taken off, and not
+/// added again, so T = profiled - 2 S / B_req + 2 g S / B_pcie + 2 S / B; b_w is rounded to 0.1.
+enum class SpotdnnVariant { kPaper, kReleased };
+
+/// P = slope sqrt(n) + intercept: share of the time in which a worker's transfers have to share the server's bandwidth.
+struct Contention {
+  double slope = 0, intercept = 1;
+};
+
+struct ProfiledWorkload {
+  Bytes parameters{};                 // S
+  BytesPerSecond required_bandwidth;  // B_req: of a lone worker while it exchanges parameters
+  Contention contention;
+};
+
+struct ProfiledServer {
+  BytesPerSecond bandwidth{1.2e9};  // B_ps, of all servers together
+  BytesPerSecond pcie{1e10};        // B_pcie
+};
+
+struct ProfiledWorker {
+  int gpus = 1;
+  double batch = 0;    // of all its GPUs
+  Seconds profiled{};  // step of this worker alone with the server
+};
+
+struct AsynchronousSpeed {
+  double updates_per_s = 0, samples_per_s = 0;
+  double weighted_batch = 0;   // b_w
+  std::vector<Seconds> steps;  // [workers]
+};
+
+/// P, within 0 and 1.
+double contention_probability(const Contention& contention, int workers);
+
+/// B: of one of n workers while it exchanges parameters.
+BytesPerSecond shared_bandwidth(const ProfiledWorkload& workload, const ProfiledServer& server, int workers);
+
+/// `cluster`: at least one worker. Throws InputError if a worker's exchange alone takes as long as its profiled step.
+AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, const ProfiledWorkload& workload,
+                                const ProfiledServer& server, SpotdnnVariant variant);
+
+}  // namespace rehearse

@@ -1,0 +1,50 @@
+#pragma once
+// Files of measurements in the formats of the programs that write them, as tables, so that everything else is an
+// ordinary study. A row stands on the line of the file that it comes from, so messages about it name that line;
+// iperf3's JSON has no such lines. Every mistake is an InputError of one line.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable };
+
+/// "csv", "nccl-tests", "iperf3", "kernel-table". Throws InputError.
+MeasurementFormat read_measurement_format(const JsonReader& json);
+
+/// At most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
+CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format);
+
+/// The listing of a program of nccl-tests, several runs one after another included. Lines of other programs, which do
+/// not begin with a number, are skipped. Columns:
+///   collective                            "all_reduce", if the listing says so
+///   ranks, machines, device               of the comments above the rows; empty without these
+///   bytes, count, type, redop, root       redop and root are empty where the program has none
+///   time_s, time_us, algbw_GBps, busbw_GBps, and the same with _in_place
+/// A row that nccl-tests found wrong results in is refused.
+CsvTable parse_nccl_tests(std::string_view text, const std::string& file_name);
+
+/// The output of `iperf3 --json`. One row for each interval and one each for the sums of the sender and the receiver:
+///   interval                              0, 1, ..., "sum_sent", "sum_received"
+///   is_omitted                            whether iperf3 itself leaves the interval out (-O)
+///   protocol, streams, is_reverse
+///   seconds, bytes, bits_per_second, bytes_per_second
+///   retransmits, rtt_us                   empty where iperf3 does not know; rtt is the mean of the streams
+/// An output with an "error" is refused with what it says.
+CsvTable parse_iperf3(std::string_view text, const std::string& file_name);
+
+/// A CSV of GPU kernels, with at least these columns:
+///   kind                                  "gemm": m x n results, each a sum of k products; "elementwise": n x k values
+///                                         are read and written, m is 1
+///   m, n, k                               n is what a training step has as its batch, at most 65536
+///   precision                             "fp32" or "fp16"
+///   time_ms
+/// The table has time_s besides.
+CsvTable parse_kernel_table(std::string text, const std::string& file_name);
+
+}  // namespace rehearse

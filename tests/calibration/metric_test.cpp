@@ -1,0 +1,118 @@
+#include "calibration/metric.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/engine/kernel_time.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+double metric_of(const std::string& metric, const Changes& changes, std::optional<double> probability = {}) {
+  return simulated_metric(test::resolved(test::shipped_scenario(changes)), metric, probability);
+}
+
+std::string refusal(const std::string& metric, const Changes& changes, std::optional<double> probability = {}) {
+  try {
+    (void)metric_of(metric, changes, probability);
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint_time_s is the pause of the chief in a simulation, by the profile's times or the scenario's own") {
+  for (const char* checkpoint :
+       {R"({"every_steps": 40})", R"({"every_steps": 40, "fixed_time": "2s", "rate": "10MBps"})"}) {
+    const Changes changes{{"/training/steps", "100"}, {"/training/checkpoint", checkpoint}};
+    const Json pauses = test::in_child([&] {
+      const RunRecord record = simulate(test::resolved(test::shipped_scenario(changes)));
+      Json result = Json::array();
+      for (const EventSpan& event : record.recorder.events)
+        if (event.kind == "checkpoint") result.push_back((event.span.end - event.span.start).value());
+      return result;
+    });
+    REQUIRE(pauses.size() == 2);
+    for (const Json& pause : pauses)
+      CHECK(pause.get<double>() == doctest::Approx(metric_of("checkpoint_time_s", changes)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a checkpoint is its write and its upload; more bytes and more tensors take longer") {
+  const double whole = metric_of("checkpoint_time_s", {}), write = metric_of("checkpoint_write_time_s", {});
+  CHECK(whole == doctest::Approx(write + metric_of("checkpoint_upload_time_s", {})));
+  CHECK(metric_of("checkpoint_time_s", {{"/workload/optimizer", "adam"}}) > whole);
+  CHECK(metric_of("checkpoint_time_s", {{"/workload/optimizer", "sgd"}}) < whole);
+  // ResNet-32: 104 tensors, as many slots of momentum and 2 x 34 moving averages.
+  CHECK(checkpoint_tensors(test::resolved(test::shipped_scenario())) == 276);
+}
+
+TEST_CASE("a profile without times of checkpoints or start-ups says so") {
+  const Changes ideal{{"/calibration", "ideal"}};
+  CHECK(refusal("checkpoint_time_s", ideal) == "profile \"ideal\" has no times of checkpoints");
+  CHECK(refusal("startup_time_s", ideal) ==
+        "profile \"ideal\" has no start-up times of a machine like those of group \"workers\"");
+  CHECK(refusal("checkpoint_time_s", {}, 0.5) == "metric \"checkpoint_time_s\" has no distribution");
+  const std::string message =
+      refusal("checkpoint_time_s", {{"/calibration", "ideal"}, {"/training/checkpoint", R"({"every_steps": 4})"}});
+  CHECK(
+      message.ends_with("/training/checkpoint: expected \"fixed_time\" and \"rate\", since profile \"ideal\" has no "
+                        "times of checkpoints"));
+}
+
+TEST_CASE("start-up times: means of stages add up, a quantile of a stage is its distribution's") {
+  const double provisioning = metric_of("startup_provisioning_time_s", {}),
+               staging = metric_of("startup_staging_time_s", {}), booting = metric_of("startup_booting_time_s", {});
+  CHECK(metric_of("startup_time_s", {}) == doctest::Approx(provisioning + staging + booting));
+  // CM-DARE: preemptible machines spend longer in staging.
+  CHECK(metric_of("startup_time_s", {{"/cluster/groups/1/market", "spot"}}) > metric_of("startup_time_s", {}) + 5);
+  const Scenario scenario = test::resolved(test::shipped_scenario());
+  CHECK(metric_of("startup_staging_time_s", {}, 0.9) ==
+        startup_of(scenario, scenario.groups[1])->staging.quantile(0.9).value());
+}
+
+TEST_CASE("a transfer is as fast as the slower NIC, or as its window goes round") {
+  const auto rate = [](const char* window, const char* latency) {
+    Json scenario = test::shipped_scenario();
+    Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    if (window[0] != '\0') profile["network"]["connection_window"] = window;
+    scenario["calibration"] = profile;
+    scenario["cluster"]["network"]["links"] = {
+        {{"from", "us-west1"}, {"to", "us-west1"}, {"latency", latency}, {"source", "made up"}}};
+    return simulated_metric(test::resolved(scenario), "transfer_rate_Bps");
+  };
+  CHECK(rate("", "15ms") == doctest::Approx(1e9));       // 8 Gbit/s
+  CHECK(rate("3MB", "15ms") == doctest::Approx(100e6));  // 3 MB every 30 ms
+  CHECK(rate("6MB", "15ms") == doctest::Approx(200e6));
+  CHECK(rate("3MB", "0.1ms") == doctest::Approx(1e9));  // 15 GB/s, more than the NICs
+  CHECK(rate("3MB", "0s") == doctest::Approx(1e9));
+}
+
+TEST_CASE("kernel_time_s is the kernel-time model of the first kernel") {
+  const Changes one_kernel{{"/workload/model", R"({"name": "k", "format": 1, "source": "s", "input": [1, 1, 512],
+                             "structure": {"family": "layers", "layers": [{"layer": "dense", "features": 256}]}})"},
+                           {"/workload/batch_per_worker", "1024"}};
+  const Scenario scenario = test::resolved(test::shipped_scenario(one_kernel));
+  const Operator& kernel = scenario.workload.graph[0];
+  CHECK(kernel.matrix.rows == 1024);
+  CHECK(kernel.matrix.columns == 256);
+  CHECK(kernel.matrix.reduction == 512);
+  const Accelerator& gpu = *scenario.groups[1].accelerator;
+  CHECK(simulated_metric(scenario, "kernel_time_s") ==
+        kernel_time(kernel, gpu, gpu.peak_fp32, scenario.profile.gpu).total.value());
+}
+
+TEST_CASE("closed forms know what they use of a profile") {
+  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  CHECK(is_closed_form("kernel_time_s"));
+  CHECK_FALSE(is_closed_form("steps_per_s"));
+  Json other = profile;
+  set_json_pointer(other, "/gpu/kernel_overhead", "1us");
+  CHECK(profile_used_by("checkpoint_time_s", other) == profile_used_by("checkpoint_time_s", profile));
+  CHECK(profile_used_by("kernel_time_s", other) != profile_used_by("kernel_time_s", profile));
+}
+
+}  // namespace rehearse

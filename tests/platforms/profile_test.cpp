@@ -1,0 +1,59 @@
+#include "platforms/profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Json shipped(const std::string& name) {
+  return load_json_file(std::string{REHEARSE_SOURCE_DIR} + "/calibration/profiles/" + name + ".json");
+}
+
+std::string refusal(const char* pointer, const char* value) {
+  Json json = shipped("cm-dare");
+  set_json_pointer(json, pointer, value);
+  try {
+    (void)read_profile(JsonReader{json, "p.json"});
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint takes fixed time + tensors x time per tensor + bytes / rate, for each of its stages") {
+  Json json = shipped("ideal");
+  CHECK_FALSE(read_profile(JsonReader{json, "p.json"}).checkpoint);
+  json["checkpoint"] = {{"source", "made up"},
+                        {"write", {{"fixed_time", "1s"}, {"time_per_tensor", "2ms"}, {"rate", "100MBps"}}}};
+  // 1 + 50 x 0.002 + 20 MB / 100 MB/s
+  CHECK(read_profile(JsonReader{json, "p.json"}).checkpoint->time(50, 20_MB).value() == doctest::Approx(1.3));
+  json["checkpoint"]["upload"] = {{"fixed_time", "3s"}, {"rate", "10MBps"}};
+  CHECK(read_profile(JsonReader{json, "p.json"}).checkpoint->time(50, 20_MB).value() == doctest::Approx(6.3));
+}
+
+TEST_CASE("mistakes in times of checkpoints and in a window are named") {
+  CHECK(refusal("/checkpoint/write/rate", "50MBps") == "accepted");
+  CHECK(refusal("/checkpoint/write/rate", "0Bps") ==
+        "p.json: /checkpoint/write/rate: expected a rate above 0Bps; found \"0Bps\"");
+  CHECK(refusal("/checkpoint/download", "1").find("unknown key \"download\"") != std::string::npos);
+  CHECK(refusal("/network/connection_window", "1KiB") == "accepted");
+  CHECK(refusal("/network/connection_window", "0B") ==
+        "p.json: /network/connection_window: expected at least 1KiB; found \"0B\"");
+  CHECK(refusal("/startup/staging/0/time/sigma", "0") ==
+        "p.json: /startup/staging/0/time/sigma: expected 1e-6 to 10; found 0");
+}
+
+TEST_CASE("profile cm-dare has the times of checkpoints and start-ups that were fitted into profiles of their own") {
+  CHECK(shipped("cm-dare")["checkpoint"] == shipped("cm-dare-checkpoint")["checkpoint"]);
+  CHECK(shipped("cm-dare")["startup"] == shipped("cm-dare-startup")["startup"]);
+  for (const char* part : {"host", "gpu", "servers", "network"})
+    for (const char* name : {"cm-dare-checkpoint", "cm-dare-startup"})
+      CHECK(shipped("cm-dare")[part] == shipped(name)[part]);
+}
+
+}  // namespace rehearse

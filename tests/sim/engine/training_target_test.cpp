@@ -1,0 +1,88 @@
+// How long the whole training takes, from the speed of a few steps.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// `workers` machines with one GPU, a server, and a loss of 1000 sqrt(n) / (j + 100) + 0.5.
+Json trained(int workers, const Json& target) {
+  Json scenario = test::with_servers(
+      test::timed_scenario(workers, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+      1);
+  scenario["workload"]["convergence"] = {{"offset", 100},   {"batch_slope", 0},         {"batch_intercept", 1000},
+                                         {"floor", 0.5},    {"weighted_batch", {1, 1}}, {"workers", {1, 4}},
+                                         {"source", "test"}};
+  scenario["training"].update({{"steps", 50 * workers}, {"target", target}});
+  for (Json& group : scenario["cluster"]["groups"]) group["instance"]["usd_per_hour_on_demand"] = 36;
+  return scenario;
+}
+
+std::string problem_of(const Json& scenario) {
+  try {
+    (void)test::resolved(scenario);
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    return message.substr(message.find(": /") + 2);
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the time to a loss is its updates over updates per second") {
+  const Json summary = test::simulated(trained(4, {{"loss", 1.5}}));
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  // j = 1000 sqrt(4) / (1.5 - 0.5) - 100
+  CHECK(summary["training_updates"].get<double>() == doctest::Approx(1900).epsilon(1e-9));
+  CHECK(summary["training_samples"].get<double>() == doctest::Approx(1900).epsilon(1e-9));
+  const double seconds = 1900 / summary["steps_per_s"].get<double>();
+  CHECK(summary["training_time_s"].get<double>() == doctest::Approx(seconds).epsilon(1e-9));
+  // five machines of 36 USD an hour: 0.05 USD a second
+  CHECK(summary["training_cost_usd"].get<double>() == doctest::Approx(0.05 * seconds).epsilon(1e-9));
+}
+
+TEST_CASE("the spread of the workers' speeds counts if the model has it") {
+  Json scenario = trained(4, {{"loss", 1.5}});
+  scenario["workload"]["convergence"]["spread_offset"] = 0.25;
+  // R of four equal workers is sqrt(3/4)
+  CHECK(test::simulated(scenario)["training_updates"].get<double>() ==
+        doctest::Approx(2000 * std::sqrt(std::sqrt(0.75) + 0.25) - 100).epsilon(1e-4));
+}
+
+TEST_CASE("a number of samples takes as long with any strategy") {
+  Json scenario = trained(2, {{"samples", 12345}});
+  for (const char* synchronization : {"asynchronous", "synchronous"}) {
+    scenario["training"]["strategy"]["synchronization"] = synchronization;
+    const Json summary = test::simulated(scenario);
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    CHECK(summary["training_time_s"].get<double>() ==
+          doctest::Approx(12345 / summary["samples_per_s"].get<double>()).epsilon(1e-9));
+  }
+  CHECK_FALSE(
+      test::simulated(test::timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}})).contains("training_time_s"));
+}
+
+TEST_CASE("a target that the scenario cannot have is refused, one outside of the model's range is warned about") {
+  CHECK(problem_of(trained(1, {{"loss", 1}, {"samples", 1}})) ==
+        "/training/target: expected \"loss\" or \"samples\"; found both");
+  CHECK(problem_of(trained(1, {{"loss", 0.5}})) ==
+        "/training/target/loss: expected a loss above the convergence model's floor of 0.5; found 0.5");
+  Json scenario = trained(1, {{"loss", 1}});
+  scenario["training"]["strategy"]["synchronization"] = "synchronous";
+  CHECK(problem_of(scenario) ==
+        "/training/target/loss: expected asynchronous parameter servers, to which the convergence model belongs; "
+        "found synchronous parameter servers");
+  scenario = trained(1, {{"loss", 1}});
+  scenario["workload"].erase("convergence");
+  CHECK(problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
+  CHECK(test::resolved(trained(4, {{"loss", 1}})).warnings.size() + 1 ==
+        test::resolved(trained(5, {{"loss", 1}})).warnings.size());
+}
+
+}  // namespace rehearse
