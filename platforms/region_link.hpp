@@ -17,10 +17,10 @@ struct RegionLink {
   Seconds latency{};  // one way
   std::optional<BytesPerSecond>
       per_flow_rate;  // window- or policy-limited rate of a single connection; none: only the NICs limit
+  std::string source;
   /// Of all connections between two machines, both directions together; not part of the file:
   /// NetworkParameters::duplex.
   std::optional<BytesPerSecond> per_pair_rate = {};
-  std::string source;
 };
 
 /// Reads one entry of a catalog's "region_links". Throws InputError.
