@@ -134,4 +134,47 @@ Tensor build(GraphBuilder& graph, const MobileNetV2& net, const Tensor& images, 
   return graph.dense("logits", graph.global_average_pool("pool", x), classes);
 }
 
+YoloV3 read_yolo_v3(const JsonReader& json) {
+  YoloV3 net{.blocks_per_stage = read_sizes(json, "blocks_per_stage"),
+             .stem_channels = read_size(json, "stem_channels", 32)};
+  json.expect(net.blocks_per_stage.size() >= 3 && net.blocks_per_stage.size() <= 10, "blocks_per_stage",
+              "3 to 10 stages");
+  json.expect(net.stem_channels <= 4096, "stem_channels", "at most 4096");
+  return net;
+}
+
+std::vector<Tensor> build(GraphBuilder& graph, const YoloV3& net, const Tensor& images, int classes) {
+  constexpr int kAnchors = 3, kBox = 5;  // four sides and whether there is an object
+  std::vector<Tensor> stages;
+  Tensor x = convolution_unit(graph, "stem", images, net.stem_channels, square(3));
+  for (std::size_t stage = 0; stage < net.blocks_per_stage.size(); ++stage) {
+    x = convolution_unit(graph, "stage" + std::to_string(stage + 1) + "/down", x, 2 * x.channels, square(3, 2));
+    for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
+      const std::string name = block_name(stage, block);
+      const Tensor narrow = convolution_unit(graph, name + "/conv1", x, x.channels / 2, square(1));
+      const Tensor branch = convolution_unit(graph, name + "/conv2", narrow, x.channels, square(3));
+      x = graph.add(name + "/sum", std::vector{x, branch});
+    }
+    stages.push_back(x);
+  }
+  std::vector<Tensor> detections;
+  for (std::size_t scale = 0; scale < 3; ++scale) {
+    const std::string name = "scale" + std::to_string(scale + 1);
+    const Tensor& stage = stages[stages.size() - 1 - scale];
+    const std::int64_t width = stage.channels / 2;
+    if (scale > 0) {
+      x = convolution_unit(graph, name + "/narrow", x, x.channels / 2, square(1));
+      const Tensor larger{.height = stage.height, .width = stage.width, .channels = x.channels};
+      x = graph.combine(name + "/upsample", std::vector{x}, {}, larger);
+      x = graph.concatenate(name + "/concat", std::vector{x, stage});
+    }
+    for (int i = 0; i < 5; ++i)
+      x = convolution_unit(graph, name + "/conv" + std::to_string(i + 1), x, i % 2 == 0 ? width : 2 * width,
+                           square(i % 2 == 0 ? 1 : 3));
+    const Tensor wide = convolution_unit(graph, name + "/conv6", x, 2 * width, square(3));
+    detections.push_back(graph.convolution(name + "/detect", wide, kAnchors * (kBox + classes), 1, 1, true));
+  }
+  return detections;
+}
+
 }  // namespace rehearse

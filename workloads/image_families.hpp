@@ -43,14 +43,30 @@ struct MobileNetV2 {
   int head_channels = 1280;
 };
 
+/// Object detector on Darknet-53: 3x3 convolutions, the first of each stage with stride 2, and residual blocks 1x1 to
+/// half the channels and 3x3; from the last three stages, coarse to fine, five convolutions 1x1 and 3x3 in turn, a
+/// 3x3 one and the detections by 1x1; what a finer one starts with is its stage and the coarser one's fifth
+/// convolution, 1x1 to half the channels and twice as large. The stage at which the image was halved last has
+/// `stem_channels` * 2^stages channels. `classes` and five more values for each of three anchors.
+/// Source: Redmon and Farhadi, YOLOv3: An Incremental Improvement, arXiv 1804.02767, table 1; cfg/yolov3.cfg of
+/// github.com/pjreddie/darknet.
+struct YoloV3 {
+  std::vector<int> blocks_per_stage;  // three or more
+  int stem_channels = 32;
+};
+
 // Readers of a model file's "structure", and the graph from the images to the logits.
 ResNet read_resnet(const JsonReader& json);
 DenseNet read_densenet(const JsonReader& json);
 MobileNetV2 read_mobilenet_v2(const JsonReader& json);
+YoloV3 read_yolo_v3(const JsonReader& json);
 GraphBuilder::Tensor build(GraphBuilder& graph, const ResNet& net, const GraphBuilder::Tensor& images, int classes);
 GraphBuilder::Tensor build(GraphBuilder& graph, const DenseNet& net, const GraphBuilder::Tensor& images, int classes);
 GraphBuilder::Tensor build(GraphBuilder& graph, const MobileNetV2& net, const GraphBuilder::Tensor& images,
                            int classes);
+/// Detections from coarse to fine.
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const YoloV3& net, const GraphBuilder::Tensor& images,
+                                        int classes);
 
 /// Convolution without bias, batch normalisation and ReLU.
 GraphBuilder::Tensor convolution_unit(GraphBuilder& graph, const std::string& name, const GraphBuilder::Tensor& x,

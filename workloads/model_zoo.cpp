@@ -283,7 +283,8 @@ const std::map<std::string, Family>& families() {
        {[](const JsonReader& json) -> ModelStructure { return read_family<ResnetV2Basic>(json, 7); }, true, 10}},
       {"shake_shake_2branch", {read_shake_shake, true, 10}},
       {"timed_layers", {[](const JsonReader& json) -> ModelStructure { return read_timed_layers(json); }}},
-      {"transformer", {[](const JsonReader& json) -> ModelStructure { return read_transformer(json); }}}};
+      {"transformer", {[](const JsonReader& json) -> ModelStructure { return read_transformer(json); }}},
+      {"yolo_v3", {[](const JsonReader& json) -> ModelStructure { return read_yolo_v3(json); }, true, 80}}};
   return all;
 }
 
@@ -398,6 +399,13 @@ std::string_view model_schema() {
             "stem_channels": { "type": "integer", "minimum": 1, "default": 32 },
             "head_channels": { "type": "integer", "minimum": 1, "default": 1280 },
             "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
+        { "required": ["family", "blocks_per_stage"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "yolo_v3" },
+            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
+            "stem_channels": { "type": "integer", "minimum": 1, "default": 32 },
+            "classes": { "type": "integer", "minimum": 1, "default": 80 } } },
         { "required": ["family", "layers"],
           "additionalProperties": false,
           "properties": {

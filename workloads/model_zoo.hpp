@@ -75,7 +75,7 @@ struct LayerList {
   std::vector<LayerDescription> layers;
 };
 
-using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, LayerList, Transformer,
+using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, YoloV3, LayerList, Transformer,
                                     LstmLanguageModel, Gnmt, Dlrm, TimedLayers>;
 
 struct ModelDescription {

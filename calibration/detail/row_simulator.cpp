@@ -68,10 +68,17 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
   std::map<Key, Job> wanted;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
     read.push_back(read_profile(JsonReader{profiles[p], "fitted profile"}));
+    std::map<std::string, std::size_t> used_by_metric;
     for (const std::size_t row : rows[p]) {
       const std::string& metric = scenarios_[scenario_of_[row]].metric;
-      keys[p].emplace_back(scenario_of_[row], is_closed_form(metric) ? profile_used_by(metric, profiles[p])
-                                                                     : used_profile(scenario(row), profiles[p]));
+      std::size_t used = 0;
+      if (!is_closed_form(metric))
+        used = number_of(used_profile(scenario(row), profiles[p]));
+      else if (const auto found = used_by_metric.find(metric); found != used_by_metric.end())
+        used = found->second;
+      else
+        used = used_by_metric[metric] = number_of(profile_used_by(metric, profiles[p]));
+      keys[p].emplace_back(scenario_of_[row], used);
       if (!known_.contains(keys[p].back())) wanted.try_emplace(keys[p].back(), Job{row, p, keys[p].back()});
     }
   }

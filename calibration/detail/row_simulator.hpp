@@ -50,7 +50,11 @@ class RowSimulator {
     std::string metric;
     std::optional<double> probability;
   };
-  using Key = std::pair<std::size_t, std::string>;  // scenario, what it uses of the profile
+  using Key = std::pair<std::size_t, std::size_t>;  // scenario, what it uses of the profile
+
+  std::size_t number_of(const std::string& used_profile) {
+    return used_profiles_.try_emplace(used_profile, used_profiles_.size()).first->second;
+  }
 
   const std::vector<Study>& studies_;
   int parallel_;
@@ -58,6 +62,7 @@ class RowSimulator {
   std::vector<Row> rows_;
   std::vector<std::size_t> scenario_of_;  // [rows]
   std::vector<Prepared> scenarios_;       // different ones
+  std::map<std::string, std::size_t> used_profiles_;  // numbered as they come
   std::map<Key, double> known_;
   std::size_t simulations_ = 0;
 };

@@ -52,6 +52,7 @@ struct ValidateCommand {
 struct CalibrateCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> studies;
+  int most_steps = 20;
   int bootstrap = 0;                            // draws
   std::optional<std::filesystem::path> report;  // HTML
 };

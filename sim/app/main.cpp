@@ -128,6 +128,12 @@ int run_command_line(int argc, char** argv) {
   calibrate_verb->add_option("-o,--output", common.output, "The fitted profile (default: print it)")
       ->type_name("PROFILE");
   calibrate_verb
+      ->add_option("--steps", calibrate.most_steps,
+                   "Most steps of the fit (default: 20); 0 keeps the profile's values and finds their intervals and "
+                   "errors")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N");
+  calibrate_verb
       ->add_option("--bootstrap", calibrate.bootstrap,
                    "Also print 95 % intervals from N resamplings of the rows, and of the cross-validation's folds, "
                    "linearised around the fit (default: none)")

@@ -393,10 +393,9 @@ class ScenarioReader {
     }
     for (const Group& group : scenario_.groups)
       if (kind != Kind::kParameterServer && group.gpus_per_worker > 1)
-        root_.child("cluster").fail("groups",
-                                    "expected a worker on every GPU for a strategy without servers; found "
-                                    "\"workers_per_machine\" in group " +
-                                        in_quotes(group.name));
+        root_.child("cluster").fail("groups", "expected a worker on every GPU for a strategy without servers; found "
+                                              "\"workers_per_machine\" in group " +
+                                                  in_quotes(group.name));
     read_exchange(json, effective);
     json.reject_unknown_keys();
   }
@@ -518,7 +517,11 @@ class ScenarioReader {
       effective["overlap"] = "backward";
     }
     if (json.has("gradient_precision"))
+<<<<<<< HEAD
       exchange.gradient_precision =
+=======
+      exchange.precision =
+>>>>>>> helper6
           read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     check_units(json);
   }

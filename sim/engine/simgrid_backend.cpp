@@ -45,6 +45,11 @@ class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
     for (const RegionLink& link : topology_.region_links())
       if (link.per_flow_rate && !limits_.contains(link.per_flow_rate->value()))
         limits_[link.per_flow_rate->value()] = add_link(link.per_flow_rate->value(), sg::Link::SharingPolicy::FATPIPE);
+    for (const TopologyMachine& machine : topology_.machines()) {  // copies through a third GPU: Topology::path()
+      const Interconnect& inside = machine.interconnect;
+      const double rate = (inside.nvlink_rate * inside.nvlink_relay_efficiency).value();
+      if (rate > 0 && !limits_.contains(rate)) limits_[rate] = add_link(rate, sg::Link::SharingPolicy::FATPIPE);
+    }
     seal();
     return hosts;
   }

@@ -42,6 +42,9 @@ TEST_CASE("image models have exactly the published numbers of parameters") {
   check("vgg11", 132'863'336);
   check("vgg16", 138'357'544);
   check("vgg19", 143'667'240);
+  check("yolov3", 61'949'149);
+  check("pollux/yolov3", 61'626'049);  // 20 classes: 3 * 60 outputs less, of 1024, 512 and 256 channels and a bias
+  check("pollux/resnet18", 11'173'962);
   // n = 18, the first stage: 432 + 32 + 36 (2304 + 32); the others: 4608 + 35 * 9216 + 36 * 64 and 18432 + 35 * 36864
   // + 36 * 128; logits: 650. The paper says 1.7 million.
   check("resnet110", 1'727'962);
@@ -72,6 +75,7 @@ TEST_CASE("image models have the published multiply-adds of a forward pass") {
   check("vgg11", 7.61e9);
   check("vgg16", 15.47e9);
   check("vgg19", 19.63e9);
+  check("yolov3", 65.86e9 / 2);  // the authors: 65.86 billion operations for an image of 416 x 416
 }
 
 TEST_CASE("sequence models have the published numbers of parameters and tensors") {

@@ -119,6 +119,18 @@ TEST_CASE("half-precision gradients move half of the bytes") {
   check_time(scenario, kCompute + 2 * (kAlpha + 6e-3));
 }
 
+TEST_CASE("automatic mixed precision: kernels in fp16, gradients in fp32 as they are sent") {
+  const auto bytes = [](const char* gradients) {
+    Json scenario = one_tensor(2, "ring");
+    scenario["workload"]["precision"] = "fp16";
+    if (*gradients != '\0') scenario["training"]["strategy"]["gradient_precision"] = gradients;
+    return scenario;
+  };
+  check_time(bytes(""), kCompute + 2 * (kAlpha + 6e-3));
+  check_time(bytes("fp16"), kCompute + 2 * (kAlpha + 6e-3));
+  check_time(bytes("fp32"), kCompute + 2 * (kAlpha + 12e-3));
+}
+
 TEST_CASE("buckets close by bytes before conversion") {
   // Layers 2 and 1 reach 40 MB at 7 ms, layer 0 is ready at 9 ms.
   check_time(timed_scenario(2, {{"24000000B"}, {"24000000B"}, {"24000000B"}},

@@ -25,9 +25,9 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({}) == "accepted");
   CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) ==
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
-  CHECK(
-      refusal({{"/workload/btach", "1"}}) ==
-      "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", \"precision\", \"framework\", \"copies_input\", \"convergence\"");
+  CHECK(refusal({{"/workload/btach", "1"}}) ==
+        "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
+        "\"precision\", \"framework\", \"copies_input\", \"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
   CHECK(refusal({{"/workload/precision", "fp8"}}) ==
@@ -47,8 +47,7 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
   CHECK(refusal({{"/training/strategy/synchronization", "bulk"}}).find("unknown synchronization \"bulk\"") !=
         std::string::npos);
-  CHECK(refusal({{"/calibration", "nobody"}})
-            .starts_with("s.json: /calibration: unknown profile \"nobody\"; known: \"baidu-"));
+  CHECK(refusal({{"/calibration", "nobody"}}).starts_with("s.json: /calibration: unknown profile \"nobody\"; known: "));
 }
 
 TEST_CASE("an unknown region says how to describe it") {
