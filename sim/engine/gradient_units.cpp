@@ -92,12 +92,8 @@ class Planner {
 
   Bytes gradient_bytes(int variable) const {
     const Bytes bytes = sent_bytes(variable);
-<<<<<<< HEAD
     if (!exchange_.gradient_precision) return bytes;
     return Bytes{bytes.value() * bytes_per_scalar(*exchange_.gradient_precision) / scalar_bytes_};
-=======
-    return exchange_.precision ? Bytes{bytes.value() * bytes_per_scalar(*exchange_.precision) / scalar_bytes_} : bytes;
->>>>>>> helper6
   }
 
   GradientUnit unit_of(const std::vector<int>& members) const {

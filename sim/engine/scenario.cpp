@@ -517,11 +517,7 @@ class ScenarioReader {
       effective["overlap"] = "backward";
     }
     if (json.has("gradient_precision"))
-<<<<<<< HEAD
       exchange.gradient_precision =
-=======
-      exchange.precision =
->>>>>>> helper6
           read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     check_units(json);
   }

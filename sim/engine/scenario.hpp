@@ -92,13 +92,8 @@ struct GradientExchange {
   std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
-<<<<<<< HEAD
   std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: that of the workload
   int accumulation_steps = 1;      // batches whose gradients are added up before they are exchanged
-=======
-  std::optional<Precision> precision;  // of gradients as sent; none: that of the workload
-  int accumulation_steps = 1;          // batches whose gradients are added up before they are exchanged
->>>>>>> helper6
 };
 
 /// How the training is distributed.

@@ -118,11 +118,7 @@ constexpr std::string_view kSchema = R"json({
             "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
             "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
             "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; forward: all_reduce only" },
-<<<<<<< HEAD
             "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; default: that of the workload" },
-=======
-            "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; without, the precision of the workload" },
->>>>>>> helper6
             "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }
         },
