@@ -273,12 +273,13 @@ TEST_CASE("--dry-run and --explain say what a run takes and where its numbers co
 
 TEST_CASE("list and schema print what the catalogs hold") {
   CHECK(rehearse_with("list gpus").out ==
-        "A100\nB200\nGTX 1080 Ti\nH100\nH200\nK80\nL4\nM60\nP100\nRTX 2080 Ti\nT4\nTitan RTX\nV100\n");
+        "A100\nA100 80GB\nB200\nGTX 1080 Ti\nGTX Titan X\nH100\nH200\nK80\nL4\nM40\nM60\nP100\nRTX 2080 Ti\nT4\n"
+        "Titan RTX\nTitan X Pascal\nV100\n");
   const std::string models = rehearse_with("list models").out;
   CHECK(std::count(models.begin(), models.end(), '\n') >= 21);
   const std::string topologies = rehearse_with("list topologies").out;
-  CHECK(topologies.starts_with("star            one non-blocking switch for each region\n"));
-  CHECK(topologies.find("\ndgx-1-v100      inside a machine: NVIDIA DGX-1 with Tesla V100") != std::string::npos);
+  CHECK(topologies.starts_with("star               one non-blocking switch for each region\n"));
+  CHECK(topologies.find("\ndgx-1-v100         inside a machine: NVIDIA DGX-1 with Tesla V100") != std::string::npos);
   CHECK(rehearse_with("list interconnects").out.starts_with("dgx-1-p100\ndgx-1-v100\n"));
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema scenario").out, "schema"));
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema model").out, "schema"));

@@ -81,7 +81,8 @@ TEST_CASE("a step contains two round trips: each millisecond of one-way latency 
   const auto step_time = [](const std::string& latency) {
     const std::string links =
         R"([{"from": "us-west1", "to": "us-west1", "latency": ")" + latency + R"(", "source": "test"}])";
-    return 1 / test::steps_per_s(kShort + workers(1) + Changes{{"/cluster/network/links", links}});
+    return 1 / test::steps_per_s(kShort + workers(1) + Changes{{"/cluster/network/links", links}},
+                                 [](Scenario& scenario) { scenario.profile.network.connection_window.reset(); });
   };
   const double near = step_time("1ms");
   CHECK(step_time("2ms") - near == doctest::Approx(0.004).epsilon(1e-9));
