@@ -447,14 +447,15 @@ class Fitter {
     return unseen;
   }
 
-  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out.
+  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, and no value is moved by
+  /// more than a factor of 20, however little is known about it.
   static std::vector<Eigen::VectorXd> components_of(const Eigen::MatrixXd& covariances) {
-    constexpr double kNegligible = 1e-4;
+    constexpr double kNegligible = 1e-4, kMost = 3;
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen{covariances};
     std::vector<Eigen::VectorXd> components;
     for (Eigen::Index k = covariances.rows(); k-- > 0;) {
       const Eigen::VectorXd component = eigen.eigenvectors().col(k) * std::sqrt(std::max(0.0, eigen.eigenvalues()[k]));
-      if (component.norm() > kNegligible) components.push_back(component);
+      if (component.norm() > kNegligible) components.push_back(component.cwiseMax(-kMost).cwiseMin(kMost));
     }
     return components;
   }
