@@ -447,8 +447,8 @@ class Fitter {
     return unseen;
   }
 
-  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, and no value is moved by
-  /// more than a factor of 20, however little is known about it.
+  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, and no value is moved
+  /// by more than a factor of 20, however little is known about it.
   static std::vector<Eigen::VectorXd> components_of(const Eigen::MatrixXd& covariances) {
     constexpr double kNegligible = 1e-4, kMost = 3;
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen{covariances};
@@ -475,15 +475,20 @@ class Fitter {
     constexpr std::size_t kFewest = 5;
     if (unseen.size() < kFewest) return;
     std::vector<Eigen::VectorXd> components;
-    PredictionSpread& spread = fit.spread;
+    double seen_variance = 0;
     if (values_.size() > 0 && counts_.sum() > static_cast<double>(values_.size())) {
-      spread.residual = residual_deviation(minimum, counts_);
+      seen_variance = std::pow(residual_deviation(minimum, counts_), 2);
       components = components_of(covariance(minimum, counts_));
-    } else {
-      for (const Unseen& one : unseen) spread.residual += one.error * one.error / static_cast<double>(unseen.size());
-      spread.residual = std::sqrt(spread.residual);
     }
-    const Eigen::VectorXd deviations = deviations_of(components, spread.residual, minimum);
+    const Eigen::VectorXd by_values = variances_by(components, minimum);
+    double unseen_variance = 0;  // that the values do not explain
+    for (const Unseen& one : unseen)
+      unseen_variance +=
+          (one.error * one.error - by_values[static_cast<Eigen::Index>(one.row)]) / static_cast<double>(unseen.size());
+    PredictionSpread& spread = fit.spread;
+    spread.residual = std::sqrt(std::max(seen_variance, unseen_variance));
+    if (!(spread.residual > 0)) return;
+    const Eigen::VectorXd deviations = (by_values.array() + spread.residual * spread.residual).sqrt();
     std::vector<double> errors;
     for (const Unseen& one : unseen) errors.push_back(one.error / deviations[static_cast<Eigen::Index>(one.row)]);
     const Interval all = middle_90(errors);
@@ -506,10 +511,9 @@ class Fitter {
     fit.interval_coverage = static_cast<double>(inside) / static_cast<double>(unseen.size());
   }
 
-  /// [all rows] of ln(predicted / measured): PredictionSpread's sd.
-  Eigen::VectorXd deviations_of(const std::vector<Eigen::VectorXd>& components, double residual,
-                                const LinearModel& minimum) {
-    Eigen::VectorXd variances = Eigen::VectorXd::Constant(counts_.size(), residual * residual);
+  /// [all rows] variance of ln(predicted) that follows from the components.
+  Eigen::VectorXd variances_by(const std::vector<Eigen::VectorXd>& components, const LinearModel& minimum) {
+    Eigen::VectorXd variances = Eigen::VectorXd::Zero(counts_.size());
     std::vector<Eigen::VectorXd> points;
     for (const Eigen::VectorXd& component : components)
       points.push_back((minimum.at + component).cwiseMax(values_.bounds().low).cwiseMin(values_.bounds().high));
@@ -520,7 +524,7 @@ class Fitter {
       change(predicted) = moved[k] - minimum.residuals(predicted);
       variances += change.cwiseAbs2();
     }
-    return variances.cwiseSqrt();
+    return variances;
   }
 
   /// What the fit has seen: a scenario outside of it gets a warning.

@@ -208,8 +208,10 @@ Json profile_of(const Study& study, const Catalog& catalog) {
 }
 
 std::size_t count_free_values(const Json& profile) {
-  return profile.value("/fit/values"_json_pointer, Json::array()).size() +
-         profile.value("step_times", Json::array()).size();
+  std::size_t count = profile.value("step_times", Json::array()).size();
+  for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
+    count += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
+  return count;
 }
 
 std::string describe(StudyQuality::Of of) {
