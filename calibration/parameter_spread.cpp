@@ -1,5 +1,6 @@
 #include "calibration/parameter_spread.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -31,23 +32,32 @@ std::vector<Profile> moved_profiles(const Scenario& scenario) {
   return profiles;
 }
 
-std::vector<double> moved_speeds(const Scenario& scenario, int parallel) {
-  const std::vector<Profile> profiles = moved_profiles(scenario);
+Scenario shortened(const Scenario& scenario) {
+  constexpr std::int64_t kSteps = 20;
+  Scenario shorter = scenario;
+  const std::int64_t workers = scenario.training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+  if (!scenario.has_changing_membership())
+    shorter.training.steps = std::min(scenario.training.steps, workers * (scenario.training.warmup_steps + kSteps));
+  return shorter;
+}
+
+double speed_spread(const Scenario& scenario, int parallel) {
+  const Scenario shorter = shortened(scenario);
+  std::vector<Profile> profiles = moved_profiles(scenario);
+  profiles.push_back(scenario.profile);
   const auto results = run_isolated(profiles.size(), parallel, [&](std::size_t i) {
-    Scenario moved = scenario;
+    Scenario moved = shorter;
     moved.profile = profiles[i];
     return to_text(simulated_metric(moved, "steps_per_s"));
   });
-  std::vector<double> speeds;
-  for (const IsolatedResult& result : results)
-    speeds.push_back(result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0);
-  return speeds;
-}
-
-double log_spread(const std::vector<double>& moved_speeds, double speed) {
+  const auto speed_of = [](const IsolatedResult& result) {
+    return result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0;
+  };
+  const double speed = speed_of(results.back());
   double variance = 0;
-  for (const double moved : moved_speeds)
-    if (moved > 0 && speed > 0) variance += std::log(moved / speed) * std::log(moved / speed);
+  for (const IsolatedResult& result : results)
+    if (const double moved = speed_of(result); moved > 0 && speed > 0)
+      variance += std::log(moved / speed) * std::log(moved / speed);
   return std::sqrt(variance);
 }
 

@@ -12,10 +12,13 @@ namespace rehearse {
 /// where a value would leave what a profile may hold.
 std::vector<Profile> moved_profiles(const Scenario& scenario);
 
-/// Steps per second with each of them: simulations in processes of their own, at most `parallel` at a time. 0: none.
-std::vector<double> moved_speeds(const Scenario& scenario, int parallel);
+/// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
+/// speed depends on the profile.
+Scenario shortened(const Scenario& scenario);
 
-/// Standard deviation of ln(steps per second): sqrt(sum over them of ln(moved / speed)^2).
-double log_spread(const std::vector<double>& moved_speeds, double speed);
+/// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2). One
+/// simulation more than there are components, in processes of their own, at most `parallel` at a time. A component with
+/// which nothing can be simulated counts as none.
+double speed_spread(const Scenario& scenario, int parallel);
 
 }  // namespace rehearse

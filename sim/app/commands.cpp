@@ -60,7 +60,7 @@ void print_warnings(const Scenario& scenario) {
 bool has_time_for_moved_profiles(Scenario& scenario) {
   constexpr Seconds kMostTime{2};
   const std::size_t count = scenario.profile.spread.components.size();
-  const Seconds each = expected_duration(scenario);
+  const Seconds each = expected_duration(shortened(scenario));
   if (each * static_cast<double>(count) <= kMostTime) return true;
   scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
                               in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
@@ -171,9 +171,8 @@ int run(const SimulateCommand& command) {
   if (command.common.output) create_folder(*command.common.output);
 
   catch_interrupts();
-  std::vector<double> moved;
-  if (moves_profile)
-    moved = moved_speeds(scenario, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  const double spread_by_profile =
+      moves_profile ? speed_spread(scenario, static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) : 0;
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
   const RunRecord record = simulate(
@@ -189,7 +188,7 @@ int run(const SimulateCommand& command) {
                          throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
                                              std::to_string(scenario.training.steps) + " steps"};
                      }});
-  const Summary summary = summarize(scenario, record, log_spread(moved, summarize(scenario, record).steps_per_s));
+  const Summary summary = summarize(scenario, record, spread_by_profile);
   if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
