@@ -74,9 +74,9 @@ TEST_CASE("the profile's cross-validated errors are within the bars, and it has 
   CHECK(profile["fit"]["values"].size() <= 12);
   const Json& studies = profile["fit"]["studies"];
   REQUIRE(studies.size() == 2);
-  CHECK(studies[0]["cross_validated_mape"].get<double>() <= 7);
-  CHECK(studies[1]["cross_validated_mape_by_group"]["gpu K80"].get<double>() <= 6);
-  CHECK(studies[1]["cross_validated_mape_by_group"]["gpu P100"].get<double>() <= 9);
+  CHECK(studies[0]["cross_validated"]["mape"].get<double>() <= 6);
+  CHECK(studies[1]["cross_validated_mape_by_group"]["gpu K80"].get<double>() <= 5);
+  CHECK(studies[1]["cross_validated_mape_by_group"]["gpu P100"].get<double>() <= 8);
 }
 
 TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen within 6.5 %") {
@@ -84,7 +84,7 @@ TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen wit
   CHECK(profile["fit"]["values"].size() == 5);
   for (const Json& study : profile["fit"]["studies"]) {
     CHECK(study["left_out_by"] == Json{"model"});
-    CHECK_MESSAGE(study["cross_validated_mape"].get<double>() <= 6.5, study["study"]);
+    CHECK_MESSAGE(study["cross_validated"]["mape"].get<double>() <= 6.5, study["study"]);
   }
   CHECK(shipped("cm-dare-checkpoint.json").second.all.mape <= 6);
 }
@@ -232,6 +232,19 @@ TEST_CASE("another metric than summary.json has is a problem of each row, not a 
   const auto predictions = predict({study.rows[0].scenario, ""}, study.scenario_file, "steps_per_sec", catalog, 1);
   CHECK(predictions[0].problem == "unknown metric \"steps_per_sec\"; did you mean \"steps_per_s\"?");
   CHECK_FALSE(predictions[1].value);
+}
+
+TEST_CASE("intervals of the shipped profiles hold 80 to 97 % of the rows that their fits had not seen") {
+  std::size_t profiles = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{test::source_folder() + "/calibration/profiles"}) {
+    const Json profile = load_json_file(entry.path());
+    if (!profile.contains("fit") || profile["fit"]["interval_rows"].get<int>() < 10) continue;
+    INFO(entry.path());
+    CHECK(profile["fit"]["interval_coverage"].get<double>() >= 0.80);
+    CHECK(profile["fit"]["interval_coverage"].get<double>() <= 0.97);
+    ++profiles;
+  }
+  CHECK(profiles >= 10);
 }
 
 }  // namespace rehearse

@@ -1,0 +1,49 @@
+#include "calibration/parameter_spread.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// One worker whose step is almost all host: its speed is nearly 1 / (step_overhead + the rest).
+Scenario lone_worker(std::vector<std::map<std::string, double>> components) {
+  Json json = test::shipped_scenario({{"/cluster/groups/1/count", "1"}, {"/training/steps", "60"}});
+  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+  profile["host"]["step_overhead"] = "1s";
+  json["calibration"] = profile;
+  Scenario scenario = test::resolved(json);
+  scenario.profile.spread = {.residual = 0.05, .low = -1, .high = 2, .components = std::move(components)};
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("the speed's spread is what the profile's components change it by, in quadrature") {
+  CHECK(speed_spread(lone_worker({}), 1) == 0);
+  const double one = speed_spread(lone_worker({{{"/host/step_overhead", 0.1}}}), 1);
+  CHECK(one == doctest::Approx(0.1).epsilon(0.02));
+  CHECK(speed_spread(lone_worker({{{"/host/step_overhead", 0.1}}, {{"/host/step_overhead", 0.1}}}), 2) ==
+        doctest::Approx(std::sqrt(2.0) * one).epsilon(1e-6));
+  CHECK(speed_spread(lone_worker({{{"/network/nic_efficiency", 0.1}}}), 1) < 0.01);  // against it: 1 is its limit
+}
+
+TEST_CASE("an interval multiplies by the percentiles of unseen errors times their deviation") {
+  const PredictionSpread spread{.residual = 0.03, .low = -1, .high = 2, .components = {}};
+  CHECK(spread.interval(0.04).first == doctest::Approx(std::exp(-0.1)));
+  CHECK(spread.interval(0.04).second == doctest::Approx(std::exp(0.05)));
+}
+
+TEST_CASE("only the steps that a speed needs are run for its spread, and all where machines come and go") {
+  Scenario scenario = lone_worker({});
+  scenario.training.steps = 5000;
+  CHECK(shortened(scenario).training.steps == scenario.training.warmup_steps + 20);
+  scenario.groups[1].leaves_at = Seconds{100};
+  CHECK(shortened(scenario).training.steps == 5000);
+}
+
+}  // namespace rehearse
