@@ -55,11 +55,12 @@ void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
-/// Whether the interval of the speed can have its part by the uncertainty of the profile's values in short time; warns
-/// if not.
+/// Whether the speed is one of a steady state, and its interval can have its part by the uncertainty of the profile's
+/// values in short time; warns if not.
 bool has_time_for_moved_profiles(Scenario& scenario) {
   constexpr Seconds kMostTime{2};
   const std::size_t count = scenario.profile.spread.components.size();
+  if (!has_steady_state(scenario)) return false;
   const Seconds each = expected_duration(shortened(scenario));
   if (each * static_cast<double>(count) <= kMostTime) return true;
   scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +

@@ -623,9 +623,8 @@ class ScenarioReader {
   }
 
   void warn_about_steady_state() {
+    if (has_steady_state(scenario_)) return;
     const Training& training = scenario_.training;
-    const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario_.count(Role::kWorker);
-    if (training.steps >= workers * (training.warmup_steps + 2)) return;
     scenario_.warnings.push_back(std::to_string(training.steps) + " steps are too few for a steady state of " +
                                  std::to_string(scenario_.count(Role::kWorker)) + " workers with " +
                                  std::to_string(training.warmup_steps) +
@@ -781,6 +780,12 @@ int Scenario::count(Role role) const {
 bool Scenario::has_changing_membership() const {
   return std::any_of(groups.begin(), groups.end(),
                      [](const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; });
+}
+
+bool has_steady_state(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+  return training.steps >= workers * (training.warmup_steps + 2);
 }
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {

@@ -177,6 +177,9 @@ struct Scenario {
   bool has_changing_membership() const;
 };
 
+/// Whether there are enough steps for two of each worker after the warm-up.
+bool has_steady_state(const Scenario& scenario);
+
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
 /// them, activations kept for the backward pass, input.
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
