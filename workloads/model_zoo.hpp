@@ -75,8 +75,8 @@ struct LayerList {
   std::vector<LayerDescription> layers;
 };
 
-using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, YoloV3, LayerList, Transformer,
-                                    LstmLanguageModel, Gnmt, Dlrm, TimedLayers>;
+using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, YoloV3, LayerList,
+                                    Transformer, LstmLanguageModel, Gnmt, Dlrm, TimedLayers>;
 
 struct ModelDescription {
   std::string name;

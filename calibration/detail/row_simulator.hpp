@@ -60,8 +60,8 @@ class RowSimulator {
   int parallel_;
   std::function<void(std::size_t, std::size_t)> on_simulated_;
   std::vector<Row> rows_;
-  std::vector<std::size_t> scenario_of_;  // [rows]
-  std::vector<Prepared> scenarios_;       // different ones
+  std::vector<std::size_t> scenario_of_;              // [rows]
+  std::vector<Prepared> scenarios_;                   // different ones
   std::map<std::string, std::size_t> used_profiles_;  // numbered as they come
   std::map<Key, double> known_;
   std::size_t simulations_ = 0;

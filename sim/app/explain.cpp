@@ -192,8 +192,7 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(),
-           gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory),
-           group.accelerator->name.c_str());
+           gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory), group.accelerator->name.c_str());
   }
   append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s\n",
          static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),

@@ -393,9 +393,10 @@ class ScenarioReader {
     }
     for (const Group& group : scenario_.groups)
       if (kind != Kind::kParameterServer && group.gpus_per_worker > 1)
-        root_.child("cluster").fail("groups", "expected a worker on every GPU for a strategy without servers; found "
-                                              "\"workers_per_machine\" in group " +
-                                                  in_quotes(group.name));
+        root_.child("cluster").fail("groups",
+                                    "expected a worker on every GPU for a strategy without servers; found "
+                                    "\"workers_per_machine\" in group " +
+                                        in_quotes(group.name));
     read_exchange(json, effective);
     json.reject_unknown_keys();
   }

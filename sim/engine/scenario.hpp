@@ -93,7 +93,7 @@ struct GradientExchange {
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
   std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: that of the workload
-  int accumulation_steps = 1;      // batches whose gradients are added up before they are exchanged
+  int accumulation_steps = 1;                   // batches whose gradients are added up before they are exchanged
 };
 
 /// How the training is distributed.
