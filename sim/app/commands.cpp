@@ -274,7 +274,7 @@ int run(const ValidateCommand& command) {
       create_folder(folder);
       write_file(folder / "validation.csv", validation_csv(study, validation));
       write_file(folder / "summary.json", to_json_text(summary));
-      write_file(folder / "report.html", validation_report(study, validation, free_values));
+      write_file(folder / "report.html", validation_report(study, validation, quality, free_values));
     }
     if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, free_values);
     summaries.push_back(std::move(summary));

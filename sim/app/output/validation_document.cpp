@@ -19,7 +19,8 @@ std::vector<std::string> table_row(const std::string& label, const ErrorStatisti
 
 }  // namespace
 
-std::string validation_report(const Study& study, const Validation& validation, std::size_t free_values) {
+std::string validation_report(const Study& study, const Validation& validation, const StudyQuality& quality,
+                              std::size_t free_values) {
   Document document{.title = "Study " + study.name,
                     .subtitle = study.metric + ", simulated against measured, " + std::to_string(validation.all.rows) +
                                 " rows; profile " + study.profile_name + " with " + std::to_string(free_values) +
@@ -44,6 +45,14 @@ std::string validation_report(const Study& study, const Validation& validation, 
       .paragraphs = {"In percent of the measured value. A row that could not be simulated counts as 100 %."}};
   errors.tables.push_back({.header = {"", "rows", "MAPE", "median", "p90", "max", "bias", "noise"},
                            .rows = {table_row("all", validation.all)}});
+  if (validation.fitted.rows > 0 && validation.predicted.rows > 0) {
+    errors.tables.back().rows.push_back(table_row("seen by the fit", validation.fitted));
+    errors.tables.back().rows.push_back(table_row("not seen by the fit", validation.predicted));
+  }
+  if (quality.of == StudyQuality::Of::kCrossValidated) {
+    document.headlines.emplace_back("MAPE, cross-validated", display(quality.errors.mape) + " %");
+    errors.tables.back().rows.push_back(table_row("cross-validated by the fit", quality.errors));
+  }
   for (const auto& [label, statistics] : validation.groups)
     errors.tables.back().rows.push_back(table_row(label, statistics));
   errors.plots.push_back({.title = "Simulated against measured",

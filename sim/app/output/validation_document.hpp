@@ -9,6 +9,7 @@
 
 namespace rehearse {
 
-std::string validation_report(const Study& study, const Validation& validation, std::size_t free_values);
+std::string validation_report(const Study& study, const Validation& validation, const StudyQuality& quality,
+                              std::size_t free_values);
 
 }  // namespace rehearse
