@@ -24,11 +24,6 @@ struct ClosedForm {
   std::vector<std::string> profile_parts;
 };
 
-const Group& first_workers(const Scenario& scenario) {
-  return *std::find_if(scenario.groups.begin(), scenario.groups.end(),
-                       [](const Group& group) { return group.role == Role::kWorker; });
-}
-
 const CheckpointParameters& checkpoint_of(const Scenario& scenario) {
   if (!scenario.profile.checkpoint)
     throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no times of checkpoints"};
@@ -63,9 +58,8 @@ double transfer_rate(const Scenario& scenario) {
 double first_kernel_seconds(const Scenario& scenario) {
   const Operator& kernel = scenario.workload.graph[0];
   if (kernel.measured_time) return kernel.measured_time->value();
-  const Accelerator& gpu = *first_workers(scenario).accelerator;
-  const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
-  return kernel_time(kernel, gpu, peak, scenario.profile.gpu).total.value();
+  const Accelerator& gpu = *scenario.first_workers().accelerator;
+  return kernel_time(kernel, gpu, scenario.peak_of(gpu), scenario.profile.gpu).total.value();
 }
 
 /// Of a start-up time: its mean, or its quantile.
@@ -93,7 +87,7 @@ const std::map<std::string, ClosedForm>& closed_forms() {
 }
 
 double startup_seconds(const ClosedForm& form, const Scenario& scenario, std::optional<double> probability) {
-  const Group& group = first_workers(scenario);
+  const Group& group = scenario.first_workers();
   const auto startup = startup_of(scenario, group);
   if (!startup)
     throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no start-up times of a machine like those " +

@@ -161,7 +161,7 @@ std::string explain(const Scenario& scenario) {
     }
     if (!group.accelerator || !explained.insert(group.accelerator->name).second) continue;
     const Accelerator& gpu = *group.accelerator;
-    const FlopsPerSecond peak = scenario.precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+    const FlopsPerSecond peak = scenario.peak_of(gpu);
     const ComputePlan plan = plan_step(scenario, group);
     append(text,
            "GPU %s: peak %s, memory %s, e_max %.3g: one step computes for %.2f ms in %zu kernels; dispatching them "

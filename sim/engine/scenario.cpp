@@ -708,6 +708,8 @@ int optimizer_slots(Optimizer optimizer) {
   return 0;
 }
 
+std::string to_text(Precision precision) { return precision == Precision::kFp16 ? "fp16" : "fp32"; }
+
 std::string to_text(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -776,6 +778,14 @@ int Scenario::count(Role role) const {
   for (const Group& group : groups)
     if (group.role == role) sum += role == Role::kWorker ? group.workers() : group.count;
   return sum;
+}
+
+const Group& Scenario::first_workers() const {
+  return *std::find_if(groups.begin(), groups.end(), [](const Group& group) { return group.role == Role::kWorker; });
+}
+
+FlopsPerSecond Scenario::peak_of(const Accelerator& gpu) const {
+  return precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
 }
 
 bool Scenario::has_changing_membership() const {

@@ -121,6 +121,8 @@ int optimizer_slots(Optimizer optimizer);
 
 /// "sgd", "momentum", "adam".
 std::string to_text(Optimizer optimizer);
+/// "fp32", "fp16".
+std::string to_text(Precision precision);
 
 /// Where the training would end if it were run to its end: at a loss, which takes a convergence model, or after so many
 /// samples. One of the two. A few steps are simulated, the rest goes on at their speed.
@@ -171,6 +173,10 @@ struct Scenario {
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
   int count(Role role) const;
+  /// The first group of workers; there is one.
+  const Group& first_workers() const;
+  /// At the precision in which kernels compute.
+  FlopsPerSecond peak_of(const Accelerator& gpu) const;
   /// What one GPU of the group computes in a step.
   const Workload& workload_of(const Group& group) const { return group.workload ? *group.workload : workload; }
   /// Whether workers join or leave during the run.

@@ -8,10 +8,6 @@ namespace rehearse {
 
 namespace {
 
-FlopsPerSecond peak_of(const Scenario& scenario, const Group& group) {
-  return scenario.precision == Precision::kFp16 ? group.accelerator->peak_fp16 : group.accelerator->peak_fp32;
-}
-
 /// Servers do it themselves.
 Seconds update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
@@ -37,7 +33,8 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
     other = build_workload(scenario.model, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }
-  const ComputePlan plan = plan_compute(*workload, *group.accelerator, peak_of(scenario, group), scenario.profile);
+  const ComputePlan plan =
+      plan_compute(*workload, *group.accelerator, scenario.peak_of(*group.accelerator), scenario.profile);
   const FusedPlan fused = fuse(plan, 1);
   return {plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group), plan.input};
 }
@@ -53,8 +50,7 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   std::map<int, std::map<int, Seconds>> by_gpus;  // by GPUs of a worker, then by batch of one of them
   for (const StepTime& step : scenario.profile.step_times)
     if (step.model == scenario.model.name && step.accelerator == group.accelerator->name &&
-        step.precision == (scenario.precision == Precision::kFp16 ? "fp16" : "fp32") &&
-        step.framework == scenario.framework)
+        step.precision == to_text(scenario.precision) && step.framework == scenario.framework)
       by_gpus[step.gpus][step.batch / step.gpus] = step.time;
   if (by_gpus.empty()) return {};
   const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
@@ -77,8 +73,8 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
 }
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
-  ComputePlan plan =
-      plan_compute(scenario.workload_of(group), *group.accelerator, peak_of(scenario, group), scenario.profile);
+  ComputePlan plan = plan_compute(scenario.workload_of(group), *group.accelerator, scenario.peak_of(*group.accelerator),
+                                  scenario.profile);
   plan.update = update_time(scenario, group);
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};

@@ -117,8 +117,6 @@ class Places {
       if (key == "steps" || key == "warmup_steps") return "length of the run";
       return "training: " + key;
     }
-    for (const char* group : {"host", "gpu", "servers", "network"})
-      if (key == group) return "profile: " + key;
     return key == "name" || key == "source" ? "" : "profile: " + key;
   }
 

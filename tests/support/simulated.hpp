@@ -37,6 +37,17 @@ inline Scenario resolved(const Json& json) {
   return read_scenario(json, source_folder() + "/scenarios/test.json", shipped_catalog());
 }
 
+/// What is wrong with a scenario, from the place on: "/training/steps: ..."; empty if nothing is.
+inline std::string problem_of(const Json& json) {
+  try {
+    (void)resolved(json);
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    return message.substr(message.find(": /") + 2);
+  }
+  return {};
+}
+
 /// summary.json of a scenario after `prepare` has changed the resolved one.
 inline Json simulated(const Json& json, const std::function<void(Scenario&)>& prepare = {},
                       bool keeps_activity = false) {

@@ -21,16 +21,6 @@ Json two_gpus(int workers_per_machine) {
   return scenario;
 }
 
-std::string problem_of(const Json& scenario) {
-  try {
-    (void)test::resolved(scenario);
-  } catch (const InputError& error) {
-    const std::string message = error.what();
-    return message.substr(message.find(": /") + 2);
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("a worker with two GPUs exchanges its parameters once") {
@@ -105,17 +95,17 @@ TEST_CASE("a step time of several GPUs is preferred to that of one") {
 TEST_CASE("workers and batches that do not fit the machine are refused") {
   Json scenario = two_gpus(1);
   scenario["cluster"]["groups"][0]["workers_per_machine"] = 3;
-  CHECK(problem_of(scenario) ==
+  CHECK(test::problem_of(scenario) ==
         "/cluster/groups/0/workers_per_machine: expected a divisor of the 2 GPUs of a machine; found 3");
   scenario = two_gpus(1);
   scenario["cluster"]["groups"][0]["batch_per_worker"] = 3;
-  CHECK(problem_of(scenario) ==
+  CHECK(test::problem_of(scenario) ==
         "/cluster/groups/0/batch_per_worker: expected a batch that the 2 GPUs of a worker share equally; found 3 "
         "samples");
   scenario = test::timed_scenario(2, {{"1000B"}}, {{"kind", "all_reduce"}}, 2);
   scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
   scenario["cluster"]["groups"][0]["batch_per_worker"] = 2;
-  CHECK(problem_of(scenario) ==
+  CHECK(test::problem_of(scenario) ==
         "/cluster/groups: expected a worker on every GPU for a strategy without servers; found "
         "\"workers_per_machine\" in group \"workers\"");
 }

@@ -23,16 +23,6 @@ Json trained(int workers, const Json& target) {
   return scenario;
 }
 
-std::string problem_of(const Json& scenario) {
-  try {
-    (void)test::resolved(scenario);
-  } catch (const InputError& error) {
-    const std::string message = error.what();
-    return message.substr(message.find(": /") + 2);
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("the time to a loss is its updates over updates per second") {
@@ -69,18 +59,18 @@ TEST_CASE("a number of samples takes as long with any strategy") {
 }
 
 TEST_CASE("a target that the scenario cannot have is refused, one outside of the model's range is warned about") {
-  CHECK(problem_of(trained(1, {{"loss", 1}, {"samples", 1}})) ==
+  CHECK(test::problem_of(trained(1, {{"loss", 1}, {"samples", 1}})) ==
         "/training/target: expected \"loss\" or \"samples\"; found both");
-  CHECK(problem_of(trained(1, {{"loss", 0.5}})) ==
+  CHECK(test::problem_of(trained(1, {{"loss", 0.5}})) ==
         "/training/target/loss: expected a loss above the convergence model's floor of 0.5; found 0.5");
   Json scenario = trained(1, {{"loss", 1}});
   scenario["training"]["strategy"]["synchronization"] = "synchronous";
-  CHECK(problem_of(scenario) ==
+  CHECK(test::problem_of(scenario) ==
         "/training/target/loss: expected asynchronous parameter servers, to which the convergence model belongs; "
         "found synchronous parameter servers");
   scenario = trained(1, {{"loss", 1}});
   scenario["workload"].erase("convergence");
-  CHECK(problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
+  CHECK(test::problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
   CHECK(test::resolved(trained(4, {{"loss", 1}})).warnings.size() + 1 ==
         test::resolved(trained(5, {{"loss", 1}})).warnings.size());
 }
