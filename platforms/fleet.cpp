@@ -1,0 +1,287 @@
+#include "platforms/fleet.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+
+/// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
+struct Action {
+  enum class Kind { kNotice, kRevoke, kRequest, kRun, kBulk };
+  Seconds at{};
+  std::uint64_t order = 0;
+  Kind kind = Kind::kNotice;
+  int subject = 0;  // slot; of kBulk a zone
+  std::uint64_t life = 0;
+
+  friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
+};
+
+/// The random numbers of one slot, a stream for each use.
+struct SlotStreams {
+  Rng life, wait, startup, bulk;
+  SlotStreams(std::uint64_t seed, const std::string& slot)
+      : life{seed, "fleet life " + slot},
+        wait{seed, "fleet wait " + slot},
+        startup{seed, "fleet startup " + slot},
+        bulk{seed, "fleet bulk " + slot} {}
+};
+
+struct Slot {
+  enum class Use { kFree, kRequested, kRunning };
+  int group = 0;
+  Use use = Use::kFree;
+  bool is_announced = false;      // a notice was given, or would have been if the pool gave any
+  bool has_next_machine = false;  // its replacement was requested at the notice
+  Seconds runs_from{};            // of the machine that was requested
+  Seconds revoked_at{};
+  std::uint64_t life = 0;  // counts the changes of the machine's dates, so that old actions are known
+  SlotStreams streams;
+};
+
+/// Bulk revocations of one pool in one zone.
+struct Zone {
+  const SpotPool* pool = nullptr;
+  std::vector<int> slots;
+  Rng rng;
+  Seconds next_at{};
+};
+
+}  // namespace
+
+struct Fleet::State {
+  std::vector<FleetGroup> groups;
+  double start_s_utc = 0;
+  std::vector<Slot> slots;
+  std::vector<int> first_slots;           // of each group
+  std::vector<std::deque<int>> requests;  // waiting for a free slot of each group: slots whose machine was lost
+  std::vector<Zone> zones;
+  std::priority_queue<Action, std::vector<Action>, std::greater<>> actions;
+  std::uint64_t actions_scheduled = 0;
+  std::size_t actions_of_machines = 0;  // in the queue, besides bulk revocations
+  std::deque<FleetEvent> events;        // happened, not yet told
+
+  State(std::vector<FleetGroup> groups_, double start, std::uint64_t seed);
+
+  const FleetGroup& group_of(int slot) const { return groups[index(slots[index(slot)].group)]; }
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  void schedule(Seconds at, Action::Kind kind, int subject, std::uint64_t life) {
+    if (at == kNever) return;
+    actions.push({at, actions_scheduled++, kind, subject, life});
+    if (kind != Action::Kind::kBulk) ++actions_of_machines;
+  }
+  void tell(Seconds at, int slot, FleetEvent::Kind kind) { events.push_back({at, slot, kind}); }
+
+  void start_life(Seconds now, int slot);
+  void set_revocation(Seconds now, int slot, Seconds at);
+  void schedule_bulk(Seconds now, int zone);
+  void request_replacement(Seconds now, int lost);
+  void serve_requests(Seconds now, int group);
+  void request(Seconds now, int slot);
+  bool is_over() const;
+  void act(const Action& action);
+  void announce(Seconds now, int slot);
+  void revoke(Seconds now, int slot);
+  void hit_zone(Seconds now, int zone);
+};
+
+Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t seed)
+    : groups{std::move(groups_)}, start_s_utc{start}, requests(groups.size()) {
+  std::vector<std::string> zone_names;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const FleetGroup& group = groups[g];
+    if (group.slots < 0 ||
+        (group.replaced_by && (*group.replaced_by < 0 || index(*group.replaced_by) >= groups.size())))
+      throw std::invalid_argument{"Fleet: a group refers to a group that is not there"};
+    first_slots.push_back(static_cast<int>(slots.size()));
+    std::size_t zone = zones.size();
+    if (group.pool && group.pool->bulk) {
+      const std::string name = group.zone + '\n' + group.pool->name;
+      zone = static_cast<std::size_t>(std::find(zone_names.begin(), zone_names.end(), name) - zone_names.begin());
+      if (zone == zones.size()) {
+        zone_names.push_back(name);
+        zones.push_back({&*group.pool, {}, Rng{seed, "fleet bulk of " + name}, Seconds{}});
+      }
+    }
+    for (int i = 0; i < group.slots; ++i) {
+      const int slot = static_cast<int>(slots.size());
+      slots.push_back({.group = static_cast<int>(g),
+                       .use = group.is_standby ? Slot::Use::kFree : Slot::Use::kRunning,
+                       .streams = SlotStreams{seed, std::to_string(g) + ' ' + std::to_string(i)}});
+      if (zone < zones.size()) zones[zone].slots.push_back(slot);
+    }
+  }
+  for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
+    if (slots[index(slot)].use == Slot::Use::kRunning) start_life(Seconds{}, slot);
+  for (int zone = 0; zone < static_cast<int>(zones.size()); ++zone) schedule_bulk(Seconds{}, zone);
+}
+
+void Fleet::State::start_life(Seconds now, int slot) {
+  Slot& machine = slots[index(slot)];
+  machine.use = Slot::Use::kRunning;
+  machine.is_announced = false;
+  machine.has_next_machine = false;
+  const std::optional<SpotPool>& pool = group_of(slot).pool;
+  set_revocation(now, slot, pool ? now + pool->lifetime.draw(machine.streams.life, start_s_utc + now.value()) : kNever);
+}
+
+void Fleet::State::set_revocation(Seconds now, int slot, Seconds at) {
+  Slot& machine = slots[index(slot)];
+  machine.revoked_at = at;
+  ++machine.life;
+  if (at == kNever) return;
+  schedule(std::max(now, at - group_of(slot).pool->notice), Action::Kind::kNotice, slot, machine.life);
+  schedule(at, Action::Kind::kRevoke, slot, machine.life);
+}
+
+void Fleet::State::schedule_bulk(Seconds now, int zone) {
+  Zone& place = zones[index(zone)];
+  constexpr Seconds kShortest{1};
+  place.next_at += std::max(place.pool->bulk->interval.draw(place.rng), kShortest);
+  schedule(std::max(now, place.next_at - place.pool->notice), Action::Kind::kBulk, zone, 0);
+}
+
+void Fleet::State::hit_zone(Seconds now, int zone) {
+  Zone& place = zones[index(zone)];
+  const double share = place.pool->bulk->draw_share(place.rng);
+  for (const int slot : place.slots) {
+    Slot& machine = slots[index(slot)];
+    const bool is_hit = machine.streams.bulk.uniform() < share;  // drawn in any case: one number for each revocation
+    if (is_hit && machine.use == Slot::Use::kRunning && !machine.is_announced && machine.revoked_at > place.next_at)
+      set_revocation(now, slot, place.next_at);
+  }
+  schedule_bulk(now, zone);
+}
+
+void Fleet::State::announce(Seconds now, int slot) {
+  slots[index(slot)].is_announced = true;
+  const FleetGroup& group = group_of(slot);
+  if (group.pool->notice > Seconds{}) tell(now, slot, FleetEvent::Kind::kNotice);
+  if (group.replaced_by && group.requests_at_notice)
+    schedule(now + group.replacement_delay, Action::Kind::kRequest, slot, 0);
+}
+
+void Fleet::State::revoke(Seconds now, int slot) {
+  Slot& machine = slots[index(slot)];
+  const FleetGroup& group = group_of(slot);
+  tell(now, slot, FleetEvent::Kind::kRevoked);
+  ++machine.life;
+  if (group.replaced_by && !group.requests_at_notice)
+    schedule(now + group.replacement_delay, Action::Kind::kRequest, slot, 0);
+  if (machine.has_next_machine) {
+    machine.use = Slot::Use::kRequested;
+    machine.has_next_machine = false;
+    schedule(std::max(now, machine.runs_from), Action::Kind::kRun, slot, machine.life);
+    return;
+  }
+  machine.use = Slot::Use::kFree;
+  serve_requests(now, machine.group);
+}
+
+void Fleet::State::request_replacement(Seconds now, int lost) {
+  const int group = *group_of(lost).replaced_by;
+  requests[index(group)].push_back(lost);
+  serve_requests(now, group);
+}
+
+void Fleet::State::serve_requests(Seconds now, int group) {
+  std::deque<int>& waiting = requests[index(group)];
+  while (!waiting.empty()) {
+    const int lost = waiting.front();
+    const int first = first_slots[index(group)], last = first + groups[index(group)].slots;
+    const auto is_free = [&](int slot) { return slots[index(slot)].use == Slot::Use::kFree; };
+    int found = last;
+    if (slots[index(lost)].group == group && is_free(lost)) {
+      found = lost;
+    } else if (slots[index(lost)].group == group && slots[index(lost)].use == Slot::Use::kRunning &&
+               slots[index(lost)].is_announced && !slots[index(lost)].has_next_machine) {
+      found = lost;  // its machine is about to go
+    } else {
+      for (found = first; found < last && !is_free(found);) ++found;
+    }
+    if (found == last) return;
+    waiting.pop_front();
+    request(now, found);
+  }
+}
+
+void Fleet::State::request(Seconds now, int slot) {
+  Slot& machine = slots[index(slot)];
+  const FleetGroup& group = group_of(slot);
+  tell(now, slot, FleetEvent::Kind::kRequested);
+  Seconds ready = now;
+  if (group.pool && group.pool->wait) ready += group.pool->wait->at(machine.streams.wait.uniform());
+  if (group.startup) ready += group.startup->draw(machine.streams.startup);
+  machine.runs_from = ready;
+  if (machine.use == Slot::Use::kRunning) {
+    machine.has_next_machine = true;
+    return;
+  }
+  machine.use = Slot::Use::kRequested;
+  schedule(ready, Action::Kind::kRun, slot, ++machine.life);
+}
+
+/// Nothing is planned, and no bulk revocation can find a machine.
+bool Fleet::State::is_over() const {
+  if (actions.empty()) return true;
+  if (actions_of_machines > 0) return false;
+  return std::none_of(zones.begin(), zones.end(), [&](const Zone& zone) {
+    return std::any_of(zone.slots.begin(), zone.slots.end(),
+                       [&](int slot) { return slots[index(slot)].use == Slot::Use::kRunning; });
+  });
+}
+
+void Fleet::State::act(const Action& action) {
+  if (action.kind == Action::Kind::kBulk) return hit_zone(action.at, action.subject);
+  --actions_of_machines;
+  if (action.kind == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
+  if (action.life != slots[index(action.subject)].life) return;  // about dates that were changed since
+  switch (action.kind) {
+    case Action::Kind::kNotice:
+      return announce(action.at, action.subject);
+    case Action::Kind::kRevoke:
+      return revoke(action.at, action.subject);
+    case Action::Kind::kRun:
+      tell(action.at, action.subject, FleetEvent::Kind::kRunning);
+      return start_life(action.at, action.subject);
+    default:
+      return;
+  }
+}
+
+Fleet::Fleet(std::vector<FleetGroup> groups, double start_s_utc, std::uint64_t seed)
+    : state_{std::make_unique<State>(std::move(groups), start_s_utc, seed)} {}
+Fleet::~Fleet() = default;
+Fleet::Fleet(Fleet&&) noexcept = default;
+
+std::optional<FleetEvent> Fleet::next() {
+  State& state = *state_;
+  while (state.events.empty() && !state.is_over()) {
+    const Action action = state.actions.top();
+    state.actions.pop();
+    state.act(action);
+  }
+  if (state.events.empty()) return {};
+  const FleetEvent event = state.events.front();
+  state.events.pop_front();
+  return event;
+}
+
+bool Fleet::runs_at_start(int slot) const {
+  return !state_->groups[State::index(state_->slots[State::index(slot)].group)].is_standby;
+}
+
+int Fleet::slots() const { return static_cast<int>(state_->slots.size()); }
+
+}  // namespace rehearse
