@@ -33,6 +33,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/engine/collective.hpp"
 #include "sim/engine/compute_stream.hpp"
+#include "sim/engine/connection.hpp"
 #include "sim/engine/copy_engine.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
@@ -47,10 +48,28 @@ namespace {
 class Communicator {
  public:
   /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
-  Communicator(Cluster& cluster, Traffic& traffic, std::vector<CollectiveMethod> methods, bool is_timed)
-      : cluster_{cluster}, traffic_{traffic}, collective_{std::move(methods), cluster.network}, is_timed_{is_timed} {
+  Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<CollectiveMethod> methods,
+               bool is_timed)
+      : cluster_{cluster},
+        clock_{clock},
+        traffic_{traffic},
+        collective_{std::move(methods), cluster.network},
+        is_timed_{is_timed} {
     for (const CollectiveMethod& method : collective_.methods()) unsettled_.emplace_back(method.plan.size());
   }
+  /// Cuts what is under way.
+  ~Communicator() {
+    for (const auto& [edge, message] : under_way_) {
+      if (message.has_left) {
+        traffic_.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
+      } else {
+        cluster_.network.cancel(message.flow);
+        cluster_.network.count(edge, Bytes{} - message.size);
+      }
+    }
+  }
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   void all_reduce(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done) {
     unit_ = unit;
@@ -59,10 +78,10 @@ class Communicator {
     const CollectiveMethod& method = collective_.methods()[method_];
     on_wire_ = method.on_wire(payload);
     on_done_ = std::move(on_done);
-    const Seconds start = cluster_.clock.now();
+    const Seconds start = clock_.now();
     if (is_timed_) {
       if (cluster_.recorder.keeps_activity) record_edges(start + method.protocol.launch);
-      cluster_.clock.schedule(start + collective_.duration(method_, payload), [this] {
+      clock_.schedule(start + collective_.duration(method_, payload), [this] {
         for (std::size_t p = 0; p < plan().size(); ++p)
           unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
         std::exchange(on_done_, {})();
@@ -75,7 +94,7 @@ class Communicator {
     if (method.protocol.launch == Seconds{} || plan().empty())
       next_round();
     else
-      cluster_.clock.schedule_in(method.protocol.launch, [this] { next_round(); });
+      clock_.schedule_in(method.protocol.launch, [this] { next_round(); });
   }
 
   /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
@@ -134,7 +153,7 @@ class Communicator {
       if (copy_time_ == Seconds{} || plan().empty())
         std::exchange(on_done_, {})();
       else
-        cluster_.clock.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
+        clock_.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
       return;
     }
     ++round_;
@@ -142,23 +161,35 @@ class Communicator {
     const Bytes size = message_size(phase, on_wire_);
     messages_left_ = phase.edges.size();
     for (const PathIndex edge : phase.edges) {
-      const Seconds start = cluster_.clock.now();
+      const Seconds start = clock_.now();
       const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
       const Seconds latency = this->latency(phase, edge);
-      cluster_.network.start_flow(edge, size, [this, start, from, to, size, latency] {
-        const Seconds now = cluster_.clock.now();
+      Message& message = under_way_[edge];
+      message = {.size = size, .flow = 0, .has_left = false};
+      message.flow = cluster_.network.start_flow(edge, size, [this, start, edge, from, to, size, latency] {
+        const Seconds now = clock_.now();
         traffic_.sent(from, to, size);
+        under_way_[edge].has_left = true;
         cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
-        cluster_.clock.schedule_in(latency, [this, from, to, size] {
+        clock_.schedule_in(latency, [this, edge, from, to, size] {
           traffic_.received(from, to, size);
+          under_way_.erase(edge);
           if (--messages_left_ == 0) next_round();
         });
       });
     }
   }
 
+  struct Message {
+    Bytes size{};
+    FlowId flow = 0;
+    bool has_left = false;
+  };
+
   Cluster& cluster_;
+  OwnedClock clock_;
   Traffic& traffic_;
+  std::map<PathIndex, Message> under_way_;  // by edge
   FastestCollective collective_;
   bool is_timed_;
   std::vector<std::vector<Bytes>> unsettled_;  // [methods][phases] over each edge, not counted yet
@@ -173,38 +204,71 @@ class Communicator {
   std::size_t messages_left_ = 0;
 };
 
-class AllReduceTraining {
+class AllReduceTraining final : public Session {
  public:
-  explicit AllReduceTraining(Cluster& cluster)
+  AllReduceTraining(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
       : cluster_{cluster},
         scenario_{cluster.scenario},
         exchange_{cluster.scenario.training.strategy.exchange},
-        clock_{cluster.clock},
+        clock_{cluster.clock, cluster.clock.new_owner()},
         reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
-        monitor_{cluster},
+        monitor_{monitor},
         units_{plan_gradient_units(cluster.scenario, 0)},
         steps_{cluster.scenario.training.steps},
-        changes_members_{cluster.scenario.has_changing_membership()} {
+        changes_members_{cluster.scenario.has_changing_membership() || cluster.scenario.has_revocations()},
+        updates_{updates},
+        last_reduced_{cluster.clock.now()} {
     create_ranks();
     members_ = members_now();
     formation_ = &formation_of(members_);
     ready_workers_.resize(units_.units.size());
     begin_exchange();
   }
+  ~AllReduceTraining() override {
+    clock_.retire();
+    settle();
+  }
 
-  RunRecord run() {
-    for (Rank* rank : formation_->ranks)
-      clock_.schedule(monitor_.joins_at(rank->worker), [this, rank] {
+  void begin() override {
+    for (Rank* rank : formation_->ranks) {
+      rank->missed_steps = updates_ - rank->worker.steps;
+      clock_.schedule(std::max(clock_.now(), monitor_.starts_at(rank->worker)), [this, rank] {
         monitor_.record_start(rank->worker);
         begin_step(*rank);
       });
-    cluster_.run();
-    if (updates_ != steps_) report_deadlock();
-    formation_->communicator->settle();
-    RunRecord record = monitor_.collect(end_, updates_);
+    }
+  }
+
+  /// It is seen between two steps.
+  void join(MachineIndex) override {}
+
+  /// The step under way fails if the machine takes part in it, or awaits the model to do so in the next one.
+  bool lose(MachineIndex machine) override {
+    const auto is_its = [machine](const Rank* rank) {
+      return std::find(rank->machines.begin(), rank->machines.end(), machine) != rank->machines.end();
+    };
+    return std::none_of(formation_->ranks.begin(), formation_->ranks.end(), is_its) &&
+           std::none_of(leaving_.begin(), leaving_.end(), is_its);
+  }
+
+  std::int64_t updates() const override { return updates_; }
+  Seconds last_update() const override { return end_; }
+
+  void settle() const override {
+    if (formation_->communicator) formation_->communicator->settle();
+  }
+
+  void describe(RunRecord& record) const override {
     for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
     record.unit_names.push_back("model");
-    return record;
+  }
+
+  std::string deadlock() const override {
+    for (std::size_t u = 0; u < ready_workers_.size(); ++u)
+      if (ready_workers_[u] > 0)
+        return units_.units[u].name + " is ready at " + std::to_string(ready_workers_[u]) + " of " +
+               std::to_string(formation_->workers) + " workers";
+    return "no worker has a gradient ready";
   }
 
  private:
@@ -243,12 +307,9 @@ class AllReduceTraining {
   std::vector<bool> members_now() {
     std::vector<bool> members(cluster_.machines.size());
     for (const Worker& worker : monitor_.workers())
-      members[static_cast<std::size_t>(worker.gpu.machine)] = has_joined(worker) && !monitor_.has_to_leave(worker);
+      members[static_cast<std::size_t>(worker.gpu.machine)] =
+          monitor_.is_there(worker.gpu.machine) && !monitor_.has_to_leave(worker);
     return members;
-  }
-
-  bool has_joined(const Worker& worker) const {
-    return monitor_.is_there_from_the_start(worker) || clock_.now() >= monitor_.joins_at(worker);
   }
 
   Formation& formation_of(const std::vector<bool>& members) {
@@ -261,7 +322,8 @@ class AllReduceTraining {
     for (const auto& rank : ranks_)
       if (members[static_cast<std::size_t>(rank->worker.gpu.machine)]) formation.ranks.push_back(rank.get());
     formation.workers = static_cast<std::int64_t>(gpus.size());
-    formation.communicator.emplace(cluster_, monitor_.traffic(),
+    if (gpus.empty()) return formation;
+    formation.communicator.emplace(cluster_, clock_, monitor_.traffic(),
                                    collective_methods(scenario_, gpus, cluster_.machines, cluster_.network),
                                    reductions_.times_collectives);
     return formation;
@@ -312,7 +374,7 @@ class AllReduceTraining {
 
   void begin_step(Rank& rank) {
     if (rank.missed_steps + rank.worker.steps == steps_) {
-      formation_->communicator->settle();
+      settle();
       monitor_.close_window();
       return;
     }
@@ -462,25 +524,24 @@ class AllReduceTraining {
 
   /// Between two steps: those that stay begin the next one as if nothing had happened.
   void change_members() {
-    formation_->communicator->settle();
+    settle();
     const Formation& before = *formation_;
     members_ = members_now();
     formation_ = &formation_of(members_);
     last_ends_.clear();
-    if (formation_->ranks.empty())
-      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                          " steps"};
     const auto is_in = [](const Formation& formation, const Rank* rank) {
       return std::find(formation.ranks.begin(), formation.ranks.end(), rank) != formation.ranks.end();
     };
     Rank* source = before.ranks.front();
     for (Rank* rank : before.ranks) {
       rank->leaves = !is_in(*formation_, rank);
+      if (rank->leaves) leaving_.push_back(rank);
       if (source->leaves && !rank->leaves) source = rank;
     }
+    if (formation_->ranks.empty()) return;
     for (Rank* rank : formation_->ranks) {
       if (is_in(before, rank)) continue;
-      rank->missed_steps = updates_;
+      rank->missed_steps = updates_ - rank->worker.steps;
       joining_.push_back(rank);
       for (const MachineIndex machine : rank->machines)
         if (awaiting_model_.insert(machine).second) send_model(source->worker.host, machine);
@@ -489,38 +550,29 @@ class AllReduceTraining {
 
   /// Newcomers begin together, as after a broadcast.
   void send_model(Endpoint from, MachineIndex machine) {
-    const Endpoint to{machine, Endpoint::kHost};
-    const Bytes size = scenario_.workload.variable_bytes();
-    const PathIndex path = cluster_.network.path(from, to);
-    const Seconds start = clock_.now(), latency = cluster_.network.latency(path);
-    cluster_.network.start_flow(path, size, [this, from, to, size, start, latency] {
-      monitor_.traffic().sent(from, to, size);
-      cluster_.recorder.add(MessageSpan{from,
-                                        to,
-                                        static_cast<int>(units_.units.size()),
-                                        updates_,
-                                        {start, clock_.now()},
-                                        clock_.now() + latency,
-                                        size});
-      clock_.schedule_in(latency, [this, from, to, size] {
-        monitor_.traffic().received(from, to, size);
-        awaiting_model_.erase(to.machine);
-        if (!awaiting_model_.empty()) return;
-        for (Rank* rank : std::exchange(joining_, {})) {
-          monitor_.record_start(rank->worker);
-          begin_step(*rank);
-        }
-      });
-    });
+    std::unique_ptr<Connection>& connection = models_[machine];
+    connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                                              cluster_.network.path(from, {machine, Endpoint::kHost}),
+                                              [this, machine](const Connection::Message&) {
+                                                awaiting_model_.erase(machine);
+                                                if (!awaiting_model_.empty()) return;
+                                                for (Rank* rank : std::exchange(joining_, {})) {
+                                                  monitor_.record_start(rank->worker);
+                                                  begin_step(*rank);
+                                                }
+                                              });
+    connection->send({static_cast<int>(units_.units.size()), updates_, scenario_.workload.variable_bytes(), 0});
   }
 
   void end_step(Rank& rank) {
     rank.worker.step.compute_end = rank.compute->end();
     const std::int64_t completed = rank.missed_steps + rank.worker.steps + 1;
-    formation_->communicator->settle();
+    settle();
     monitor_.end_step(rank.worker, completed);
-    if (rank.leaves) {
+    if (std::exchange(rank.leaves, false)) {
+      std::erase(leaving_, &rank);
       monitor_.record_leave(rank.worker);
+      if (leaving_.empty() && formation_->ranks.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
       return;
     }
     const Seconds pause = std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, completed);
@@ -538,7 +590,7 @@ class AllReduceTraining {
     const double length = (clock_.now() - std::exchange(last_reduced_, clock_.now())).value();
     const bool repeats_last = is_same(ends, last_ends_) && is_same({length}, {last_length_});
     last_length_ = length;
-    formation_->communicator->settle();
+    settle();
     Use use = monitor_.use_so_far();
     std::optional<SteadyStep>& steady = formation_->steady;
     if (!steady && repeats_last) {
@@ -569,25 +621,10 @@ class AllReduceTraining {
                       [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); });
   }
 
-  /// The next date at which a worker joins or has to leave, or from which on activity is recorded; infinity without.
+  /// The next date at which membership may change, or from which on activity is recorded; infinity without.
   Seconds next_change() const {
-    Seconds next{std::numeric_limits<double>::infinity()};
-    if (cluster_.recorder.keeps_activity && cluster_.recorder.scope.window.start > clock_.now())
-      next = cluster_.recorder.scope.window.start;
-    for (const Group& group : scenario_.groups)
-      for (const Seconds date : {group.joins_at, group.leaves_at.value_or(Seconds{})})
-        if (date > clock_.now()) next = std::min(next, date);
-    return next;
-  }
-
-  [[noreturn]] void report_deadlock() const {
-    std::string waiting;
-    for (std::size_t u = 0; u < ready_workers_.size() && waiting.empty(); ++u)
-      if (ready_workers_[u] > 0)
-        waiting = units_.units[u].name + " is ready at " + std::to_string(ready_workers_[u]) + " of " +
-                  std::to_string(scenario_.count(Role::kWorker)) + " workers";
-    throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                        " steps: " + (waiting.empty() ? "no worker has a gradient ready" : waiting)};
+    const Seconds next = monitor_.next_change(), recording = cluster_.recorder.scope.window.start;
+    return cluster_.recorder.keeps_activity && recording > clock_.now() ? std::min(next, recording) : next;
   }
 
   /// Lengths of steps that differ by less are equal but for rounding.
@@ -596,9 +633,9 @@ class AllReduceTraining {
   Cluster& cluster_;
   const Scenario& scenario_;
   const GradientExchange& exchange_;
-  Clock& clock_;
+  OwnedClock clock_;
   Reductions reductions_;
-  RunMonitor monitor_;
+  RunMonitor& monitor_;
   GradientUnits units_;
   std::int64_t steps_;
   bool changes_members_;
@@ -607,16 +644,18 @@ class AllReduceTraining {
   std::vector<bool> members_;
   Formation* formation_ = nullptr;
   std::vector<Rank*> joining_;
-  std::set<MachineIndex> awaiting_model_;    // machines of those that join
-  std::vector<std::int64_t> ready_workers_;  // [units] of the current step
-  std::deque<int> waiting_;                  // units that are ready at all workers
+  std::vector<Rank*> leaving_;                                  // with the end of their step
+  std::set<MachineIndex> awaiting_model_;                       // machines of those that join
+  std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
+  std::vector<std::int64_t> ready_workers_;                     // [units] of the current step
+  std::deque<int> waiting_;                                     // units that are ready at all workers
   bool is_busy_ = false;
   bool cycle_is_scheduled_ = false;
   std::size_t units_left_ = 0;    // to be reduced in this step
   std::vector<int> pieces_left_;  // [variables]
-  std::int64_t updates_ = 0;
+  std::int64_t updates_;
   Seconds end_{};
-  Seconds last_reduced_{};
+  Seconds last_reduced_;
   double last_length_ = -1;
   std::vector<double> last_ends_;
   Use use_before_;
@@ -624,6 +663,8 @@ class AllReduceTraining {
 
 }  // namespace
 
-RunRecord run_all_reduce(Cluster cluster) { return AllReduceTraining{cluster}.run(); }
+std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
+  return std::make_unique<AllReduceTraining>(cluster, monitor, updates);
+}
 
 }  // namespace rehearse

@@ -20,12 +20,28 @@ class Clock {
 
   Seconds now() const { return now_; }
 
-  /// `when` must not lie in the past. Throws NoResultError if it lies beyond the end of time, as infinite dates do.
-  void schedule(Seconds when, Action action);
-  void schedule_in(Seconds delay, Action action) { schedule(now_ + delay, std::move(action)); }
+  /// On whose behalf something happens: a machine's, or that of a part of the training. 0: nobody's, whom nothing ends.
+  using Owner = std::uint32_t;
+  Owner new_owner() {
+    retired_.push_back(false);
+    return static_cast<Owner>(retired_.size() - 1);
+  }
+  /// None of the owner's events happens any more.
+  void retire(Owner owner) { retired_[owner] = true; }
 
-  bool is_empty() const { return heap_.empty(); }
-  Seconds next_date() const { return heap_.front().when; }
+  /// `when` must not lie in the past. Throws NoResultError if it lies beyond the end of time, as infinite dates do.
+  void schedule(Seconds when, Action action, Owner owner = 0);
+  void schedule_in(Seconds delay, Action action, Owner owner = 0) { schedule(now_ + delay, std::move(action), owner); }
+
+  bool is_empty() {
+    drop_retired();
+    return heap_.empty();
+  }
+  /// Of a calendar that is not empty.
+  Seconds next_date() {
+    drop_retired();
+    return heap_.front().when;
+  }
 
   /// Moves to `now` and runs every event due by then, including those that they schedule for the same date. Throws
   /// NoResultError if `now` lies beyond the end of time.
@@ -44,15 +60,36 @@ class Clock {
     Seconds when;
     std::uint64_t sequence;
     Action action;
+    Owner owner;
   };
   static bool is_later(const Event& a, const Event& b);
+  Event pop();
+  void drop_retired() {
+    while (!heap_.empty() && retired_[heap_.front().owner]) (void)pop();
+  }
 
   Seconds now_{};
   std::vector<Event> heap_;
+  std::vector<bool> retired_{false};  // [owners]
   std::uint64_t next_sequence_ = 0;
   std::uint64_t fingerprint_ = 1469598103934665603ULL;
   std::uint64_t events_ = 0;
   Action on_progress_;
+};
+
+/// The clock as one owner sees it.
+class OwnedClock {
+ public:
+  explicit OwnedClock(Clock& clock, Clock::Owner owner = 0) : clock_{&clock}, owner_{owner} {}
+
+  Seconds now() const { return clock_->now(); }
+  void schedule(Seconds when, Clock::Action action) { clock_->schedule(when, std::move(action), owner_); }
+  void schedule_in(Seconds delay, Clock::Action action) { clock_->schedule_in(delay, std::move(action), owner_); }
+  void retire() { clock_->retire(owner_); }
+
+ private:
+  Clock* clock_;
+  Clock::Owner owner_;
 };
 
 }  // namespace rehearse

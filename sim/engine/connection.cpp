@@ -5,7 +5,7 @@
 
 namespace rehearse {
 
-Connection::Connection(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
+Connection::Connection(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
                        OnArrival on_arrival)
     : clock_{clock},
       network_{network},
@@ -14,6 +14,15 @@ Connection::Connection(Clock& clock, Network& network, Traffic& traffic, Recorde
       path_{path},
       latency_{network.latency(path)},
       on_arrival_{std::move(on_arrival)} {}
+
+Connection::~Connection() {
+  if (!queue_.empty()) {
+    network_.cancel(flow_);
+    network_.count(path_, Bytes{} - queue_.front().size);
+  }
+  for (const Message& message : in_flight_)
+    traffic_.lost(network_.source(path_), network_.destination(path_), message.size);
+}
 
 void Connection::send(Message message) {
   queue_.push_back(message);
@@ -29,7 +38,7 @@ void Connection::start_next() {
     queue_.push_front(message);
   }
   head_started_ = clock_.now();
-  network_.start_flow(path_, queue_.front().size, [this] { finish_head(); });
+  flow_ = network_.start_flow(path_, queue_.front().size, [this] { finish_head(); });
 }
 
 void Connection::finish_head() {

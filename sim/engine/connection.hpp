@@ -21,8 +21,10 @@ class Connection {
   };
   using OnArrival = std::function<void(const Message&)>;
 
-  Connection(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
+  Connection(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
              OnArrival on_arrival);
+  /// Cuts what is under way: a message that has not arrived is lost, and one that has not left counts for nothing.
+  ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -33,7 +35,7 @@ class Connection {
   void start_next();
   void finish_head();
 
-  Clock& clock_;
+  OwnedClock clock_;
   Network& network_;
   Traffic& traffic_;
   Recorder& recorder_;
@@ -43,6 +45,7 @@ class Connection {
   std::deque<Message> queue_;      // the head is on the wire
   std::deque<Message> in_flight_;  // left the sender, latency not yet over
   Seconds head_started_{};
+  FlowId flow_ = 0;  // of the head
 };
 
 }  // namespace rehearse

@@ -18,7 +18,7 @@ class CopyEngine {
   using OnCopied = std::function<void(int unit, Seconds when)>;
 
   /// `gpu_paths` lead from host to GPU or back, one for each GPU.
-  CopyEngine(Clock& clock, Network& network, Traffic& traffic, Recorder& recorder,
+  CopyEngine(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder,
              const std::vector<PathIndex>& gpu_paths, OnCopied on_copied)
       : clock_{clock}, on_copied_{std::move(on_copied)} {
     const Path& path = network.path(gpu_paths.front());
@@ -60,7 +60,7 @@ class CopyEngine {
     std::size_t gpus;  // that have it
   };
 
-  Clock& clock_;
+  OwnedClock clock_;
   OnCopied on_copied_;
   BytesPerSecond rate_{};
   Seconds latency_{};

@@ -10,7 +10,7 @@
 // Source: Lian et al., Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML 2018.
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -25,50 +25,74 @@ namespace rehearse {
 
 namespace {
 
-class PairwiseAveraging {
+class PairwiseAveraging final : public Session {
  public:
-  explicit PairwiseAveraging(Cluster& cluster)
+  PairwiseAveraging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
       : cluster_{cluster},
         scenario_{cluster.scenario},
-        clock_{cluster.clock},
-        monitor_{cluster},
+        clock_{cluster.clock, cluster.clock.new_owner()},
+        monitor_{monitor},
         steps_{cluster.scenario.training.steps},
-        model_{cluster.scenario.workload.parameter_bytes()} {
+        model_{cluster.scenario.workload.parameter_bytes()},
+        started_steps_{updates},
+        updates_{updates} {
     for (Worker& worker : monitor_.workers()) {
       peers_.push_back(std::make_unique<Peer>(worker, scenario_.seed));
-      Peer& peer = *peers_.back();
-      peer.compute.emplace(*worker.plan, scenario_.workload.variables.size(),
-                           scenario_.training.strategy.exchange.accumulation_steps, cluster.recorder, worker.gpu,
-                           [](int, Seconds) {});
-      peer.to_gpu.emplace(clock_, cluster.network, monitor_.traffic(), cluster.recorder,
-                          std::vector{cluster.network.path(worker.host, worker.gpu)},
-                          [this, &peer](int, Seconds when) { begin_compute(peer, when); });
+      equip(*peers_.back());
     }
+  }
+  ~PairwiseAveraging() override {
+    clock_.retire();
+    for (const auto& peer : peers_) peer->clock->retire();
   }
 
-  RunRecord run() {
-    for (const auto& peer : peers_) {
-      if (monitor_.is_there_from_the_start(peer->worker)) present_.push_back(peer.get());
-      clock_.schedule(monitor_.joins_at(peer->worker), [this, &peer = *peer] {
-        if (!monitor_.is_there_from_the_start(peer.worker)) {
-          if (started_steps_ == steps_) return;
-          present_.push_back(&peer);
-        }
-        monitor_.record_start(peer.worker);
-        begin_step(peer);
+  void begin() override {
+    for (const auto& peer : peers_)
+      if (monitor_.is_there(peer->worker.gpu.machine)) present_.push_back(peer.get());
+    for (Peer* peer : present_)
+      peer->clock->schedule(std::max(clock_.now(), monitor_.starts_at(peer->worker)), [this, peer] {
+        monitor_.record_start(peer->worker);
+        begin_step(*peer);
       });
-    }
-    cluster_.run();
-    if (updates_ != steps_ && present_.empty())
-      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                          " steps"};
-    if (updates_ != steps_)
-      throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                          " steps: workers wait for models of others"};
-    RunRecord record = monitor_.collect(end_, updates_);
-    record.unit_names = {"model"};
-    return record;
   }
+
+  void join(MachineIndex machine) override {
+    for (const auto& peer : peers_)
+      if (peer->worker.gpu.machine == machine && !is_present(*peer)) join(*peer);
+  }
+
+  /// Whoever waits for its model goes on without. The last worker takes the model with it.
+  bool lose(MachineIndex machine) override {
+    const auto is_its = [machine](const Peer* peer) { return peer->worker.gpu.machine == machine; };
+    std::vector<Peer*> lost;
+    std::copy_if(present_.begin(), present_.end(), std::back_inserter(lost), is_its);
+    if (lost.empty()) return true;
+    std::erase_if(present_, is_its);
+    if (present_.empty()) return false;
+    for (Peer* peer : lost) {
+      if (std::exchange(peer->is_training, false)) --started_steps_;
+      peer->clock->retire();
+      equip(*peer);
+    }
+    for (Peer* peer : present_)
+      if (peer->fetches_from != nullptr && is_its(peer->fetches_from)) {
+        peer->fetches_from = nullptr;
+        peer->fetch.reset();
+        peer->clock->schedule_in({}, [this, peer] { end_part(*peer); });
+      }
+    for (Peer* peer : std::exchange(idle_, {})) {
+      if (is_present(*peer))
+        begin_step(*peer);
+      else if (monitor_.is_there(peer->worker.gpu.machine))
+        join(*peer);
+    }
+    return true;
+  }
+
+  std::int64_t updates() const override { return updates_; }
+  Seconds last_update() const override { return end_; }
+  std::string deadlock() const override { return "workers wait for models of others"; }
+  void describe(RunRecord& record) const override { record.unit_names = {"model"}; }
 
  private:
   struct Peer {
@@ -76,23 +100,56 @@ class PairwiseAveraging {
         : worker{worker_}, choice{seed, "partners of worker " + std::to_string(worker_.index)} {}
     Worker& worker;
     Rng choice;
+    std::optional<OwnedClock> clock;
     std::optional<CopyEngine> to_gpu;
     std::optional<ComputeStream> compute;
-    int awaited = 0;  // of compute and model
+    int awaited = 0;                     // of compute and model
+    std::unique_ptr<Connection> fetch;   // the latest
+    const Peer* fetches_from = nullptr;  // whose model has not arrived
+    bool is_training = false;
     std::int64_t updates_at_start = 0;
   };
+  bool is_present(const Peer& peer) const {
+    return std::find(present_.begin(), present_.end(), &peer) != present_.end();
+  }
+
+  /// Nothing of what it had before is under way any more.
+  void equip(Peer& peer) {
+    peer.clock.emplace(cluster_.clock, cluster_.clock.new_owner());
+    peer.fetch.reset();
+    peer.fetches_from = nullptr;
+    peer.compute.emplace(*peer.worker.plan, scenario_.workload.variables.size(),
+                         scenario_.training.strategy.exchange.accumulation_steps, cluster_.recorder, peer.worker.gpu,
+                         [](int, Seconds) {});
+    peer.to_gpu.emplace(*peer.clock, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                        std::vector{cluster_.network.path(peer.worker.host, peer.worker.gpu)},
+                        [this, &peer](int, Seconds when) { begin_compute(peer, when); });
+  }
+
+  void join(Peer& peer) {
+    if (started_steps_ == steps_) {
+      idle_.push_back(&peer);
+      return;
+    }
+    present_.push_back(&peer);
+    monitor_.record_start(peer.worker);
+    begin_step(peer);
+  }
 
   void begin_step(Peer& peer) {
     if (started_steps_ == steps_) {
       monitor_.close_window();
+      idle_.push_back(&peer);
       return;
     }
     if (monitor_.has_to_leave(peer.worker)) {
       std::erase(present_, &peer);
       monitor_.record_leave(peer.worker);
+      if (present_.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
       return;
     }
     ++started_steps_;
+    peer.is_training = true;
     peer.updates_at_start = updates_;
     peer.worker.step = {.span = {clock_.now(), {}}};
     const Seconds requested = clock_.now() + peer.worker.plan->step_overhead;
@@ -102,38 +159,38 @@ class PairwiseAveraging {
       const auto mine = std::find(present_.begin(), present_.end(), &peer);
       auto other = present_.begin() + static_cast<std::ptrdiff_t>(peer.choice.below(present_.size() - 1));
       if (other >= mine) ++other;
-      Connection& connection = connection_from(**other, peer);
-      clock_.schedule(requested + connection.latency(), [this, &connection, &peer] {
-        connection.send({0, peer.worker.steps, model_, 0});
-      });
+      fetch_model(peer, **other, requested);
     }
     peer.to_gpu->copy(requested, 0, peer.worker.plan->input, 0);
   }
 
-  Connection& connection_from(const Peer& from, Peer& to) {
-    auto& connection = connections_[{from.worker.index, to.worker.index}];
-    if (connection == nullptr)
-      connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
-                                                cluster_.network.path(from.worker.gpu, to.worker.gpu),
-                                                [this, &to](const Connection::Message&) {
-                                                  to.worker.step.last_pull = clock_.now();
-                                                  end_part(to);
-                                                });
-    return *connection;
+  void fetch_model(Peer& peer, const Peer& from, Seconds requested) {
+    peer.fetches_from = &from;
+    peer.fetch = std::make_unique<Connection>(*peer.clock, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                                              cluster_.network.path(from.worker.gpu, peer.worker.gpu),
+                                              [this, &peer](const Connection::Message&) {
+                                                peer.fetches_from = nullptr;
+                                                peer.worker.step.last_pull = clock_.now();
+                                                end_part(peer);
+                                              });
+    peer.clock->schedule(requested + peer.fetch->latency(), [this, &peer, step = peer.worker.steps] {
+      if (peer.worker.steps == step && peer.fetch) peer.fetch->send({0, step, model_, 0});
+    });
   }
 
   void begin_compute(Peer& peer, Seconds when) {
     peer.compute->begin_step_with_all_variables(when, monitor_.slowdown(peer.worker), nullptr);
-    clock_.schedule(peer.compute->end(), [this, &peer] { end_part(peer); });
+    peer.clock->schedule(peer.compute->end(), [this, &peer] { end_part(peer); });
   }
 
   void end_part(Peer& peer) {
     if (--peer.awaited > 0) return;
-    clock_.schedule_in(peer.worker.plan->update, [this, &peer] { end_step(peer); });
+    peer.clock->schedule_in(peer.worker.plan->update, [this, &peer] { end_step(peer); });
   }
 
   void end_step(Peer& peer) {
     ++updates_;
+    peer.is_training = false;
     end_ = clock_.now();
     peer.worker.step.compute_end = peer.compute->end();
     peer.worker.step.staleness = updates_ - 1 - peer.updates_at_start;
@@ -143,25 +200,27 @@ class PairwiseAveraging {
     if (pause == Seconds{})
       begin_step(peer);
     else
-      clock_.schedule_in(pause, [this, &peer] { begin_step(peer); });
+      peer.clock->schedule_in(pause, [this, &peer] { begin_step(peer); });
   }
 
   Cluster& cluster_;
   const Scenario& scenario_;
-  Clock& clock_;
-  RunMonitor monitor_;
+  OwnedClock clock_;
+  RunMonitor& monitor_;
   std::int64_t steps_;
   Bytes model_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> present_;
-  std::map<std::pair<int, int>, std::unique_ptr<Connection>> connections_;  // from, to
-  std::int64_t started_steps_ = 0;
-  std::int64_t updates_ = 0;
+  std::vector<Peer*> idle_;  // found no step left to begin
+  std::int64_t started_steps_;
+  std::int64_t updates_;
   Seconds end_{};
 };
 
 }  // namespace
 
-RunRecord run_pairwise_averaging(Cluster cluster) { return PairwiseAveraging{cluster}.run(); }
+std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
+  return std::make_unique<PairwiseAveraging>(cluster, monitor, updates);
+}
 
 }  // namespace rehearse

@@ -48,36 +48,72 @@ namespace rehearse {
 
 namespace {
 
-class ParameterServers {
+class ParameterServers final : public Session {
  public:
-  explicit ParameterServers(Cluster& cluster)
+  ParameterServers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
       : cluster_{cluster},
         scenario_{cluster.scenario},
         strategy_{std::get<ParameterServerStrategy>(cluster.scenario.training.strategy.kind)},
         exchange_{cluster.scenario.training.strategy.exchange},
-        clock_{cluster.clock},
-        monitor_{cluster},
+        clock_{cluster.clock, cluster.clock.new_owner()},
+        monitor_{monitor},
         steps_{cluster.scenario.training.steps},
-        is_synchronous_{cluster.scenario.training.strategy.is_synchronous()} {
+        is_synchronous_{cluster.scenario.training.strategy.is_synchronous()},
+        first_step_{updates},
+        started_steps_{updates},
+        updates_{updates} {
     create_servers();
     create_trainers();
     create_teams();
   }
 
-  RunRecord run() {
-    for (std::size_t i = 0; i < trainers_.size(); ++i) {
-      const Worker& worker = trainers_[i]->worker;
-      if (monitor_.is_there_from_the_start(worker)) ++present_, trainers_[i]->is_present = true;
-      clock_.schedule(monitor_.joins_at(worker), [this, i] {
-        Trainer& trainer = *trainers_[i];
-        if (!monitor_.is_there_from_the_start(trainer.worker)) return arrive(trainer);
+  ~ParameterServers() override {
+    clock_.retire();
+    for (const auto& team : teams_) team->clock.retire();
+  }
+
+  void begin() override {
+    for (const auto& trainer : trainers_) {
+      if (!monitor_.is_there(trainer->worker.gpu.machine)) continue;
+      ++present_;
+      trainer->is_present = true;
+      trainer->left_out = first_step_ - trainer->worker.steps;
+    }
+    for (const auto& trainer : trainers_) {
+      if (!trainer->is_present) continue;
+      const Seconds start = std::max(clock_.now(), monitor_.starts_at(trainer->worker));
+      trainer->team->clock.schedule(start, [this, &trainer = *trainer] {
         monitor_.record_start(trainer.worker);
         begin_step(trainer);
       });
     }
-    cluster_.run();
-    return collect();
   }
+
+  void join(MachineIndex machine) override {
+    for (const auto& trainer : trainers_)
+      if (trainer->worker.gpu.machine == machine && !trainer->is_present) arrive(*trainer);
+  }
+
+  /// A synchronous step, or one that servers miss, is lost for all.
+  bool lose(MachineIndex machine) override {
+    if (cluster_.machines[static_cast<std::size_t>(machine)].servers > 0) return false;
+    for (const auto& trainer : trainers_)
+      if (trainer->worker.gpu.machine == machine && trainer->is_present) {
+        if (is_synchronous_) return false;
+        lose(*trainer);
+      }
+    std::erase_if(arrived_, [machine](const Trainer* waiting) { return waiting->worker.gpu.machine == machine; });
+    for (Trainer* idle : std::exchange(idle_, {})) {
+      if (idle->is_present)
+        begin_step(*idle);
+      else if (monitor_.is_there(idle->worker.gpu.machine))
+        join(*idle);
+    }
+    return true;
+  }
+
+  std::int64_t updates() const override { return updates_; }
+  Seconds last_update() const override { return end_; }
 
  private:
   struct Server {
@@ -98,6 +134,8 @@ class ParameterServers {
 
   /// Workers that exchange with the servers as one: those of a machine, or a single one.
   struct Team {
+    explicit Team(OwnedClock clock_) : clock{clock_} {}
+    OwnedClock clock;
     std::vector<Trainer*> members;
     std::vector<Link> links;          // [servers]
     std::vector<std::size_t> added;   // [units] members whose gradients of this step are added up
@@ -154,30 +192,38 @@ class ParameterServers {
       trainer.gradients_left.resize(units_.units.size());
       trainer.pieces_left.resize(variables);
       trainer.arrived.resize(variables);
-      trainer.compute.emplace(*worker.plan, variables, exchange_.accumulation_steps, cluster_.recorder, worker.gpu,
-                              [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
-      Network& network = cluster_.network;
-      std::vector<PathIndex> to_gpus{network.path(worker.host, worker.gpu)};
-      std::vector<PathIndex> from_gpus{network.path(worker.gpu, worker.host)};
-      for (const Endpoint gpu : worker.other_gpus) {
-        to_gpus.push_back(network.path(worker.host, gpu));
-        from_gpus.push_back(network.path(gpu, worker.host));
-      }
-      trainer.to_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, to_gpus,
-                             [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
-      trainer.from_gpu.emplace(clock_, network, monitor_.traffic(), cluster_.recorder, from_gpus,
-                               [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
     }
+  }
+
+  /// What a worker needs to exchange with its host and compute; nothing of what it had before is under way any more.
+  void equip(Trainer& trainer) {
+    Worker& worker = trainer.worker;
+    trainer.compute.emplace(*worker.plan, scenario_.workload.variables.size(), exchange_.accumulation_steps,
+                            cluster_.recorder, worker.gpu,
+                            [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
+    Network& network = cluster_.network;
+    std::vector<PathIndex> to_gpus{network.path(worker.host, worker.gpu)};
+    std::vector<PathIndex> from_gpus{network.path(worker.gpu, worker.host)};
+    for (const Endpoint gpu : worker.other_gpus) {
+      to_gpus.push_back(network.path(worker.host, gpu));
+      from_gpus.push_back(network.path(gpu, worker.host));
+    }
+    const OwnedClock clock = trainer.team->clock;
+    trainer.to_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, to_gpus,
+                           [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
+    trainer.from_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, from_gpus,
+                             [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
   }
 
   void create_teams() {
     for (const auto& trainer : trainers_) {
       const bool joins_last = strategy_.aggregation != Aggregation::kNone && !teams_.empty() &&
                               teams_.back()->members.front()->worker.host == trainer->worker.host;
-      if (!joins_last) teams_.push_back(std::make_unique<Team>());
+      if (!joins_last) teams_.push_back(std::make_unique<Team>(OwnedClock{cluster_.clock, cluster_.clock.new_owner()}));
       trainer->team = teams_.back().get();
       trainer->team->members.push_back(trainer.get());
     }
+    for (const auto& trainer : trainers_) equip(*trainer);
     for (const auto& team : teams_) {
       team->added.resize(units_.units.size());
       create_links(*team);
@@ -193,10 +239,10 @@ class ParameterServers {
       Link& link = team.links[s];
       const Endpoint server{servers_[s].machine, Endpoint::kHost};
       link.down = std::make_unique<Connection>(
-          clock_, network, monitor_.traffic(), cluster_.recorder, network.path(server, host),
+          team.clock, network, monitor_.traffic(), cluster_.recorder, network.path(server, host),
           [this, &team](const Connection::Message& message) { value_arrived(team, message); });
       link.up = std::make_unique<Connection>(
-          clock_, network, monitor_.traffic(), cluster_.recorder, network.path(host, server),
+          team.clock, network, monitor_.traffic(), cluster_.recorder, network.path(host, server),
           [this, &team, s](const Connection::Message& message) { update_arrived(team, s, message); });
     }
   }
@@ -224,14 +270,14 @@ class ParameterServers {
   Connection& between(Trainer& from, Trainer& to) {
     std::unique_ptr<Connection>& connection = from.to_other[&to];
     if (connection == nullptr)
-      connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
-                                                cluster_.network.path(from.worker.gpu, to.worker.gpu),
-                                                [this, &to](const Connection::Message& message) {
-                                                  if (to.team->adder_of[static_cast<std::size_t>(message.unit)] == &to)
-                                                    gradient_added(*to.team, message.unit);
-                                                  else
-                                                    unit_on_gpu(to, message.unit, clock_.now());
-                                                });
+      connection = std::make_unique<Connection>(
+          from.team->clock, cluster_.network, monitor_.traffic(), cluster_.recorder,
+          cluster_.network.path(from.worker.gpu, to.worker.gpu), [this, &to](const Connection::Message& message) {
+            if (to.team->adder_of[static_cast<std::size_t>(message.unit)] == &to)
+              gradient_added(*to.team, message.unit);
+            else
+              unit_on_gpu(to, message.unit, clock_.now());
+          });
     return *connection;
   }
 
@@ -248,7 +294,7 @@ class ParameterServers {
 
   /// Workers that have completed at least `steps` steps; late ones count for the steps that they left out.
   std::int64_t& reached(std::int64_t steps) {
-    const auto index = static_cast<std::size_t>(steps);
+    const auto index = static_cast<std::size_t>(steps - first_step_);
     if (reached_.size() <= index) reached_.resize(index + 1);
     return reached_[index];
   }
@@ -256,7 +302,7 @@ class ParameterServers {
   bool may_begin(const Trainer& trainer) {
     if (!strategy_.staleness_bound || strategy_.pushes_back_each_variable) return true;
     const std::int64_t behind = next_step(trainer) - *strategy_.staleness_bound;
-    return behind <= 0 || reached(behind) >= needed_workers();
+    return behind <= first_step_ || reached(behind) >= needed_workers();
   }
 
   /// Synchronous: the number, from 0, of the step that the worker would begin; counts steps that it left out.
@@ -278,11 +324,14 @@ class ParameterServers {
     std::int64_t slowest = is_synchronous_ ? updates_ : started_steps_;
     for (const auto& other : trainers_)
       if (other->is_present) slowest = std::min(slowest, next_step(*other));
-    trainer.left_out = slowest;
-    if (is_over(trainer)) return;
+    trainer.left_out = slowest - trainer.worker.steps;
+    if (is_over(trainer)) {
+      idle_.push_back(&trainer);
+      return;
+    }
     trainer.is_present = true;
     ++present_;
-    count_as_reached(trainer, 1);
+    count_as_reached(next_step(trainer), 1);
     monitor_.record_start(trainer.worker);
     begin_step(trainer);
   }
@@ -290,17 +339,41 @@ class ParameterServers {
   void leave(Trainer& trainer) {
     trainer.is_present = false;
     --present_;
-    count_as_reached(trainer, -1);
+    count_as_reached(next_step(trainer), -1);
     for (int& arrived : arrived_gradients_) arrived -= arrived > 0 ? 1 : 0;  // its own, of a step that others are in
     monitor_.record_leave(trainer.worker);
     release_held();
     if (present_ == 0) admit_arrived();
   }
 
-  /// The steps before its next one.
-  void count_as_reached(const Trainer& trainer, int change) {
+  /// Its machine is gone. With bounded staleness the others wait for it until they notice.
+  void lose(Trainer& trainer) {
+    trainer.is_present = false;
+    if (std::exchange(trainer.is_training, false)) --started_steps_;
+    trainer.held_since.reset();
+    std::erase(held_, &trainer);
+    Team& team = *trainer.team;
+    team.clock.retire();
+    team.clock = OwnedClock{cluster_.clock, cluster_.clock.new_owner()};
+    team.waiting_to_pull = 0;
+    trainer.on_host.clear();
+    trainer.held_back.clear();
+    equip(trainer);
+    create_links(team);
+    const auto forget = [this, reached = next_step(trainer)] {
+      --present_;
+      count_as_reached(reached, -1);
+      release_held();
+    };
     if (strategy_.staleness_bound)
-      for (std::int64_t step = 1; step <= next_step(trainer); ++step) reached(step) += change;
+      clock_.schedule_in(scenario_.training.recovery.timeout, forget);
+    else
+      forget();
+  }
+
+  void count_as_reached(std::int64_t steps, int change) {
+    if (strategy_.staleness_bound)
+      for (std::int64_t step = first_step_ + 1; step <= steps; ++step) reached(step) += change;
   }
 
   void release_held() {
@@ -314,6 +387,7 @@ class ParameterServers {
   void begin_step(Trainer& trainer) {
     if (is_over(trainer)) {
       monitor_.close_window();
+      idle_.push_back(&trainer);
       return;
     }
     if (monitor_.has_to_leave(trainer.worker)) return leave(trainer);
@@ -350,7 +424,7 @@ class ParameterServers {
       link.last_update = {};
       if (servers_[s].pushed == 0) continue;  // more servers than units
       ++team.servers_left;
-      clock_.schedule(requested + link.up->latency(), [this, &team, s] { serve_pull(team, s); });
+      team.clock.schedule(requested + link.up->latency(), [this, &team, s] { serve_pull(team, s); });
     }
   }
 
@@ -378,7 +452,7 @@ class ParameterServers {
       const Bytes size = unit(pulled).value_bytes;
       const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), server_time(size));
       record(servers_[s], slot, pulled, false);
-      clock_.schedule(slot.end, [this, &team, s, pulled] { send_value(team, s, pulled); });
+      team.clock.schedule(slot.end, [this, &team, s, pulled] { send_value(team, s, pulled); });
     }
   }
 
@@ -471,7 +545,7 @@ class ParameterServers {
     if (to == nullptr)
       trainer.from_gpu->copy(ready, index, size, priority(index));
     else
-      clock_.schedule(ready, [this, &trainer, to, index, size] {
+      trainer.team->clock.schedule(ready, [this, &trainer, to, index, size] {
         if (to == &trainer)
           gradient_added(*trainer.team, index);
         else
@@ -480,7 +554,7 @@ class ParameterServers {
   }
 
   void copied_to_host(Trainer& trainer, int index, Seconds when) {
-    clock_.schedule(when, [this, &trainer, index] {
+    trainer.team->clock.schedule(when, [this, &trainer, index] {
       if (adder(*trainer.team, index) == nullptr)
         gradient_added(*trainer.team, index);
       else
@@ -504,7 +578,8 @@ class ParameterServers {
     trainer.is_computed = true;
     for (const int index : std::exchange(trainer.held_back, {})) hand_over(trainer, index, trainer.compute->end());
     if (strategy_.pushes_back_each_variable)
-      clock_.schedule(std::max(clock_.now(), trainer.compute->end()), [this, &trainer] { end_step(trainer); });
+      trainer.team->clock.schedule(std::max(clock_.now(), trainer.compute->end()),
+                                   [this, &trainer] { end_step(trainer); });
   }
 
   void push(Team& team, int index) {
@@ -531,7 +606,7 @@ class ParameterServers {
     Link& link = team.links[s];
     link.last_update = std::max(link.last_update, slot.end);
     if (--link.updates_left > 0) return;
-    clock_.schedule(link.last_update + link.down->latency(), [this, &team] {
+    team.clock.schedule(link.last_update + link.down->latency(), [this, &team] {
       if (--team.servers_left > 0) return;
       for (Trainer* member : team.members) end_step(*member);
     });
@@ -572,7 +647,7 @@ class ParameterServers {
     if (pause == Seconds{})
       begin_step(trainer);
     else
-      clock_.schedule_in(pause, [this, &trainer] { begin_step(trainer); });
+      trainer.team->clock.schedule_in(pause, [this, &trainer] { begin_step(trainer); });
     if (!releases) return;
     release_held();
     admit_arrived();
@@ -582,10 +657,7 @@ class ParameterServers {
     cluster_.recorder.add(ServerSpan{server.machine, slot.core, index, is_update, {slot.start, slot.end}});
   }
 
-  [[noreturn]] void report_deadlock() const {
-    if (present_ == 0)
-      throw NoResultError{"every worker has left after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                          " steps"};
+  std::string deadlock() const override {
     std::string waiting;
     for (const auto& trainer : trainers_) {
       if (!trainer->is_training) continue;
@@ -597,20 +669,16 @@ class ParameterServers {
                      ? " waits for variable " + scenario_.workload.variables[static_cast<std::size_t>(variable)].name
                      : " waits for its updates to be applied";
     }
-    throw NoResultError{"deadlock after " + std::to_string(updates_) + " of " + std::to_string(steps_) +
-                        " steps: " + waiting};
+    return waiting;
   }
 
-  RunRecord collect() {
-    if (updates_ != steps_) report_deadlock();
-    RunRecord record = monitor_.collect(end_, updates_);
+  void describe(RunRecord& record) const override {
     for (const GradientUnit& known : units_.units) {
       record.unit_names.push_back(known.name);
       const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(known.server)].machine);
       record.placed_variables[m] += static_cast<int>(known.variables.size());
       record.placed_bytes[m] += known.stored_bytes;
     }
-    return record;
   }
 
   static constexpr int kInput = -1;  // in place of a unit: the step's samples
@@ -619,8 +687,8 @@ class ParameterServers {
   const Scenario& scenario_;
   const ParameterServerStrategy& strategy_;
   const GradientExchange& exchange_;
-  Clock& clock_;
-  RunMonitor monitor_;
+  OwnedClock clock_;
+  RunMonitor& monitor_;
   std::int64_t steps_;
   bool is_synchronous_;
   std::vector<Server> servers_;
@@ -629,11 +697,13 @@ class ParameterServers {
   std::vector<std::unique_ptr<Team>> teams_;
   int trainable_ = 0;
   std::size_t pulled_units_ = 0;  // of all servers
-  std::int64_t started_steps_ = 0;
-  std::int64_t updates_ = 0;
+  std::int64_t first_step_;       // from 0; whoever is there has completed those before
+  std::int64_t started_steps_;
+  std::int64_t updates_;
   Seconds end_{};
-  std::vector<std::int64_t> reached_;   // [steps] workers that have completed so many
-  int present_ = 0;                     // workers
+  std::vector<std::int64_t> reached_;   // [steps] workers that have completed so many, from first_step_ on
+  int present_ = 0;                     // workers, those among them whose loss is not noticed yet
+  std::vector<Trainer*> idle_;          // found no step left to begin
   std::vector<Trainer*> arrived_;       // synchronous: will join with the next step
   std::vector<Trainer*> held_;          // by the synchronization, in the order in which they came
   std::vector<int> arrived_gradients_;  // [units] of the current step
@@ -642,6 +712,8 @@ class ParameterServers {
 
 }  // namespace
 
-RunRecord run_parameter_server(Cluster cluster) { return ParameterServers{cluster}.run(); }
+std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
+  return std::make_unique<ParameterServers>(cluster, monitor, updates);
+}
 
 }  // namespace rehearse

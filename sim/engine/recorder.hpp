@@ -1,6 +1,7 @@
 #pragma once
 // What happened during a run, for timelines, tables and profiles. Nothing is kept unless asked for.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -91,6 +92,12 @@ struct Recorder {
 
   bool is_recording(Seconds now) const {
     return keeps_activity && now >= scope.window.start && now <= scope.window.end;
+  }
+  /// The machine is gone: kernels that would have run afterwards do not.
+  void cut(MachineIndex machine, Seconds now) {
+    std::erase_if(kernels, [&](const KernelSpan& k) { return k.machine == machine && k.span.start >= now; });
+    for (KernelSpan& kernel : kernels)
+      if (kernel.machine == machine) kernel.span.end = std::min(kernel.span.end, now);
   }
   void add(const KernelSpan& kernel) {
     if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) keep(kernels, kernel);

@@ -20,7 +20,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Workers of a group do the same at the same time if nothing tells them apart.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;
-  reductions.folds_workers = are_alike && !keeps_activity;
+  reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations();
   // Steps repeat exactly if besides nothing depends on the absolute date.
   reductions.skips_steady_state = are_alike && !is_forward && !exchange.cycle_time;
   return reductions;

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "sim/engine/step_time.hpp"
 
 namespace rehearse {
 
 namespace {
-constexpr Seconds kStays{std::numeric_limits<double>::infinity()};
 constexpr Seconds kProfiledTime{60};
 constexpr int kProfiledSteps = 21;  // the first one may have begun before the steady state
 }  // namespace
@@ -24,7 +22,8 @@ Use& Use::operator-=(const Use& earlier) {
   return *this;
 }
 
-RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.machines.size()} {
+RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& checkpoints)
+    : cluster_{cluster}, membership_{membership}, checkpoints_{checkpoints}, traffic_{cluster.machines.size()} {
   const Scenario& scenario = cluster.scenario;
   for (const Group& group : scenario.groups) {
     plans_.emplace_back();
@@ -44,8 +43,6 @@ RunMonitor::RunMonitor(Cluster& cluster) : cluster_{cluster}, traffic_{cluster.m
   }
   skipped_use_.machines.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
-  for (const Machine& machine : cluster.machines)
-    presence_.push_back({scenario.groups[static_cast<std::size_t>(machine.group)].joins_at, kStays});
   for (const Worker& worker : workers_) reporting_workers_ += is_there_from_the_start(worker) ? 1 : 0;
   if (scenario.training.warmup_steps == 0) use_at_start_ = use_so_far();
 }
@@ -57,36 +54,28 @@ double RunMonitor::slowdown(Worker& worker) const {
   return std::exp(std::sqrt(variance) * worker.noise.normal() - variance / 2);
 }
 
-Seconds RunMonitor::joins_at(const Worker& worker) const {
-  if (!is_there_from_the_start(worker)) return group_of(worker).joins_at;
+Seconds RunMonitor::starts_at(const Worker& worker) const {
   return cluster_.scenario.training.start_interval * static_cast<double>(worker.index);
-}
-
-bool RunMonitor::has_to_leave(const Worker& worker) const {
-  const std::optional<Seconds>& leaves_at = group_of(worker).leaves_at;
-  return leaves_at && cluster_.clock.now() >= *leaves_at;
-}
-
-bool RunMonitor::is_there_from_the_start(const Worker& worker) const { return group_of(worker).joins_at == Seconds{}; }
-
-const Group& RunMonitor::group_of(const Worker& worker) const {
-  const auto machine = static_cast<std::size_t>(worker.gpu.machine);
-  return cluster_.scenario.groups[static_cast<std::size_t>(cluster_.machines[machine].group)];
 }
 
 void RunMonitor::record_start(const Worker& worker) {
   const Seconds now = cluster_.clock.now();
-  const bool joins = !is_there_from_the_start(worker);
-  cluster_.recorder.events.push_back({worker.gpu.machine, joins ? "join" : "start", {now, now}, ""});
+  const bool is_first = worker.steps == 0 && is_there_from_the_start(worker);
+  cluster_.recorder.events.push_back({worker.gpu.machine, is_first ? "start" : "join", {now, now}, ""});
 }
 
 void RunMonitor::record_leave(const Worker& worker) {
   const Seconds now = cluster_.clock.now();
   cluster_.recorder.events.push_back({worker.gpu.machine, "leave", {now, now}, ""});
-  for (std::size_t m = 0; m < presence_.size(); ++m) {
-    const bool is_its_machine = static_cast<MachineIndex>(m) == worker.gpu.machine;
-    if (is_its_machine || recorded_by_[m] == worker.gpu.machine) presence_[m].end = now;
+  for (std::size_t m = 0; m < recorded_by_.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (machine == worker.gpu.machine || recorded_by_[m] == worker.gpu.machine) membership_.end_presence(machine);
   }
+}
+
+void RunMonitor::lose(MachineIndex machine) {
+  cluster_.recorder.cut(machine, cluster_.clock.now());
+  if (use_at_start_) close_window();
 }
 
 void RunMonitor::fold(std::size_t classes, std::vector<MachineIndex> recorded_by) {
@@ -131,11 +120,14 @@ void RunMonitor::close_window() {
 }
 
 Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates) {
-  const auto& checkpoint = cluster_.scenario.training.checkpoint;
-  if (!checkpoint || worker.index != 0 || updates / checkpoint->every_steps == checkpoints_) return Seconds{};
-  checkpoints_ = updates / checkpoint->every_steps;
-  const Seconds pause = *checkpoint_time(cluster_.scenario);
+  const auto& rule = cluster_.scenario.training.checkpoint;
+  if (!rule) return Seconds{};
   const Seconds now = cluster_.clock.now();
+  if (worker.index != checkpoints_.chief)
+    return rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
+  if (!checkpoints_.is_due(updates, now)) return Seconds{};
+  const Seconds pause = *checkpoint_time(cluster_.scenario);
+  checkpoints_.begin(updates, now, now + pause);
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(updates)});
   return pause;
@@ -213,7 +205,10 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.updates = updates;
   record.is_synchronous = cluster_.scenario.training.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
-  for (const Span& there : presence_) record.presence.push_back({std::min(there.start, end), std::min(there.end, end)});
+  record.presence = membership_.presence();
+  for (std::vector<Span>& spans : record.presence)
+    for (Span& there : spans) there = {std::min(there.start, end), std::min(there.end, end)};
+  record.lost = traffic_.lost();
   for (const MachineUse& total : record.total) record.sent += total.sent, record.received += total.received;
   const std::size_t machines = cluster_.machines.size();
   const int passes = cluster_.scenario.training.strategy.exchange.accumulation_steps;

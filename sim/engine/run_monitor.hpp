@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "sim/engine/core_pool.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/membership.hpp"
 #include "sim/engine/strategy.hpp"
 #include "sim/engine/traffic.hpp"
 
@@ -42,7 +43,7 @@ struct Use {
 
 class RunMonitor {
  public:
-  explicit RunMonitor(Cluster& cluster);
+  RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& checkpoints);
 
   std::vector<Worker>& workers() { return workers_; }
   const std::vector<Worker>& workers() const { return workers_; }
@@ -54,22 +55,28 @@ class RunMonitor {
   /// ln(1 + c^2).
   double slowdown(Worker& worker) const;
 
-  /// When a worker takes part. Of those that are there from the start each begins start_interval after the one before.
-  Seconds joins_at(const Worker& worker) const;
-  bool has_to_leave(const Worker& worker) const;
-  bool is_there_from_the_start(const Worker& worker) const;
+  /// Of those that are there from the start each worker begins start_interval after the one before.
+  Seconds starts_at(const Worker& worker) const;
+  bool is_there_from_the_start(const Worker& worker) const {
+    return membership_.is_there_from_the_start(worker.gpu.machine);
+  }
+  bool is_there(MachineIndex machine) const { return membership_.is_there(machine); }
+  bool has_to_leave(const Worker& worker) const { return membership_.has_to_leave(worker.gpu.machine); }
+  Seconds next_change() const { return membership_.next_change(); }
   /// A worker begins to train, or has left, now.
   void record_start(const Worker& worker);
   void record_leave(const Worker& worker);
+  /// A machine is gone.
+  void lose(MachineIndex machine);
   /// Only one worker of each class of identical ones will report its steps, for all of the class: `classes` of them are
   /// there from the start. `recorded_by` [machines] is the machine of the worker that stands for a machine's.
   void fold(std::size_t classes, std::vector<MachineIndex> recorded_by);
   /// The step of a worker ends now.
   void end_step(Worker& worker, std::int64_t global_step);
-  /// The first worker has run out of work.
+  /// The first worker has run out of work, or a machine is lost.
   void close_window();
-  /// How long the chief, worker 0, pauses now for a checkpoint: it writes one after its first step past every
-  /// `every_steps` updates. Recorded as an event.
+  /// How long the worker pauses now for a checkpoint. The chief writes one after its first step for which one is due;
+  /// the others pause with it if all have to. Recorded as an event.
   Seconds checkpoint_pause(const Worker& worker, std::int64_t updates);
 
   /// `count` steps are skipped, each of which would have used `each`.
@@ -80,20 +87,19 @@ class RunMonitor {
   RunRecord collect(Seconds end, std::int64_t updates);
 
  private:
-  const Group& group_of(const Worker& worker) const;
   void end_recording(const Worker& worker);
   LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
 
   Cluster& cluster_;
+  Membership& membership_;
+  Checkpoints& checkpoints_;
   std::deque<ComputePlan> plans_;  // [groups]; addresses stay
   std::vector<Worker> workers_;
   std::vector<CorePool> cores_;  // [machines]
   Traffic traffic_;
   Use skipped_use_;
-  std::vector<Span> presence_;  // [machines]; until the end, unless set
   std::vector<MachineIndex> recorded_by_;
   std::size_t reporting_workers_ = 0;
-  std::int64_t checkpoints_ = 0;
   std::size_t warm_workers_ = 0;
   std::size_t profiled_workers_ = 0;
   Span window_;

@@ -41,19 +41,39 @@ struct LinkUse {
   double utilization = 0;  // bytes over rate and time, at most 1
 };
 
+/// Time in which a machine is paid for.
+struct Rental {
+  Span span;
+  bool is_ended_by_provider = false;
+};
+
+/// What revocations did to the job.
+struct Interruptions {
+  int notices = 0;
+  int revocations = 0;            // of machines that were there
+  int replacements = 0;           // machines that came
+  int restarts = 0;               // from a checkpoint, or from the beginning
+  int pauses = 0;                 // the job stood still without losing updates
+  std::int64_t lost_updates = 0;  // done again
+  Seconds stopped{};              // in which nobody trained
+  std::int64_t checkpoints = 0;
+};
+
 struct RunRecord {
   std::vector<Machine> machines;
   std::vector<MachineUse> total;                                   // [machines]
   std::vector<MachineUse> in_window;                               // [machines]
   std::map<std::pair<MachineIndex, MachineIndex>, Bytes> carried;  // in the whole run, from one machine to another
-  std::vector<Span> presence;                                      // [machines] from joining to leaving
-  LinkUse busiest_link;                                            // in the window
+  std::vector<std::vector<Span>> presence;                         // [machines] each time from joining to leaving
+  std::vector<std::vector<Rental>> rentals;                        // [machines]
+  Interruptions interruptions;
+  LinkUse busiest_link;      // in the window
   Span window;               // steady state: after the warm-up of all that are there from the start, until the first
                              // worker runs out of work
   Seconds end{};             // the last update
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
   bool is_synchronous = false;
-  Bytes sent{}, received{};                   // over all NICs
+  Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
   std::vector<Seconds> unblocked_step;        // [machines] step time if the network and the servers took no time

@@ -793,6 +793,41 @@ bool Scenario::has_changing_membership() const {
                      [](const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; });
 }
 
+bool Scenario::has_revocations() const {
+  return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.pool || group.replay; });
+}
+
+Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures) {
+  return Seconds{std::sqrt(2 * checkpoint.value() * between_failures.value())};
+}
+
+Seconds mean_time_to_loss(const Scenario& scenario) {
+  // Trapezoids over the product of survivals, whose steps grow with age.
+  constexpr double kHorizon = 60 * 86400.0, kFirst = 60, kGrowth = 1.02;
+  const bool restarts = scenario.training.recovery.lost_worker == Recovery::LostWorker::kRestart;
+  const auto survival = [&](Seconds age) {
+    double all = 1;
+    for (const Group& group : scenario.groups) {
+      if (!group.pool || group.is_standby || (group.role == Role::kWorker && !restarts)) continue;
+      all *= std::pow(group.pool->lifetime.survival(age), group.count);
+    }
+    return all;
+  };
+  double sum = 0, last = 1;
+  for (double age = 0, step = kFirst; age < kHorizon; age += step, step *= kGrowth) {
+    const double next = survival(Seconds{age + step});
+    sum += (last + next) / 2 * step;
+    last = next;
+  }
+  return last > 0.5 ? Seconds{std::numeric_limits<double>::infinity()} : Seconds{sum};
+}
+
+std::optional<Seconds> checkpoint_interval(const Scenario& scenario) {
+  const auto& rule = scenario.training.checkpoint;
+  if (!rule || !rule->is_young_daly) return rule ? rule->every : std::nullopt;
+  return young_daly_interval(*checkpoint_time(scenario), mean_time_to_loss(scenario));
+}
+
 bool has_steady_state(const Scenario& scenario) {
   const Training& training = scenario.training;
   const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);

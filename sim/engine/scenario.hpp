@@ -12,9 +12,11 @@
 #include "platforms/accelerator.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/collective_algorithm.hpp"
+#include "platforms/fleet_trace.hpp"
 #include "platforms/instance.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
+#include "platforms/spot_pool.hpp"
 #include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
@@ -40,15 +42,23 @@ struct Group {
   int count = 1;
   std::string region;
   Market market = Market::kOnDemand;
-  int colocated_with = -1;           // index of the other group
-  Seconds joins_at{};                // when its workers begin to train
-  std::optional<Seconds> leaves_at;  // when they end the step that they are in and leave
+  int colocated_with = -1;                   // index of the other group
+  Seconds joins_at{};                        // when its workers begin to train
+  std::optional<Seconds> leaves_at;          // when they end the step that they are in and leave
+  std::optional<SpotPool> pool;              // from which its machines are revoked; none: they stay
+  std::string zone;                          // machines of one zone and pool share bulk revocations
+  bool is_standby = false;                   // its machines are requested only to replace others
+  std::optional<int> replaced_by;            // index of the group that replaces a revoked machine; often its own
+  Seconds replacement_delay{};               // from the revocation to the request
+  std::shared_ptr<const FleetTrace> replay;  // what happened to its machines, instead of a pool
+  Seconds replay_notice{};
   int gpus_per_worker = 1;
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 
   int workers_per_machine() const { return role == Role::kWorker ? instance.accelerators / gpus_per_worker : 0; }
   int workers() const { return count * workers_per_machine(); }
+  bool is_there_from_the_start() const { return joins_at == Seconds{} && !is_standby; }
 };
 
 /// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
@@ -110,8 +120,38 @@ std::string describe_strategy(const Strategy& strategy);
 
 /// The chief stops training while it writes, for checkpoint_time().
 struct Checkpointing {
-  std::int64_t every_steps = 0;
+  std::int64_t every_steps = 0;          // one of the three rules: this,
+  std::optional<Seconds> every;          // a time from the beginning of one to that of the next,
+  bool is_young_daly = false;            // or young_daly_interval() of the cluster's revocations
+  bool pauses_all = false;               // the other workers wait for the chief
+  bool is_on_disk = false;               // of the chief's machine, and lost with it; else in remote storage
   std::optional<CheckpointStage> stage;  // none: the profile's times
+};
+
+/// sqrt(2 C M): C the time of a checkpoint, M the mean time between revocations that cost the work since the last one.
+/// Source: Young, Comm. ACM 17(9), 1974; Daly, Future Generation Computer Systems 22(3), 2006, first order.
+Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures);
+
+/// What the job does when machines are revoked.
+struct Recovery {
+  enum class LostWorker {
+    kContinue,  // the others do not need it (asynchronous)
+    kShrink,    // the others go on without it, once they have noticed
+    kWait,      // until as many workers are there as before
+    kRestart,   // from the last checkpoint, once as many are there as before
+  };
+  enum class LostChief {
+    kHandOver,  // another worker writes checkpoints
+    kRestart,   // none is written until its machine is back; then the job restarts from the last one
+  };
+  LostWorker lost_worker = LostWorker::kContinue;
+  LostChief lost_chief = LostChief::kHandOver;
+  Seconds timeout{30};       // until the others notice that one is lost
+  Seconds restart_time{20};  // from the decision to restart until the first step, besides reading the checkpoint
+  bool uses_notice = false;  // who is given notice ends its step and leaves; its replacement is requested at once
+  /// With fewer the job waits; not stated: 1, or as many as there were before for kWait and kRestart.
+  std::optional<int> minimum_workers;
+  std::optional<Seconds> give_up_after;  // the run has no result if it takes longer
 };
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
@@ -138,6 +178,7 @@ struct Training {
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
   std::optional<Checkpointing> checkpoint;
+  Recovery recovery;
   std::optional<TrainingTarget> target;
 };
 
@@ -160,6 +201,7 @@ struct Scenario {
   Workload workload;                       // built from the model, batch and precision
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;
+  Seconds start_utc{};  // time 0, from 1970-01-01 UTC: for prices and revocations that depend on it
   Fabric fabric;
   std::optional<Seconds> hop_latency;
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
@@ -181,6 +223,8 @@ struct Scenario {
   const Workload& workload_of(const Group& group) const { return group.workload ? *group.workload : workload; }
   /// Whether workers join or leave during the run.
   bool has_changing_membership() const;
+  /// Whether machines may be revoked.
+  bool has_revocations() const;
 };
 
 /// Whether there are enough steps for two of each worker after the warm-up.
@@ -197,6 +241,14 @@ std::int64_t checkpoint_tensors(const Scenario& scenario);
 /// How long one checkpoint takes: fixed_time + tensors * time_per_tensor + bytes / rate, by the scenario's own values
 /// or else by the profile's, for both of its stages. None if neither has any.
 std::optional<Seconds> checkpoint_time(const Scenario& scenario);
+
+/// Mean time until the first revocation that costs work since the last checkpoint, of machines that start together:
+///   M = integral over age of the product of their S(age), to 60 days
+/// Servers count, and workers if the job restarts without one. Bulk revocations are left out. Infinity if more than
+/// half of such clusters live longer.
+Seconds mean_time_to_loss(const Scenario& scenario);
+/// The rule's time between checkpoints, if it has one.
+std::optional<Seconds> checkpoint_interval(const Scenario& scenario);
 
 /// Start-up times of the machines of `group`. None if the profile does not have them.
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);

@@ -5,7 +5,10 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/job.hpp"
+#include "sim/engine/machine_events.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/run_monitor.hpp"
 #include "sim/engine/simgrid_backend.hpp"
 #include "sim/engine/strategy.hpp"
 
@@ -19,7 +22,7 @@ void check_invariants(const RunRecord& record) {
     if (!holds) throw std::logic_error{std::string{"invariant broken: "} + invariant};
   };
   constexpr double kRounding = 1e-6;
-  require(record.sent == record.received, "bytes sent = bytes received");
+  require(record.sent == record.received + record.lost, "bytes sent = bytes received + bytes lost");
   Bytes sent{}, received{};
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
@@ -58,21 +61,66 @@ RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
   recorder.scope = options.scope;
-  const Cluster cluster{.scenario = scenario,
-                        .machines = machines,
-                        .clock = backend.clock(),
-                        .network = backend.network(),
-                        .recorder = recorder,
-                        .is_exact = options.is_exact,
-                        .on_update = options.on_update,
-                        .run = [&backend] { backend.run(); }};
-  struct Run {
-    const Cluster& cluster;
-    RunRecord operator()(const ParameterServerStrategy&) const { return run_parameter_server(cluster); }
-    RunRecord operator()(const AllReduceStrategy&) const { return run_all_reduce(cluster); }
-    RunRecord operator()(const PairwiseAveragingStrategy&) const { return run_pairwise_averaging(cluster); }
+  std::optional<MachineEvents> machine_events;
+  if (scenario.has_revocations()) machine_events.emplace(scenario, scenario.seed);
+  Membership membership{scenario, machines,
+                        machine_events ? machine_events->running_at_start() : machines_at_start(scenario, machines),
+                        backend.clock()};
+  Checkpoints checkpoints{scenario.training.checkpoint, checkpoint_interval(scenario)};
+  Job* job = nullptr;
+  Cluster cluster{.scenario = scenario,
+                  .machines = machines,
+                  .clock = backend.clock(),
+                  .network = backend.network(),
+                  .recorder = recorder,
+                  .is_exact = options.is_exact,
+                  .on_update =
+                      [&](std::int64_t updates) {
+                        job->updated(updates);
+                        if (options.on_update) options.on_update(updates);
+                      },
+                  .on_deserted = [&] { job->deserted(); }};
+  RunMonitor monitor{cluster, membership, checkpoints};
+  struct Begin {
+    Cluster& cluster;
+    RunMonitor& monitor;
+    std::int64_t updates;
+    std::unique_ptr<Session> operator()(const ParameterServerStrategy&) const {
+      return train_with_parameter_servers(cluster, monitor, updates);
+    }
+    std::unique_ptr<Session> operator()(const AllReduceStrategy&) const {
+      return train_by_all_reduce(cluster, monitor, updates);
+    }
+    std::unique_ptr<Session> operator()(const PairwiseAveragingStrategy&) const {
+      return train_by_pairwise_averaging(cluster, monitor, updates);
+    }
   };
-  RunRecord record = std::visit(Run{cluster}, scenario.training.strategy.kind);
+  Job the_job{{.scenario = scenario,
+               .machines = machines,
+               .clock = backend.clock(),
+               .events = recorder.events,
+               .membership = membership,
+               .checkpoints = checkpoints,
+               .begin_session =
+                   [&](std::int64_t updates) {
+                     return std::visit(Begin{cluster, monitor, updates}, scenario.training.strategy.kind);
+                   },
+               .on_loss = [&](MachineIndex machine) { monitor.lose(machine); },
+               .run = [&backend] { backend.run(); }},
+              machine_events ? &*machine_events : nullptr};
+  job = &the_job;
+  JobResult result = the_job.run();
+  the_job.session().settle();
+  RunRecord record = monitor.collect(result.end, result.updates);
+  the_job.session().describe(record);
+  record.rentals = std::move(result.rentals);
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machines[m].group)];
+    if (group.pool || group.replay) continue;
+    record.rentals[m].clear();  // until its workers have left
+    for (const Span& there : record.presence[m]) record.rentals[m].push_back({there, false});
+  }
+  record.interruptions = result.interruptions;
   record.recorder = std::move(recorder);
   record.fingerprint = backend.clock().fingerprint();
   record.events = backend.clock().events();

@@ -1,7 +1,9 @@
 #pragma once
 // What a strategy is given, and the strategies there are: one file each.
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/engine/clock.hpp"
@@ -10,6 +12,8 @@
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
+
+class RunMonitor;
 
 /// A simulated cluster, ready to be used by one strategy.
 struct Cluster {
@@ -20,18 +24,39 @@ struct Cluster {
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact = false;
-  std::function<void(std::int64_t updates)> on_update;  // progress
-  std::function<void()> run;                            // advances time until nothing is left to do
+  std::function<void(std::int64_t updates)> on_update;  // after each
+  std::function<void()> on_deserted;                    // every worker has left, and with them the model
+};
+
+/// Uninterrupted training by one strategy, from some update on until the last step is done or this is destroyed: then
+/// whatever is under way is cut, messages as well as kernels. job.hpp drives it.
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// Schedules the first steps of the workers that are there.
+  virtual void begin() = 0;
+  /// The machine, which the monitor counts as there, takes part from its next step on.
+  virtual void join(MachineIndex machine) = 0;
+  /// The machine is gone. False if the training cannot go on from where it is.
+  virtual bool lose(MachineIndex machine) = 0;
+  virtual std::int64_t updates() const = 0;
+  virtual Seconds last_update() const = 0;
+  /// Who waits for whom, when nothing is left to do although steps are.
+  virtual std::string deadlock() const = 0;
+  /// Counts the traffic that it has not counted yet.
+  virtual void settle() const {}
+  /// What only the strategy knows.
+  virtual void describe(RunRecord& record) const = 0;
 };
 
 /// Workers that loop over pull, compute, push against parameter servers: asynchronous, synchronous with backup workers,
-/// or with bounded staleness (parameter_server.cpp says how).
-RunRecord run_parameter_server(Cluster cluster);
+/// or with bounded staleness (parameter_server.cpp says how). `updates` are done already.
+std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
 
 /// Workers that add up their gradients by collectives in every step (all_reduce.cpp).
-RunRecord run_all_reduce(Cluster cluster);
+std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
 
 /// Workers that average their models in pairs, without waiting (pairwise_averaging.cpp).
-RunRecord run_pairwise_averaging(Cluster cluster);
+std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
 
 }  // namespace rehearse

@@ -35,9 +35,13 @@ bool ends_in_window(const StepSpan& step, const RunRecord& record) {
 
 /// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
 double share_of_window(const RunRecord& record, std::size_t machine) {
-  const Span presence = record.presence[machine], window = record.window;
-  const Seconds left = presence.end < record.end ? std::min(presence.end, window.end) : window.end;
-  return std::max(0.0, (left - std::max(presence.start, window.start)) / (window.end - window.start));
+  const Span window = record.window;
+  double share = 0;
+  for (const Span& presence : record.presence[machine]) {
+    const Seconds left = presence.end < record.end ? std::min(presence.end, window.end) : window.end;
+    share += std::max(0.0, (left - std::max(presence.start, window.start)) / (window.end - window.start));
+  }
+  return share;
 }
 
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
@@ -183,6 +187,12 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
 
 }  // namespace
 
+Seconds rented_time(const RunRecord& record, std::size_t machine) {
+  Seconds time{};
+  for (const Rental& rental : record.rentals[machine]) time += rental.span.end - rental.span.start;
+  return time;
+}
+
 Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters) {
   Summary summary;
   summary.time = record.end;
@@ -264,7 +274,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
     const auto& price =
         group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
     is_priced = is_priced && price.has_value();
-    if (price) cost += *price * (record.presence[m].end - record.presence[m].start).value() / 3600;
+    if (price) cost += *price * rented_time(record, m).value() / 3600;
   }
   if (is_priced) summary.cost_usd = cost;
   if (scenario.training.target) summary.to_target = forecast(scenario, summary);

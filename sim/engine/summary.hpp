@@ -67,6 +67,9 @@ struct Summary {
   std::optional<Forecast> to_target;  // if the training has one
 };
 
+/// In which the machine is paid for.
+Seconds rented_time(const RunRecord& record, std::size_t machine);
+
 /// Throws NoResultError if the target cannot be reached. `spread_by_parameters`: standard deviation of the logarithm
 /// of the speed that follows from that of the profile's values.
 Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters = 0);

@@ -8,7 +8,8 @@
 
 namespace rehearse {
 
-/// Messages inside a machine are counted in `local_sent` and `local_received` alone.
+/// What has been sent is received or lost on the way, since one of the two has gone. Messages inside a machine are
+/// counted apart.
 class Traffic {
  public:
   struct Counters {
@@ -23,8 +24,10 @@ class Traffic {
   void received(Endpoint from, Endpoint to, Bytes size) {
     (from.machine == to.machine ? local_ : of_machine_[static_cast<std::size_t>(to.machine)]).received += size;
   }
+  void lost(Endpoint from, Endpoint to, Bytes size) { (from.machine == to.machine ? local_lost_ : lost_) += size; }
   const Counters& of(std::size_t machine) const { return of_machine_[machine]; }
   const Counters& local() const { return local_; }
+  Bytes lost() const { return lost_; }
   Counters total() const {
     Counters sum;
     for (const Counters& machine : of_machine_) sum.sent += machine.sent, sum.received += machine.received;
@@ -34,6 +37,7 @@ class Traffic {
  private:
   std::vector<Counters> of_machine_;
   Counters local_;
+  Bytes lost_{}, local_lost_{};
 };
 
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/csv.hpp"
+#include "sim/engine/summary.hpp"
 
 namespace rehearse {
 
@@ -93,7 +94,7 @@ std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
     double machine_hours = 0;
     for (std::size_t m = 0; m < record.machines.size(); ++m)
       if (record.machines[m].group == static_cast<int>(g))
-        machine_hours += (record.presence[m].end - record.presence[m].start).value() / 3600;
+        machine_hours += rented_time(record, m).value() / 3600;
     const bool is_spot = group.market == Market::kSpot;
     const std::optional<double> price =
         is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;

@@ -39,7 +39,8 @@ Json run(const Json& scenario, bool is_exact) {
     for (const StepSpan& step : record.recorder.steps) steps[static_cast<std::size_t>(step.machine)] += step.repeats;
     result["steps_of"] = steps;
     result["presence"] = Json::array();
-    for (const Span& there : record.presence) result["presence"].push_back({there.start.value(), there.end.value()});
+    for (const auto& spans : record.presence)
+      result["presence"].push_back({spans.at(0).start.value(), spans.at(0).end.value()});
     return result;
   });
 }

@@ -1,0 +1,269 @@
+#include "sim/engine/job.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/machine_events.hpp"
+
+namespace rehearse {
+
+namespace {
+using Kind = FleetEvent::Kind;
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+}  // namespace
+
+Job::Job(JobSite site, MachineEvents* machine_events)
+    : site_{std::move(site)},
+      machine_events_{machine_events},
+      recovery_{site_.scenario.training.recovery},
+      provider_{site_.clock, site_.clock.new_owner()},
+      resumption_{site_.clock},
+      rented_since_(site_.machines.size()),
+      survivors_(site_.machines.size()) {
+  result_.rentals.resize(site_.machines.size());
+  int worker = 0;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    first_worker_.push_back(worker);
+    worker += site_.machines[m].workers;
+    if (site_.membership.is_there(static_cast<MachineIndex>(m))) rented_since_[m] = Seconds{};
+  }
+}
+
+Job::~Job() = default;
+
+JobResult Job::run() {
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const Group& group = site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)];
+    if (group.joins_at > Seconds{})
+      provider_.schedule(group.joins_at, [this, m] { receive(static_cast<MachineIndex>(m)); });
+  }
+  if (recovery_.give_up_after)
+    provider_.schedule(*recovery_.give_up_after, [this] {
+      throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " +
+                          std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
+                          std::to_string(site_.scenario.training.steps) + " steps"};
+    });
+  schedule_next_event();
+  stopped_at_ = Seconds{};
+  needed_workers_ = 1;
+  resume();
+  site_.run();
+  if (!is_done_) fail();
+  result_.end = session_->last_update();
+  result_.updates = session_->updates();
+  result_.interruptions.checkpoints = site_.checkpoints.count();
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (rented_since_[m]) result_.rentals[m].push_back({{*rented_since_[m], result_.end}, false});
+  return std::move(result_);
+}
+
+void Job::updated(std::int64_t updates) {
+  if (updates < site_.scenario.training.steps || std::exchange(is_done_, true)) return;
+  provider_.retire();
+  site_.membership.set_next_event(kNever);
+}
+
+void Job::schedule_next_event() {
+  const auto event = machine_events_ != nullptr ? machine_events_->next() : std::nullopt;
+  site_.membership.set_next_event(event ? event->at : kNever);
+  if (!event || event->at > Clock::kLatest) return;
+  provider_.schedule(event->at, [this, event = *event] {
+    schedule_next_event();
+    react(event.machine, static_cast<int>(event.kind));
+  });
+}
+
+void Job::react(MachineIndex machine, int kind) {
+  switch (static_cast<Kind>(kind)) {
+    case Kind::kRequested:
+      return record(machine, "request", "");
+    case Kind::kRunning:
+      ++result_.interruptions.replacements;
+      return receive(machine);
+    case Kind::kNotice:
+      record(machine, "notice", "");
+      ++result_.interruptions.notices;
+      if (!recovery_.uses_notice || !site_.membership.is_there(machine)) return;
+      // Where the loss costs work, a checkpoint saves it; else the worker leaves between two steps.
+      if (!is_worker(machine) || recovery_.lost_worker == Recovery::LostWorker::kRestart)
+        site_.checkpoints.ask_for_one();
+      else if (recovery_.lost_worker != Recovery::LostWorker::kWait)
+        site_.membership.dismiss(machine);
+      return;
+    case Kind::kRevoked:
+      return revoke(machine);
+  }
+}
+
+void Job::receive(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  rented_since_[m] = site_.clock.now();
+  record(machine, "running", "");
+  site_.membership.arrive(machine);
+  if (machine == lost_chief_) {
+    lost_chief_ = -1;
+    site_.checkpoints.chief = first_worker_[m];
+    if (session_) return interrupt(false, 1, {}, "the chief is back");
+  }
+  if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  if (session_)
+    session_->join(machine);
+  else
+    try_to_resume();
+}
+
+void Job::revoke(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  const Seconds now = site_.clock.now();
+  record(machine, "revoked", "");
+  ++result_.interruptions.revocations;
+  if (rented_since_[m]) result_.rentals[m].push_back({{*std::exchange(rented_since_[m], std::nullopt), now}, true});
+  site_.membership.vanish(machine);
+  if (site_.on_loss) site_.on_loss(machine);
+  const int chief = site_.checkpoints.chief;
+  if (chief >= first_worker_[m] && chief < first_worker_[m] + site_.machines[m].workers) {
+    site_.checkpoints.lose_chief(now);
+    if (recovery_.lost_chief == Recovery::LostChief::kRestart) {
+      lost_chief_ = machine;
+      site_.checkpoints.chief = -1;
+    } else {
+      choose_chief();
+    }
+  }
+  if (session_) return lose_worker(machine);
+  survivors_[m] = false;
+  if (is_resuming_) resumption_.retire();
+  is_resuming_ = false;
+  if (keeps_updates_ &&
+      (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
+    roll_back();
+  stopped_at_ = now;  // they notice it anew
+  try_to_resume();
+}
+
+void Job::lose_worker(MachineIndex machine) {
+  const bool restarts = recovery_.lost_worker == Recovery::LostWorker::kRestart;
+  if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a server is lost");
+  if (restarts) return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), {}, "a worker is lost");
+  if (session_->lose(machine)) return;
+  const bool waits = recovery_.lost_worker == Recovery::LostWorker::kWait;
+  interrupt(true, recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1), recovery_.timeout,
+            "a worker is lost");
+}
+
+void Job::choose_chief() {
+  site_.checkpoints.chief = -1;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (is_worker(static_cast<MachineIndex>(m)) && site_.membership.is_there(static_cast<MachineIndex>(m))) {
+      site_.checkpoints.chief = first_worker_[m];
+      return;
+    }
+}
+
+int Job::workers_there() const {
+  int workers = 0;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (site_.membership.is_there(static_cast<MachineIndex>(m))) workers += site_.machines[m].workers;
+  return workers;
+}
+
+void Job::deserted() {
+  if (!session_ || is_done_) return;
+  if (machine_events_ == nullptr) fail();
+  interrupt(false, recovery_.minimum_workers.value_or(1), {}, "every worker has left");
+}
+
+/// The training stops here; it will go on when so many workers, and all servers, are there, and `delay` has passed.
+void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason) {
+  result_.updates = session_->updates();
+  session_.reset();
+  stopped_at_ = site_.clock.now();
+  record(-1, "stop", reason + " after step " + std::to_string(result_.updates));
+  keeps_updates_ = keeps_updates;
+  needed_workers_ = needed_workers;
+  delay_ = delay;
+  bool has_survivor = false;
+  for (std::size_t m = 0; m < survivors_.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    survivors_[m] = site_.membership.is_there(machine);
+    has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
+  }
+  if (keeps_updates && has_survivor)
+    ++result_.interruptions.pauses;
+  else
+    roll_back();
+  try_to_resume();
+}
+
+void Job::roll_back() {
+  keeps_updates_ = false;
+  ++result_.interruptions.restarts;
+  const std::int64_t saved = std::min(site_.checkpoints.latest(stopped_at_), result_.updates);
+  result_.interruptions.lost_updates += result_.updates - saved;
+  result_.updates = saved;
+}
+
+void Job::try_to_resume() {
+  if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (is_server(static_cast<MachineIndex>(m)) && !site_.membership.is_there(static_cast<MachineIndex>(m))) return;
+  const Seconds now = site_.clock.now();
+  Seconds delay = std::max(Seconds{}, stopped_at_ + delay_ - now);
+  if (!keeps_updates_) {
+    delay = recovery_.restart_time;
+    if (result_.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
+  }
+  is_resuming_ = true;
+  resumption_ = OwnedClock{site_.clock, site_.clock.new_owner()};
+  resumption_.schedule_in(delay, [this] {
+    is_resuming_ = false;
+    record(-1, keeps_updates_ ? "resume" : "restart", "after step " + std::to_string(result_.updates));
+    result_.interruptions.stopped += site_.clock.now() - stopped_at_;
+    resume();
+  });
+}
+
+/// Those who have the model begin, the others join them.
+void Job::resume() {
+  site_.checkpoints.resume(result_.updates, site_.clock.now());
+  if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  std::vector<MachineIndex> newcomers;
+  if (keeps_updates_ && site_.clock.now() > Seconds{})
+    for (std::size_t m = 0; m < survivors_.size(); ++m) {
+      const auto machine = static_cast<MachineIndex>(m);
+      if (survivors_[m] || !site_.membership.is_there(machine)) continue;
+      site_.membership.set_apart(machine);
+      newcomers.push_back(machine);
+    }
+  session_ = site_.begin_session(result_.updates);
+  session_->begin();
+  workers_at_begin_ = std::max(workers_at_begin_, workers_there());
+  for (const MachineIndex machine : newcomers) {
+    site_.membership.arrive(machine);
+    session_->join(machine);
+  }
+}
+
+void Job::record(MachineIndex machine, const char* kind, const std::string& detail) {
+  const Seconds now = site_.clock.now();
+  site_.events.push_back({machine, kind, {now, now}, detail});
+}
+
+void Job::fail() const {
+  const std::string progress = " after " + std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
+                               std::to_string(site_.scenario.training.steps) + " steps";
+  if (!session_ && workers_there() > 0) throw NoResultError{"the job waits for machines that never come" + progress};
+  bool has_worker = false;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    has_worker = has_worker ||
+                 (is_worker(machine) && site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine));
+  }
+  if (!has_worker) throw NoResultError{"every worker has left" + progress};
+  throw NoResultError{"deadlock" + progress + ": " + session_->deadlock()};
+}
+
+}  // namespace rehearse

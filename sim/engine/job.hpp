@@ -1,0 +1,86 @@
+#pragma once
+// A training job on machines that come and go: it drives one Session after another through what the provider does to
+// the machines. What the provider does depends on no training, and no training knows why a machine is gone.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/engine/membership.hpp"
+#include "sim/engine/strategy.hpp"
+
+namespace rehearse {
+
+class MachineEvents;
+
+/// Where a job takes place. The same rules (Recovery) hold for a training that is simulated message by message and for
+/// one whose speed in each membership is known.
+struct JobSite {
+  const Scenario& scenario;
+  const std::vector<Machine>& machines;
+  Clock& clock;
+  std::vector<EventSpan>& events;
+  Membership& membership;
+  Checkpoints& checkpoints;
+  std::function<std::unique_ptr<Session>(std::int64_t updates)> begin_session;
+  std::function<void(MachineIndex)> on_loss;  // of a machine, with what it was doing; may be empty
+  std::function<void()> run;                  // advances time until nothing is left to do
+};
+
+struct JobResult {
+  Seconds end{};  // of the last update
+  std::int64_t updates = 0;
+  std::vector<std::vector<Rental>> rentals;  // [machines]
+  Interruptions interruptions;
+};
+
+class Job {
+ public:
+  /// `machine_events` may be null: no machine is revoked.
+  Job(JobSite site, MachineEvents* machine_events);
+  ~Job();
+  /// To be called by the training after each update, and when every worker has left and the model with them.
+  void updated(std::int64_t updates);
+  void deserted();
+  /// Runs the job to its end. Throws NoResultError if it does not come to one.
+  JobResult run();
+  const Session& session() const { return *session_; }
+
+ private:
+  void schedule_next_event();
+  void react(MachineIndex machine, int kind);
+  void revoke(MachineIndex machine);
+  void receive(MachineIndex machine);
+  void lose_worker(MachineIndex machine);
+  void choose_chief();
+  bool is_worker(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].workers > 0; }
+  bool is_server(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].servers > 0; }
+  int workers_there() const;
+  void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
+  void roll_back();
+  void try_to_resume();
+  void resume();
+  void record(MachineIndex machine, const char* kind, const std::string& detail);
+  [[noreturn]] void fail() const;
+
+  JobSite site_;
+  MachineEvents* machine_events_;
+  const Recovery& recovery_;
+  std::unique_ptr<Session> session_;
+  OwnedClock provider_, resumption_;
+  std::vector<int> first_worker_;                     // [machines]
+  std::vector<std::optional<Seconds>> rented_since_;  // [machines]
+  int workers_at_begin_ = 0;                          // of the current training
+  MachineIndex lost_chief_ = -1;                      // whose return is awaited
+  bool is_done_ = false;
+  // While the job stands still:
+  bool keeps_updates_ = true;    // the survivors, or servers, have the model
+  std::vector<bool> survivors_;  // [machines]
+  int needed_workers_ = 1;
+  Seconds delay_{};
+  Seconds stopped_at_{};
+  bool is_resuming_ = false;
+  JobResult result_;
+};
+
+}  // namespace rehearse

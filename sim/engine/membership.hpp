@@ -1,0 +1,88 @@
+#pragma once
+// Which machines are there, and which checkpoints: what the job (job.hpp) and the training share.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/clock.hpp"
+#include "sim/engine/run_record.hpp"
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+class Membership {
+ public:
+  /// `is_there`: [machines] at the start.
+  Membership(const Scenario& scenario, const std::vector<Machine>& machines, std::vector<bool> is_there, Clock& clock);
+
+  /// A machine that is there trains, or could.
+  bool is_there(MachineIndex machine) const { return is_there_[static_cast<std::size_t>(machine)]; }
+  bool is_there_from_the_start(MachineIndex machine) const { return from_start_[static_cast<std::size_t>(machine)]; }
+  void arrive(MachineIndex machine);
+  void vanish(MachineIndex machine);
+  /// It counts as there only once it arrives again.
+  void set_apart(MachineIndex machine) { is_there_[static_cast<std::size_t>(machine)] = false; }
+  /// Its workers have to leave after their step.
+  void dismiss(MachineIndex machine) { is_dismissed_[static_cast<std::size_t>(machine)] = true; }
+  bool has_to_leave(MachineIndex machine) const;
+
+  /// When it may change next; infinity if never.
+  Seconds next_change() const;
+  /// The next date at which something happens to a machine.
+  void set_next_event(Seconds date) { next_event_ = date; }
+
+  /// Its workers have left.
+  void end_presence(MachineIndex machine);
+  /// [machines] each time from arriving to leaving; infinity where it has not left.
+  const std::vector<std::vector<Span>>& presence() const { return presence_; }
+
+ private:
+  const Group& group_of(MachineIndex machine) const;
+
+  const Scenario& scenario_;
+  const std::vector<Machine>& machines_;
+  Clock& clock_;
+  std::vector<bool> is_there_, from_start_, is_dismissed_;  // [machines]
+  Seconds next_event_;
+  std::vector<std::vector<Span>> presence_;
+};
+
+/// When a checkpoint is due, and which there are.
+class Checkpoints {
+ public:
+  /// `interval` overrules the scenario's rule by steps.
+  Checkpoints(const std::optional<Checkpointing>& rule, std::optional<Seconds> interval);
+
+  /// The worker that writes them, by its index; -1: none.
+  int chief = 0;
+
+  /// One is due at the next opportunity, whatever the rule says.
+  void ask_for_one() { is_asked_for_ = true; }
+  bool is_due(std::int64_t updates, Seconds now) const;
+  /// The number of updates and the date at which one will be due next; infinite if not by that rule.
+  std::int64_t next_updates() const;
+  Seconds next_date() const;
+  /// The chief begins to write one of so many updates, and ends at `end`.
+  void begin(std::int64_t updates, Seconds now, Seconds end);
+  Seconds written_until() const { return written_until_; }
+  /// Updates in the latest that had been completed by `now`; 0 without any.
+  std::int64_t latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
+  /// What is being written is given up; what lies on the chief's disk is lost.
+  void lose_chief(Seconds now);
+  /// The training goes on from so many updates.
+  void resume(std::int64_t updates, Seconds now);
+  std::int64_t count() const { return count_; }
+
+ private:
+  std::optional<Checkpointing> rule_;
+  std::optional<Seconds> interval_;
+  std::int64_t periods_ = 0;  // of every_steps, up to the latest
+  Seconds began_{};
+  bool is_asked_for_ = false;
+  std::int64_t latest_ = 0, before_ = 0;
+  Seconds written_until_{};
+  std::int64_t count_ = 0;
+};
+
+}  // namespace rehearse
