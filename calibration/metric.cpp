@@ -44,6 +44,12 @@ double checkpoint_upload_seconds(const Scenario& scenario) {
   return upload ? upload->time(checkpoint_tensors(scenario), checkpoint_bytes(scenario)).value() : 0;
 }
 
+double framework_seconds(const Scenario& scenario, bool is_cold) {
+  if (!scenario.profile.startup)
+    throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no start-up times"};
+  return scenario.profile.startup->framework.time(scenario.workload.trainable_tensors(), is_cold).value();
+}
+
 double transfer_rate(const Scenario& scenario) {
   const std::vector<Machine> machines = list_machines(scenario);
   if (machines.size() < 2) throw InputError{"transfer_rate_Bps needs two machines; found one"};
@@ -81,6 +87,10 @@ const std::map<std::string, ClosedForm>& closed_forms() {
        {[](const Startup& s, Probability p) { return at(s.provisioning, p); }, {}, {"startup"}}},
       {"startup_staging_time_s", {[](const Startup& s, Probability p) { return at(s.staging, p); }, {}, {"startup"}}},
       {"startup_booting_time_s", {[](const Startup& s, Probability p) { return at(s.booting, p); }, {}, {"startup"}}},
+      {"startup_framework_cold_time_s",
+       {{}, [](const Scenario& scenario) { return framework_seconds(scenario, true); }, {"startup"}}},
+      {"startup_framework_warm_time_s",
+       {{}, [](const Scenario& scenario) { return framework_seconds(scenario, false); }, {"startup"}}},
       {"transfer_rate_Bps", {{}, transfer_rate, {"network"}}},
       {"kernel_time_s", {{}, first_kernel_seconds, {"gpu"}}}};
   return forms;

@@ -14,6 +14,8 @@ namespace rehearse {
 /// or, about the first group of workers:
 ///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s
 ///   startup_time_s           from request to running; its parts startup_{provisioning,staging,booting}_time_s
+///   startup_framework_{cold,warm}_time_s   from there to the first step, on a machine where the framework has not, or
+///                            has run before
 ///   transfer_rate_Bps        payload rate of one connection between the first two machines, alone on the network
 ///   kernel_time_s            GPU time of the workload's first kernel
 /// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if

@@ -32,6 +32,32 @@ Accelerator read_accelerator(std::string name, JsonReader json) {
   return accelerator;
 }
 
+namespace {
+
+RegionalPrice read_regional_price(const JsonReader& json) {
+  RegionalPrice price{.regions = json.required<std::vector<std::string>>("regions"),
+                      .usd_per_hour = json.required<double>("usd_per_hour"),
+                      .date = json.required<std::string>("date"),
+                      .source = json.required<std::string>("source")};
+  const auto market = json.required<std::string>("market");
+  json.expect(market == "on-demand" || market == "spot", "market", "\"on-demand\" or \"spot\"");
+  price.is_spot = market == "spot";
+  json.expect(!price.regions.empty(), "regions", "at least one region");
+  json.expect(price.usd_per_hour >= 0, "usd_per_hour", "a price of at least 0");
+  json.reject_unknown_keys();
+  return price;
+}
+
+}  // namespace
+
+std::optional<double> Instance::usd_per_hour(bool is_spot, const std::string& place) const {
+  for (const RegionalPrice& price : prices)
+    if (price.is_spot == is_spot && std::any_of(price.regions.begin(), price.regions.end(),
+                                                [&](const std::string& region) { return lies_in(place, region); }))
+      return price.usd_per_hour;
+  return is_spot ? usd_per_hour_spot : usd_per_hour_on_demand;
+}
+
 Instance read_instance(std::string name, JsonReader json) {
   Instance instance{
       .name = std::move(name),
@@ -43,6 +69,9 @@ Instance read_instance(std::string name, JsonReader json) {
       .nics = json.optional<int>("nics", 1),
       .usd_per_hour_on_demand = json.maybe<double>("usd_per_hour_on_demand"),
       .usd_per_hour_spot = json.maybe<double>("usd_per_hour_spot"),
+      .prices = {},
+      .provider = {},
+      .billing = {},
       .source = json.required<std::string>("source"),
   };
   if (json.has("accelerator")) {
@@ -61,6 +90,13 @@ Instance read_instance(std::string name, JsonReader json) {
                 "accelerators", "1 to 64 with an \"accelerator\", none without");
   for (const char* key : {"usd_per_hour_on_demand", "usd_per_hour_spot"})
     if (json.has(key)) json.expect(json.required<double>(key) >= 0, key, "a price of at least 0");
+  if (json.has("prices"))
+    for (const JsonReader& price : json.children("prices")) instance.prices.push_back(read_regional_price(price));
+  if (json.has("provider")) {
+    const JsonReader provider = json.child("provider");
+    if (!provider.is_string()) instance.billing = read_billing_rule(provider);
+    instance.provider = instance.billing ? instance.billing->name : provider.as<std::string>();
+  }
   json.reject_unknown_keys();
   return instance;
 }
@@ -98,7 +134,7 @@ void Catalog::read_platforms(const fs::path& folder) {
     const JsonReader json{*file, path.string()};
     json.expect(json.required<int>("format") == 1, "format", "1");
     for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
-                                        std::pair{"interconnects", &interconnects_}}) {
+                                        std::pair{"interconnects", &interconnects_}, std::pair{"storage", &storage_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -111,6 +147,8 @@ void Catalog::read_platforms(const fs::path& folder) {
     }
     json.reject_unknown_keys();
   }
+  for (const fs::directory_entry& entry : fs::directory_iterator{folder / "prices", error})
+    if (entry.path().extension() == ".json") price_histories_[entry.path().stem().string()] = entry.path();
 }
 
 JsonReader Catalog::find(std::string_view kind, const Entries& entries, const std::string& name,
@@ -133,6 +171,18 @@ JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by
 
 JsonReader Catalog::interconnect(const std::string& name, const JsonReader& asked_by) const {
   return find("interconnect", interconnects_, name, asked_by);
+}
+
+StoragePrice Catalog::storage(const std::string& name, const JsonReader& asked_by) const {
+  return read_storage_price(name, find("storage", storage_, name, asked_by));
+}
+
+PriceHistory Catalog::price_history(const std::string& name, const JsonReader& asked_by) const {
+  const auto found = price_histories_.find(name);
+  if (found == price_histories_.end())
+    asked_by.fail(unknown_name_message("price history", name, price_history_names()));
+  const Json file = load_json_file(found->second);
+  return read_price_history(JsonReader{file, found->second.string()});
 }
 
 JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*folder, const std::string& name,
@@ -177,6 +227,11 @@ std::vector<std::string> Catalog::instance_names() const {
 std::vector<std::string> Catalog::interconnect_names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : interconnects_) names.push_back(name);
+  return names;
+}
+std::vector<std::string> Catalog::price_history_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, path] : price_histories_) names.push_back(name);
   return names;
 }
 std::vector<std::string> Catalog::region_names() const {

@@ -2,7 +2,8 @@
 // What is known about machines, models and calibrated software, by name. Start here to read platforms/.
 //
 // A catalog folder holds   *.json            catalog files: "accelerators", "instances", "interconnects",
-// "region_links"
+//                                            "region_links", "storage"
+//                          prices/*.json     price histories (platforms/price.hpp)
 //                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
 //                          profiles/*.json   calibration profiles
 
@@ -16,6 +17,7 @@
 
 #include "platforms/accelerator.hpp"
 #include "platforms/instance.hpp"
+#include "platforms/price.hpp"
 #include "platforms/region_link.hpp"
 #include "sim/base/json.hpp"
 
@@ -46,12 +48,16 @@ class Catalog {
   JsonReader interconnect(const std::string& name, const JsonReader& asked_by) const;
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
   JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
+  StoragePrice storage(const std::string& name, const JsonReader& asked_by) const;
+  /// Reads the file, which may be large. Throws InputError for an unknown name or a malformed file.
+  PriceHistory price_history(const std::string& name, const JsonReader& asked_by) const;
   /// The link between two regions, or inside one; nullptr if the catalogs have none.
   const RegionLink* region_link(const std::string& from, const std::string& to) const;
 
   std::vector<std::string> accelerator_names() const;
   std::vector<std::string> instance_names() const;
   std::vector<std::string> interconnect_names() const;
+  std::vector<std::string> price_history_names() const;
   std::vector<std::string> region_names() const;
   std::vector<std::string> model_names() const;
   std::vector<std::string> profile_names() const;
@@ -76,6 +82,8 @@ class Catalog {
   Entries accelerators_;
   Entries instances_;
   Entries interconnects_;
+  Entries storage_;
+  std::map<std::string, std::filesystem::path> price_histories_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
 };

@@ -3,12 +3,24 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "platforms/price.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
 
 class JsonReader;
+
+/// A price in some regions: { "market": "spot", "regions": ["us-west1"], "usd_per_hour": 0.24, "date": "2019",
+/// "source":
+/// "..." }.
+struct RegionalPrice {
+  bool is_spot = false;
+  std::vector<std::string> regions;
+  double usd_per_hour = 0;
+  std::string date, source;
+};
 
 struct Instance {
   std::string name;
@@ -20,7 +32,13 @@ struct Instance {
   int nics = 1;
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
+  std::vector<RegionalPrice> prices;   // where one fits, it goes before the two above, which hold anywhere
+  std::string provider;                // "aws", "gce", "azure", another, or empty
+  std::optional<BillingRule> billing;  // of a provider that is stated inline; otherwise billing_rule_of(provider)
   std::string source;
+
+  /// List price in `place`, a region or a zone; none if it is unknown.
+  std::optional<double> usd_per_hour(bool is_spot, const std::string& place) const;
 };
 
 /// Reads one entry of a catalog's "instances". Throws InputError. The accelerator may be a name or an inline object.

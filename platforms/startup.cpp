@@ -45,6 +45,15 @@ Seconds Startup::draw(Rng& rng) const {
   return total;
 }
 
+StartupStages Startup::draw(Rng& rng, int trainable_tensors, bool is_cold) const {
+  StartupStages stages;
+  stages.provisioning = provisioning.draw(rng);
+  stages.staging = staging.draw(rng);
+  stages.booting = booting.draw(rng);
+  stages.framework = framework.time(trainable_tensors, is_cold);
+  return stages;
+}
+
 Seconds Startup::quantile(double probability) const {
   constexpr int kDraws = 10'001;
   Rng rng{1, "quantiles of start-up times"};
@@ -59,14 +68,22 @@ std::optional<Startup> StartupParameters::find(const StartupCondition& condition
   const Distribution* second = find_time(staging, condition);
   const Distribution* third = find_time(booting, condition);
   if (first == nullptr || second == nullptr || third == nullptr) return {};
-  return Startup{*first, *second, *third};
+  return Startup{*first, *second, *third, framework};
 }
 
 StartupParameters read_startup(const JsonReader& json) {
   StartupParameters startup{.source = json.required<std::string>("source"),
                             .provisioning = read_stage(json, "provisioning"),
                             .staging = read_stage(json, "staging"),
-                            .booting = read_stage(json, "booting")};
+                            .booting = read_stage(json, "booting"),
+                            .framework = {}};
+  if (json.has("framework")) {
+    const JsonReader framework = json.child("framework");
+    startup.framework = {.fixed_time = framework.required<Seconds>("fixed_time"),
+                         .time_per_tensor = framework.required<Seconds>("time_per_tensor"),
+                         .cold_time = framework.required<Seconds>("cold_time")};
+    framework.reject_unknown_keys();
+  }
   json.reject_unknown_keys();
   return startup;
 }

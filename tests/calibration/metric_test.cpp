@@ -74,6 +74,22 @@ TEST_CASE("start-up times: means of stages add up, a quantile of a stage is its 
         startup_of(scenario, scenario.groups[1])->staging.quantile(0.9).value());
 }
 
+TEST_CASE("the framework's start grows with the model's tensors, and takes a constant longer on a fresh machine") {
+  const auto times = [](const char* model) {
+    const Changes changes{{"/workload/model", model}};
+    return std::pair{metric_of("startup_framework_cold_time_s", changes),
+                     metric_of("startup_framework_warm_time_s", changes)};
+  };
+  const auto [small_cold, small_warm] = times("cm-dare/resnet15");
+  const auto [large_cold, large_warm] = times("cm-dare/shake_small");
+  const FrameworkStart start = test::resolved(test::shipped_scenario()).profile.startup->framework;
+  CHECK(small_cold - small_warm == doctest::Approx(start.cold_time.value()));
+  CHECK(large_cold - large_warm == doctest::Approx(start.cold_time.value()));
+  CHECK(large_warm - small_warm == doctest::Approx((216 - 50) * start.time_per_tensor.value()));
+  CHECK(refusal("startup_framework_cold_time_s", {{"/calibration", "ideal"}}) ==
+        "profile \"ideal\" has no start-up times");
+}
+
 TEST_CASE("a transfer is as fast as the slower NIC, or as its window goes round") {
   const auto rate = [](const char* window, const char* latency) {
     Json scenario = test::shipped_scenario();

@@ -89,6 +89,20 @@ TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen wit
   CHECK(shipped("cm-dare-checkpoint.json").second.all.mape <= 6);
 }
 
+TEST_CASE("CM-DARE's starts of the framework: 3 values, models that the fit has not seen within 4 %") {
+  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare-startup.json");
+  int studies = 0;
+  for (const Json& study : profile["fit"]["studies"]) {
+    if (!study["study"].get<std::string>().starts_with("cm-dare-startup-framework")) continue;
+    ++studies;
+    CHECK(study["left_out_by"] == Json{"model"});
+    CHECK_MESSAGE(study["cross_validated"]["mape"].get<double>() <= 4, study["study"]);
+  }
+  CHECK(studies == 2);
+  CHECK(shipped("cm-dare-startup-framework-cold.json").second.all.mape <= 2);
+  CHECK(shipped("cm-dare-startup-framework-warm.json").second.all.mape <= 3);
+}
+
 TEST_CASE(
     "CM-DARE's start-ups that the fit has not seen: means of conditions within 5 %, KS distance of all below 0.15") {
   const auto [study, validation] = shipped("cm-dare-startup.json");

@@ -51,6 +51,23 @@ TEST_CASE("a start-up is the sum of its stages") {
   CHECK(sum.value() == (first + second + third).value());
 }
 
+TEST_CASE(
+    "the framework starts after the machine runs: a fixed time, a time for each tensor, more on a fresh machine") {
+  std::string text = kTimes;
+  text.pop_back();
+  text += R"(, "framework": {"fixed_time": "10s", "time_per_tensor": "100ms", "cold_time": "60s"}})";
+  const Startup startup = *read(text).find({"spot", "west", "K80"});
+  CHECK(startup.framework.time(50, false).value() == doctest::Approx(10 + 50 * 0.1));
+  CHECK(startup.framework.time(50, true).value() == doctest::Approx(10 + 50 * 0.1 + 60));
+  Rng stages_rng{3, "stages"}, rng{3, "stages"};
+  const StartupStages stages = startup.draw(stages_rng, 50, true);
+  CHECK(stages.until_running() == startup.draw(rng));
+  CHECK(stages.total().value() == doctest::Approx(stages.until_running().value() + 75));
+  CHECK(stages.until_charged() == stages.provisioning + stages.staging);
+  // Without "framework": neglected.
+  CHECK(read(kTimes).find({"spot", "west", "K80"})->framework.time(1000, true) == Seconds{});
+}
+
 TEST_CASE("quantiles of a start-up rise, repeat themselves, and average to its mean") {
   const Startup startup = *read(kTimes).find({"spot", "west", "K80"});
   double total = 0, last = 0;
