@@ -134,7 +134,8 @@ void Catalog::read_platforms(const fs::path& folder) {
     const JsonReader json{*file, path.string()};
     json.expect(json.required<int>("format") == 1, "format", "1");
     for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
-                                        std::pair{"interconnects", &interconnects_}, std::pair{"storage", &storage_}}) {
+                                        std::pair{"interconnects", &interconnects_},
+                                        std::pair{"spot_pools", &spot_pools_}, std::pair{"storage", &storage_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -167,6 +168,10 @@ JsonReader Catalog::accelerator(const std::string& name, const JsonReader& asked
 }
 JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by) const {
   return find("instance", instances_, name, asked_by);
+}
+
+JsonReader Catalog::spot_pool(const std::string& name, const JsonReader& asked_by) const {
+  return find("spot pool", spot_pools_, name, asked_by);
 }
 
 JsonReader Catalog::interconnect(const std::string& name, const JsonReader& asked_by) const {
@@ -224,6 +229,12 @@ std::vector<std::string> Catalog::instance_names() const {
   for (const auto& [name, entry] : instances_) names.push_back(name);
   return names;
 }
+std::vector<std::string> Catalog::spot_pool_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : spot_pools_) names.push_back(name);
+  return names;
+}
+
 std::vector<std::string> Catalog::interconnect_names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : interconnects_) names.push_back(name);

@@ -21,43 +21,51 @@ Job::Job(JobSite site, MachineEvents* machine_events)
       recovery_{site_.scenario.training.recovery},
       provider_{site_.clock, site_.clock.new_owner()},
       resumption_{site_.clock},
-      rented_since_(site_.machines.size()),
+      rented_(site_.machines.size()),
+      joins_at_(site_.machines.size()),
+      starting_(site_.machines.size(), OwnedClock{site_.clock}),
       survivors_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
   int worker = 0;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     first_worker_.push_back(worker);
     worker += site_.machines[m].workers;
-    if (site_.membership.is_there(static_cast<MachineIndex>(m))) rented_since_[m] = Seconds{};
+    if (site_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
   }
 }
 
 Job::~Job() = default;
 
 JobResult Job::run() {
-  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
-    const Group& group = site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)];
-    if (group.joins_at > Seconds{})
-      provider_.schedule(group.joins_at, [this, m] { receive(static_cast<MachineIndex>(m)); });
-  }
   if (recovery_.give_up_after)
     provider_.schedule(*recovery_.give_up_after, [this] {
       throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " +
                           std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
                           std::to_string(site_.scenario.training.steps) + " steps"};
     });
+  JobResult result = run_until_given_up();
+  if (!is_done_) fail();
+  return result;
+}
+
+JobResult Job::run_until_given_up() {
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const Group& group = site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)];
+    if (group.joins_at > Seconds{})
+      provider_.schedule(group.joins_at, [this, m] {
+        rented_[m] = Rental{.span = {site_.clock.now(), {}}};
+        receive(static_cast<MachineIndex>(m));
+      });
+  }
   schedule_next_event();
-  stopped_at_ = Seconds{};
-  needed_workers_ = 1;
   resume();
   site_.run();
-  if (!is_done_) fail();
-  result_.end = session_->last_update();
-  result_.updates = session_->updates();
+  result_.end = is_done_ ? session_->last_update() : site_.clock.now();
+  if (session_) result_.updates = session_->updates();
   result_.interruptions.checkpoints = site_.checkpoints.count();
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (rented_since_[m]) result_.rentals[m].push_back({{*rented_since_[m], result_.end}, false});
-  return std::move(result_);
+    if (rented_[m]) end_rental(m, result_.end, false);
+  return result_;
 }
 
 void Job::updated(std::int64_t updates) {
@@ -66,9 +74,24 @@ void Job::updated(std::int64_t updates) {
   site_.membership.set_next_event(kNever);
 }
 
+void Job::end_rental(std::size_t machine, Seconds now, bool is_by_provider) {
+  Rental rental = *std::exchange(rented_[machine], std::nullopt);
+  rental.span.end = now;
+  rental.is_ended_by_provider = is_by_provider;
+  rental.startup = std::min(rental.startup, now - rental.span.start);
+  if (now > rental.span.start) result_.rentals[machine].push_back(rental);
+}
+
+void Job::announce_next_change() {
+  Seconds next = next_event_;
+  for (const auto& date : joins_at_) next = std::min(next, date.value_or(kNever));
+  site_.membership.set_next_event(next);
+}
+
 void Job::schedule_next_event() {
   const auto event = machine_events_ != nullptr ? machine_events_->next() : std::nullopt;
-  site_.membership.set_next_event(event ? event->at : kNever);
+  next_event_ = event ? event->at : kNever;
+  announce_next_change();
   if (!event || event->at > Clock::kLatest) return;
   provider_.schedule(event->at, [this, event = *event] {
     schedule_next_event();
@@ -81,8 +104,7 @@ void Job::react(MachineIndex machine, int kind) {
     case Kind::kRequested:
       return record(machine, "request", "");
     case Kind::kRunning:
-      ++result_.interruptions.replacements;
-      return receive(machine);
+      return start(machine);
     case Kind::kNotice:
       record(machine, "notice", "");
       ++result_.interruptions.notices;
@@ -92,16 +114,34 @@ void Job::react(MachineIndex machine, int kind) {
         site_.checkpoints.ask_for_one();
       else if (recovery_.lost_worker != Recovery::LostWorker::kWait)
         site_.membership.dismiss(machine);
+      if (session_) session_->reconsider();
       return;
     case Kind::kRevoked:
       return revoke(machine);
   }
 }
 
+/// A machine runs; before it can train, its framework starts.
+void Job::start(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  record(machine, "running", "");
+  ++result_.interruptions.replacements;
+  const auto startup =
+      startup_of(site_.scenario, site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)]);
+  const Seconds framework =
+      startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), true) : Seconds{};
+  rented_[m] = Rental{.span = {site_.clock.now(), {}}, .startup = framework};
+  joins_at_[m] = site_.clock.now() + framework;
+  announce_next_change();
+  starting_[m] = OwnedClock{site_.clock, site_.clock.new_owner()};
+  starting_[m].schedule(*joins_at_[m], [this, machine] { receive(machine); });
+}
+
 void Job::receive(MachineIndex machine) {
   const auto m = static_cast<std::size_t>(machine);
-  rented_since_[m] = site_.clock.now();
-  record(machine, "running", "");
+  if (is_done_) return;
+  joins_at_[m].reset();
+  announce_next_change();
   site_.membership.arrive(machine);
   if (machine == lost_chief_) {
     lost_chief_ = -1;
@@ -120,7 +160,13 @@ void Job::revoke(MachineIndex machine) {
   const Seconds now = site_.clock.now();
   record(machine, "revoked", "");
   ++result_.interruptions.revocations;
-  if (rented_since_[m]) result_.rentals[m].push_back({{*std::exchange(rented_since_[m], std::nullopt), now}, true});
+  if (rented_[m]) end_rental(m, now, true);
+  if (joins_at_[m]) {  // it was starting
+    joins_at_[m].reset();
+    starting_[m].retire();
+    announce_next_change();
+    return;
+  }
   site_.membership.vanish(machine);
   if (site_.on_loss) site_.on_loss(machine);
   const int chief = site_.checkpoints.chief;
@@ -140,7 +186,7 @@ void Job::revoke(MachineIndex machine) {
   if (keeps_updates_ &&
       (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
     roll_back();
-  stopped_at_ = now;  // they notice it anew
+  noticed_from_ = now;  // anew
   try_to_resume();
 }
 
@@ -180,7 +226,7 @@ void Job::deserted() {
 void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason) {
   result_.updates = session_->updates();
   session_.reset();
-  stopped_at_ = site_.clock.now();
+  stopped_at_ = noticed_from_ = site_.clock.now();
   record(-1, "stop", reason + " after step " + std::to_string(result_.updates));
   keeps_updates_ = keeps_updates;
   needed_workers_ = needed_workers;
@@ -201,7 +247,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
 void Job::roll_back() {
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
-  const std::int64_t saved = std::min(site_.checkpoints.latest(stopped_at_), result_.updates);
+  const std::int64_t saved = std::min(site_.checkpoints.latest(site_.clock.now()), result_.updates);
   result_.interruptions.lost_updates += result_.updates - saved;
   result_.updates = saved;
 }
@@ -211,7 +257,7 @@ void Job::try_to_resume() {
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (is_server(static_cast<MachineIndex>(m)) && !site_.membership.is_there(static_cast<MachineIndex>(m))) return;
   const Seconds now = site_.clock.now();
-  Seconds delay = std::max(Seconds{}, stopped_at_ + delay_ - now);
+  Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
   if (!keeps_updates_) {
     delay = recovery_.restart_time;
     if (result_.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
@@ -221,6 +267,7 @@ void Job::try_to_resume() {
   resumption_.schedule_in(delay, [this] {
     is_resuming_ = false;
     record(-1, keeps_updates_ ? "resume" : "restart", "after step " + std::to_string(result_.updates));
+    result_.stopped.push_back({stopped_at_, site_.clock.now()});
     result_.interruptions.stopped += site_.clock.now() - stopped_at_;
     resume();
   });

@@ -31,6 +31,7 @@ struct JobResult {
   Seconds end{};  // of the last update
   std::int64_t updates = 0;
   std::vector<std::vector<Rental>> rentals;  // [machines]
+  std::vector<Span> stopped;                 // the job stood still
   Interruptions interruptions;
 };
 
@@ -44,11 +45,15 @@ class Job {
   void deserted();
   /// Runs the job to its end. Throws NoResultError if it does not come to one.
   JobResult run();
+  /// The same, but gives what there is when the site's run() ends before the job does.
+  JobResult run_until_given_up();
   const Session& session() const { return *session_; }
 
  private:
   void schedule_next_event();
+  void announce_next_change();
   void react(MachineIndex machine, int kind);
+  void start(MachineIndex machine);
   void revoke(MachineIndex machine);
   void receive(MachineIndex machine);
   void lose_worker(MachineIndex machine);
@@ -60,6 +65,7 @@ class Job {
   void roll_back();
   void try_to_resume();
   void resume();
+  void end_rental(std::size_t machine, Seconds now, bool is_by_provider);
   void record(MachineIndex machine, const char* kind, const std::string& detail);
   [[noreturn]] void fail() const;
 
@@ -68,8 +74,11 @@ class Job {
   const Recovery& recovery_;
   std::unique_ptr<Session> session_;
   OwnedClock provider_, resumption_;
-  std::vector<int> first_worker_;                     // [machines]
-  std::vector<std::optional<Seconds>> rented_since_;  // [machines]
+  Seconds next_event_{};
+  std::vector<int> first_worker_;                 // [machines]
+  std::vector<std::optional<Rental>> rented_;     // [machines] now
+  std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
+  std::vector<OwnedClock> starting_;              // [machines]
   int workers_at_begin_ = 0;                          // of the current training
   MachineIndex lost_chief_ = -1;                      // whose return is awaited
   bool is_done_ = false;
@@ -78,7 +87,7 @@ class Job {
   std::vector<bool> survivors_;  // [machines]
   int needed_workers_ = 1;
   Seconds delay_{};
-  Seconds stopped_at_{};
+  Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   bool is_resuming_ = false;
   JobResult result_;
 };

@@ -59,9 +59,10 @@ struct StepSpan {
   std::int64_t staleness = 0;  // updates by other workers between this worker's pull and its update
 };
 
-/// Something that happens to a machine: "start", "join", "leave", "checkpoint".
+/// Something that happens to a machine: "start", "join", "leave", "checkpoint"; by the provider: "request", "running",
+/// "notice", "revoked"; or to the job: "stop", "resume", "restart".
 struct EventSpan {
-  MachineIndex machine = 0;
+  MachineIndex machine = 0;  // -1: the job
   std::string kind;
   Span span;
   std::string detail;

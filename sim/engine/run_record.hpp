@@ -45,6 +45,7 @@ struct LinkUse {
 struct Rental {
   Span span;
   bool is_ended_by_provider = false;
+  Seconds startup{};  // of it, before it could train
 };
 
 /// What revocations did to the job.
@@ -66,6 +67,7 @@ struct RunRecord {
   std::map<std::pair<MachineIndex, MachineIndex>, Bytes> carried;  // in the whole run, from one machine to another
   std::vector<std::vector<Span>> presence;                         // [machines] each time from joining to leaving
   std::vector<std::vector<Rental>> rentals;                        // [machines]
+  std::vector<Span> stopped;                                       // the job stood still
   Interruptions interruptions;
   LinkUse busiest_link;      // in the window
   Span window;               // steady state: after the warm-up of all that are there from the start, until the first

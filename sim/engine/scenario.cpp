@@ -6,8 +6,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/utc_time.hpp"
 #include "sim/engine/machines.hpp"
 
 namespace rehearse {
@@ -130,7 +132,11 @@ class ScenarioReader {
     if (scenario_.count(Role::kWorker) > kMaxMachines)
       json.fail("groups",
                 "expected at most 20000 workers in all; found " + std::to_string(scenario_.count(Role::kWorker)));
-    for (std::size_t i = 0; i < groups.size(); ++i) find_host(groups[i], scenario_.groups[i]);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      find_host(groups[i], scenario_.groups[i]);
+      if (!groups[i].has("colocated_with")) read_replacement(groups[i], scenario_.groups[i]);
+    }
+    read_start(json);
     read_links(json);
     json.reject_unknown_keys();
   }
@@ -166,6 +172,7 @@ class ScenarioReader {
     effective["market"] = group.market == Market::kSpot ? "spot" : "on-demand";
 
     if (group.role == Role::kWorker) read_membership(json, group);
+    read_revocations(json, group, effective);
 
     std::string name;
     const JsonReader instance =
@@ -194,8 +201,95 @@ class ScenarioReader {
         group.interconnect.name = interconnect_name;
       }
     }
+    if (json.has("replacement")) (void)json.child("replacement");  // read when all groups are known
     json.reject_unknown_keys();
     return group;
+  }
+
+  /// Whose machines may be revoked, and how.
+  void read_revocations(const JsonReader& json, Group& group, Json& effective) {
+    group.zone = json.optional<std::string>("zone", group.region);
+    json.expect(!group.zone.empty() && group.zone.size() <= 100, "zone", "1 to 100 characters");
+    group.is_standby = json.optional<bool>("standby", false);
+    if (!json.has("spot_pool")) return;
+    if (group.market != Market::kSpot) json.fail("spot_pool", "expected \"market\": \"spot\" for machines of a pool");
+    if (group.joins_at > Seconds{} || group.leaves_at)
+      json.fail("spot_pool", "expected no \"joins_at\" or \"leaves_at\" of machines that may be revoked at any time");
+    if (const JsonReader pool = json.child("spot_pool"); pool.is_object() && pool.has("replay"))
+      return read_replay(pool, group, effective["spot_pool"]);
+    std::string name;
+    const JsonReader pool =
+        resolve(json, "spot_pool", effective["spot_pool"], name,
+                [this](const std::string& n, const JsonReader& by) { return catalog_.spot_pool(n, by); });
+    group.pool = read_spot_pool(name, without_name(pool));
+  }
+
+  /// { "replay": FILE or [[seconds, "add" or "remove", node], ...], "notice": "30s" }
+  static void read_replay(const JsonReader& json, Group& group, Json& effective) {
+    group.replay_notice = json.optional<Seconds>("notice", Seconds{});
+    if (json.child("replay").is_string()) {
+      const FleetTrace trace = load_fleet_trace(json.resolve(json.required<std::string>("replay")));
+      effective["replay"] = Json::array();
+      for (const TraceEvent& event : trace.events)
+        effective["replay"].push_back({event.at.value(), event.is_added ? "add" : "remove", event.node});
+      group.replay = std::make_shared<const FleetTrace>(trace);
+    } else {
+      CsvWriter csv{{"time_s", "event", "node"}};
+      for (const JsonReader& entry : json.children("replay")) {
+        const std::vector<JsonReader> values = entry.elements();
+        if (values.size() != 3) entry.fail("expected [seconds, \"add\" or \"remove\", node]");
+        csv.row({values[0].as<double>(), values[1].as<std::string>(), values[2].as<std::string>()});
+      }
+      group.replay = std::make_shared<const FleetTrace>(
+          read_fleet_trace(parse_csv(csv.text(), json.file_name() + ": " + json.pointer() + "/replay")));
+    }
+    json.reject_unknown_keys();
+  }
+
+  /// By default a machine of a pool is replaced by another of its own group, at once.
+  void read_replacement(const JsonReader& json, Group& group) const {
+    const auto own = static_cast<int>(&group - scenario_.groups.data());
+    if (group.pool && !group.replay) group.replaced_by = own;
+    if (!json.has("replacement")) return;
+    if (!group.pool)
+      json.fail("replacement", std::string{"expected a group with a \"spot_pool\" "} +
+                                   (group.replay ? "that is not replayed: a replay has its own replacements"
+                                                 : "for machines to be replaced"));
+    const JsonReader replacement = json.child("replacement");
+    group.replacement_delay = replacement.optional<Seconds>("delay", Seconds{});
+    if (replacement.has("with")) {
+      const auto name = replacement.required<std::string>("with");
+      std::vector<std::string> known{"none"};
+      group.replaced_by.reset();
+      for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+        if (scenario_.groups[g].colocated_with >= 0 || scenario_.groups[g].role != group.role) continue;
+        known.push_back(scenario_.groups[g].name);
+        if (known.back() == name) group.replaced_by = static_cast<int>(g);
+      }
+      if (name != "none" && !group.replaced_by)
+        replacement.fail("with", unknown_name_message("group of the same role", name, known));
+    }
+    replacement.reject_unknown_keys();
+  }
+
+  void read_start(const JsonReader& json) {
+    if (json.has("start")) try {
+        scenario_.start_utc = Seconds{parse_utc(json.required<std::string>("start"))};
+      } catch (const std::invalid_argument& error) { json.fail("start", error.what()); }
+    if (!json.has("prices")) return;
+    if (!json.has("start")) json.fail("prices", "expected \"start\", the time at which the cluster starts, beside it");
+    std::vector<std::pair<std::string, std::string>> wanted;
+    for (const Group& group : scenario_.groups) wanted.emplace_back(group.zone, group.instance.name);
+    const JsonReader prices = json.child("prices");
+    const auto history = std::make_shared<const PriceHistory>(
+        prices.is_string() ? catalog_.price_history(prices.as<std::string>(), prices) : read_price_history(prices));
+    effective_["cluster"]["prices"] = to_json(*history, wanted);
+    for (const Group& group : scenario_.groups)
+      if (group.market == Market::kSpot && group.colocated_with < 0 &&
+          history->find(group.zone, group.instance.name) == nullptr)
+        scenario_.warnings.push_back("the price history has no prices of " + group.instance.name + " in zone " +
+                                     in_quotes(group.zone) + ": the list price applies");
+    scenario_.costs = CostModel{history, scenario_.start_utc.value()};
   }
 
   void read_workers(const JsonReader& json, Group& group) const {
@@ -227,8 +321,10 @@ class ScenarioReader {
 
   /// Workers that join or leave need a strategy that says how.
   void check_membership(const JsonReader& groups) const {
-    if (!scenario_.has_changing_membership()) return;
-    const auto is_there = [](const Group& group) { return group.role == Role::kWorker && group.joins_at == Seconds{}; };
+    if (!scenario_.has_changing_membership() && !scenario_.has_revocations()) return;
+    const auto is_there = [](const Group& group) {
+      return group.role == Role::kWorker && group.is_there_from_the_start();
+    };
     if (std::none_of(scenario_.groups.begin(), scenario_.groups.end(), is_there))
       groups.fail("groups", "expected a group of workers that is there from the start; found none");
     for (const Group& group : scenario_.groups) {
@@ -241,7 +337,7 @@ class ScenarioReader {
     const Strategy& strategy = scenario_.training.strategy;
     const auto refuse = [&](const char* what) {
       groups.fail("groups", std::string{"expected workers that stay for the whole run with "} + what +
-                                "; found \"joins_at\" or \"leaves_at\"");
+                                "; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
     };
     if (strategy.exchange.overlap == Overlap::kForward) refuse("the overlap \"forward\"");
     if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
@@ -325,6 +421,7 @@ class ScenarioReader {
       json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps",
                   "0 to 1000000 steps");
     training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
+    read_recovery(json);
     training.step_time_variation = json.optional<double>("step_time_variation", 0);
     if (json.has("step_time_variation"))
       json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
@@ -334,8 +431,7 @@ class ScenarioReader {
     effective["step_time_variation"] = training.step_time_variation;
     if (json.has("checkpoint")) {
       const JsonReader checkpoint = json.child("checkpoint");
-      training.checkpoint = Checkpointing{.every_steps = checkpoint.required<std::int64_t>("every_steps"), .stage = {}};
-      checkpoint.expect(training.checkpoint->every_steps >= 1, "every_steps", "at least 1 step");
+      training.checkpoint = read_checkpoint_rule(checkpoint);
       if (checkpoint.has("fixed_time") || checkpoint.has("rate")) {
         training.checkpoint->stage = CheckpointStage{.fixed_time = checkpoint.required<Seconds>("fixed_time"),
                                                      .time_per_tensor = {},
@@ -346,6 +442,73 @@ class ScenarioReader {
     }
     if (json.has("target")) read_target(json.child("target"));
     json.reject_unknown_keys();
+  }
+
+  static Checkpointing read_checkpoint_rule(const JsonReader& json) {
+    Checkpointing rule;
+    int rules = 0;
+    if (json.has("every_steps")) {
+      rule.every_steps = json.required<std::int64_t>("every_steps");
+      json.expect(rule.every_steps >= 1, "every_steps", "at least 1 step");
+      ++rules;
+    }
+    if (json.has("every")) {
+      rule.every = json.required<Seconds>("every");
+      json.expect(*rule.every >= Seconds{1e-3}, "every", "at least 1ms");
+      ++rules;
+    }
+    if (json.has("interval")) {
+      rule.is_young_daly = read_word<bool>(json, "interval", {{"young_daly", true}});
+      ++rules;
+    }
+    if (rules != 1) json.fail("expected one of \"every_steps\", \"every\" and \"interval\": \"young_daly\"");
+    if (json.has("pauses")) rule.pauses_all = read_word<bool>(json, "pauses", {{"chief", false}, {"all", true}});
+    if (json.has("to")) rule.is_on_disk = read_word<bool>(json, "to", {{"bucket", false}, {"disk", true}});
+    return rule;
+  }
+
+  /// Defaults depend on the strategy: asynchronous workers go on, synchronous ones without the lost one.
+  void read_recovery(const JsonReader& json) {
+    using LostWorker = Recovery::LostWorker;
+    using LostChief = Recovery::LostChief;
+    Recovery& recovery = scenario_.training.recovery;
+    const bool is_synchronous = scenario_.training.strategy.is_synchronous();
+    recovery.lost_worker = is_synchronous ? LostWorker::kShrink : LostWorker::kContinue;
+    if (!json.has("recovery")) return;
+    const JsonReader reader = json.child("recovery");
+    if (reader.has("lost_worker")) {
+      recovery.lost_worker = read_word<LostWorker>(reader, "lost_worker",
+                                                   {{"continue", LostWorker::kContinue},
+                                                    {"shrink", LostWorker::kShrink},
+                                                    {"wait", LostWorker::kWait},
+                                                    {"restart", LostWorker::kRestart}});
+      const bool is_of_synchronous =
+          recovery.lost_worker == LostWorker::kShrink || recovery.lost_worker == LostWorker::kWait;
+      if (recovery.lost_worker != LostWorker::kRestart && is_of_synchronous != is_synchronous)
+        reader.fail("lost_worker", std::string{is_synchronous ? "expected \"shrink\", \"wait\" or \"restart\""
+                                                              : "expected \"continue\" or \"restart\""} +
+                                       " for " + describe_strategy(scenario_.training.strategy));
+    }
+    if (reader.has("lost_chief"))
+      recovery.lost_chief = read_word<LostChief>(
+          reader, "lost_chief", {{"hand_over", LostChief::kHandOver}, {"restart", LostChief::kRestart}});
+    const auto time = [&](const char* key, Seconds fallback) {
+      const auto value = reader.optional<Seconds>(key, fallback);
+      if (reader.has(key)) reader.expect(value <= Seconds{1e9}, key, "at most 1e9s");
+      return value;
+    };
+    recovery.timeout = time("timeout", recovery.timeout);
+    recovery.restart_time = time("restart_time", recovery.restart_time);
+    recovery.uses_notice = reader.optional<bool>("uses_notice", false);
+    if (reader.has("minimum_workers")) {
+      recovery.minimum_workers = reader.required<int>("minimum_workers");
+      reader.expect(*recovery.minimum_workers >= 1, "minimum_workers", "at least 1 worker");
+    }
+    if (reader.has("give_up_after")) {
+      recovery.give_up_after = time("give_up_after", Seconds{});
+      reader.expect(*recovery.give_up_after > Seconds{}, "give_up_after", "a time above 0s");
+    }
+    reader.reject_unknown_keys();
   }
 
   void read_target(const JsonReader& json) {
@@ -618,9 +781,10 @@ class ScenarioReader {
 
   void warn_about_spot() {
     for (const Group& group : scenario_.groups)
-      if (group.market == Market::kSpot)
+      if (group.market == Market::kSpot && group.colocated_with < 0 && !group.pool && !group.replay)
         scenario_.warnings.push_back("group " + in_quotes(group.name) +
-                                     " is on the spot market: its price applies, but revocations are not simulated");
+                                     " is on the spot market without a \"spot_pool\": its price applies, but none of "
+                                     "its machines is revoked");
   }
 
   void warn_about_steady_state() {

@@ -14,6 +14,7 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/fleet_trace.hpp"
 #include "platforms/instance.hpp"
+#include "platforms/price.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
 #include "platforms/spot_pool.hpp"
@@ -201,6 +202,7 @@ struct Scenario {
   Workload workload;                       // built from the model, batch and precision
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;
+  CostModel costs;
   Seconds start_utc{};  // time 0, from 1970-01-01 UTC: for prices and revocations that depend on it
   Fabric fabric;
   std::optional<Seconds> hop_latency;

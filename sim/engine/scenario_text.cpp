@@ -71,10 +71,22 @@ constexpr std::string_view kSchema = R"json({
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
+            "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
+            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form; or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "type": ["string", "object"] },
+            "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
+            "replacement": {
+              "type": "object",
+              "description": "of revoked machines; by default another of the same group at once",
+              "additionalProperties": false,
+              "properties": {
+                "with": { "type": "string", "description": "name of a group of the same role, or none" },
+                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from the revocation, or the notice if it is used, to the request" } } },
             "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
             "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
+        "start": { "type": "string", "description": "UTC date and time at which the cluster starts, for prices and revocations that depend on it: 2020-01-15T08:00:00Z" },
+        "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "type": ["string", "object"] },
         "network": {
           "type": "object",
           "additionalProperties": false,
@@ -138,14 +150,31 @@ constexpr std::string_view kSchema = R"json({
             "samples": { "type": "number", "minimum": 1 }
           }
         },
+        "recovery": {
+          "type": "object",
+          "additionalProperties": false,
+          "description": "what the job does when machines are revoked; without a server it restarts from the last checkpoint",
+          "properties": {
+            "lost_worker": { "enum": ["continue", "shrink", "wait", "restart"], "description": "asynchronous: continue (default) or restart from the last checkpoint; synchronous: shrink (default), wait for as many as before, or restart" },
+            "lost_chief": { "enum": ["hand_over", "restart"], "default": "hand_over", "description": "restart: no checkpoints until its machine is back, then the job restarts from the last one" },
+            "timeout": { "$ref": "#/$defs/time", "default": "30s", "description": "until the others notice that a worker is gone" },
+            "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
+            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested; a checkpoint is written where the loss would cost work" },
+            "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
+            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
+        },
         "checkpoint": {
           "type": "object",
-          "required": ["every_steps"],
+          "oneOf": [{ "required": ["every_steps"] }, { "required": ["every"] }, { "required": ["interval"] }],
           "dependentRequired": { "fixed_time": ["rate"], "rate": ["fixed_time"] },
           "additionalProperties": false,
           "description": "the chief pauses for fixed_time + bytes / rate, by default for the profile's times of checkpoints",
           "properties": {
             "every_steps": { "type": "integer", "minimum": 1 },
+            "every": { "$ref": "#/$defs/time", "description": "between the beginnings of two" },
+            "interval": { "enum": ["young_daly"], "description": "sqrt(2 C M): C the time of a checkpoint, M the mean time to a revocation that costs work" },
+            "pauses": { "enum": ["chief", "all"], "default": "chief", "description": "who waits while it is written" },
+            "to": { "enum": ["bucket", "disk"], "default": "bucket", "description": "disk: lost with the chief's machine" },
             "fixed_time": { "$ref": "#/$defs/time" },
             "rate": { "$ref": "#/$defs/rate" } }
         }

@@ -121,6 +121,7 @@ RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
     for (const Span& there : record.presence[m]) record.rentals[m].push_back({there, false});
   }
   record.interruptions = result.interruptions;
+  record.stopped = std::move(result.stopped);
   record.recorder = std::move(recorder);
   record.fingerprint = backend.clock().fingerprint();
   record.events = backend.clock().events();

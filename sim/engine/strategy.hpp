@@ -39,6 +39,8 @@ class Session {
   virtual void join(MachineIndex machine) = 0;
   /// The machine is gone. False if the training cannot go on from where it is.
   virtual bool lose(MachineIndex machine) = 0;
+  /// Somebody has to leave, or a checkpoint is asked for: for a session that does not look between two steps.
+  virtual void reconsider() {}
   virtual std::int64_t updates() const = 0;
   virtual Seconds last_update() const = 0;
   /// Who waits for whom, when nothing is left to do although steps are.

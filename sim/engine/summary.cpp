@@ -187,6 +187,21 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
 
 }  // namespace
 
+std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals) {
+  const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+  double sum = 0;
+  for (const Rental& rental : rentals) {
+    const auto usd =
+        scenario.costs.usd(group.instance, group.market == Market::kSpot, group.zone, rental.span.start,
+                           rental.span.end, rental.is_ended_by_provider ? Ended::kByProvider : Ended::kByUser);
+    if (!usd) return {};
+    sum += *usd;
+  }
+  return rentals.empty() && !group.instance.usd_per_hour(group.market == Market::kSpot, group.zone)
+             ? std::nullopt
+             : std::optional{sum};
+}
+
 Seconds rented_time(const RunRecord& record, std::size_t machine) {
   Seconds time{};
   for (const Rental& rental : record.rentals[machine]) time += rental.span.end - rental.span.start;
@@ -270,11 +285,9 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   double cost = 0;
   bool is_priced = true;
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
-    const Group& group = scenario.groups[static_cast<std::size_t>(record.machines[m].group)];
-    const auto& price =
-        group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
-    is_priced = is_priced && price.has_value();
-    if (price) cost += *price * rented_time(record, m).value() / 3600;
+    const auto usd = cost_of(scenario, record.machines[m], record.rentals[m]);
+    is_priced = is_priced && usd.has_value();
+    cost += usd.value_or(0);
   }
   if (is_priced) summary.cost_usd = cost;
   if (scenario.training.target) summary.to_target = forecast(scenario, summary);

@@ -67,6 +67,9 @@ struct Summary {
   std::optional<Forecast> to_target;  // if the training has one
 };
 
+/// Of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if its price is
+/// unknown.
+std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);
 /// In which the machine is paid for.
 Seconds rented_time(const RunRecord& record, std::size_t machine);
 

@@ -131,9 +131,9 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
   for (const EventSpan& event : record.recorder.events) {
     if (events.rows.size() == 200) break;
     if (event.kind == "start" && event.span.start == Seconds{}) continue;
-    events.rows.push_back({event.kind, record.machines[static_cast<std::size_t>(event.machine)].name,
-                           display(event.span.start.value()), display((event.span.end - event.span.start).value()),
-                           event.detail});
+    events.rows.push_back(
+        {event.kind, event.machine < 0 ? "job" : record.machines[static_cast<std::size_t>(event.machine)].name,
+         display(event.span.start.value()), display((event.span.end - event.span.start).value()), event.detail});
   }
   if (!events.rows.empty())
     document.sections.push_back({.title = "Events",

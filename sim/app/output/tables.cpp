@@ -81,7 +81,7 @@ std::string links_csv(const RunRecord& record) {
 std::string events_csv(const RunRecord& record) {
   CsvWriter csv{{"time_s", "machine", "kind", "duration_s", "detail"}};
   for (const EventSpan& event : record.recorder.events)
-    csv.row({event.span.start.value(), machine_name(record, event.machine), event.kind,
+    csv.row({event.span.start.value(), event.machine < 0 ? "job" : machine_name(record, event.machine), event.kind,
              (event.span.end - event.span.start).value(), event.detail});
   return csv.text();
 }
@@ -91,15 +91,20 @@ std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     const Group& group = scenario.groups[g];
     if (group.colocated_with >= 0) continue;  // on machines that are paid for already
-    double machine_hours = 0;
-    for (std::size_t m = 0; m < record.machines.size(); ++m)
-      if (record.machines[m].group == static_cast<int>(g))
-        machine_hours += rented_time(record, m).value() / 3600;
+    double machine_hours = 0, usd = 0;
+    bool is_priced = true;
+    for (std::size_t m = 0; m < record.machines.size(); ++m) {
+      if (record.machines[m].group != static_cast<int>(g)) continue;
+      machine_hours += rented_time(record, m).value() / 3600;
+      const auto cost = cost_of(scenario, record.machines[m], record.rentals[m]);
+      is_priced = is_priced && cost.has_value();
+      usd += cost.value_or(0);
+    }
     const bool is_spot = group.market == Market::kSpot;
-    const std::optional<double> price =
-        is_spot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
+    const std::optional<double> list_price = group.instance.usd_per_hour(is_spot, group.zone);
+    const double price = machine_hours > 0 ? usd / machine_hours : list_price.value_or(0);
     csv.row({group.name, is_spot ? "spot" : "on-demand", group.count, machine_hours / group.count,
-             price ? CsvField{*price} : CsvField{""}, price ? CsvField{*price * machine_hours} : CsvField{""}});
+             is_priced ? CsvField{price} : CsvField{""}, is_priced ? CsvField{usd} : CsvField{""}});
   }
   return csv.text();
 }

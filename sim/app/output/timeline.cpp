@@ -56,6 +56,7 @@ class TimelineWriter {
       thread_of_[{machine, name}] = thread;
     }
     arrows();
+    moments();
     counters();
     return text_ + "\n]}\n";
   }
@@ -139,6 +140,16 @@ class TimelineWriter {
       text_ += ",\"cat\":\"message\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(start) + "}";
       begin_event("f", "message", message.to.machine, thread_of_[{message.to.machine, receive_track(message)}]);
       text_ += ",\"cat\":\"message\",\"bp\":\"e\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(end) + "}";
+    }
+  }
+
+  /// What the provider does to machines: lines across their tracks; what happens to the job: across all.
+  void moments() {
+    for (const EventSpan& event : record_.recorder.events) {
+      const std::int64_t at = nanoseconds(event.span.start);
+      if (event.span.end > event.span.start || at < from_ || at > to_) continue;
+      begin_event("i", event.kind, std::max(0, event.machine), 0);
+      text_ += ",\"ts\":" + microseconds(at) + ",\"s\":\"" + (event.machine < 0 ? "g" : "p") + "\"}";
     }
   }
 

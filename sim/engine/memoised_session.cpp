@@ -1,0 +1,249 @@
+#include "sim/engine/memoised_session.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/engine/machine_events.hpp"
+#include "sim/engine/machines.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+constexpr double kRounding = 1e-6;  // of an update: dates are sums of many terms
+
+class MemoisedSession final : public Session {
+ public:
+  MemoisedSession(const MemoisedSite& site, std::int64_t updates)
+      : site_{site},
+        strategy_{site.scenario.training.strategy},
+        is_synchronous_{strategy_.is_synchronous()},
+        clock_{site.clock, site.clock.new_owner()},
+        next_{site.clock, site.clock.new_owner()},
+        trains_(site.machines.size()),
+        progress_{static_cast<double>(updates)},
+        since_{site.clock.now()} {}
+
+  ~MemoisedSession() override {
+    clock_.retire();
+    next_.retire();
+  }
+
+  void begin() override {
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      trains_[m] = site_.machines[m].workers > 0 && site_.membership.is_there(static_cast<MachineIndex>(m));
+    change();
+  }
+
+  void join(MachineIndex machine) override {
+    if (site_.machines[static_cast<std::size_t>(machine)].workers == 0) return;
+    trains_[static_cast<std::size_t>(machine)] = true;
+    if (std::holds_alternative<AllReduceStrategy>(strategy_.kind)) stand_still(transfer_time(machine));
+    change();
+  }
+
+  bool lose(MachineIndex machine) override {
+    const auto m = static_cast<std::size_t>(machine);
+    if (site_.machines[m].servers > 0) return false;
+    if (!trains_[m]) return true;
+    if (is_synchronous_) return false;
+    trains_[m] = false;
+    const auto* servers = std::get_if<ParameterServerStrategy>(&strategy_.kind);
+    if (servers == nullptr && !has_worker()) return false;
+    if (servers != nullptr && servers->staleness_bound) stand_still(site_.scenario.training.recovery.timeout);
+    change();
+    return true;
+  }
+
+  void reconsider() override {
+    bool has_left = false;
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (trains_[m] && site_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
+        trains_[m] = false;
+        has_left = true;
+        record(static_cast<MachineIndex>(m), "leave", clock_.now());
+      }
+    if (has_left && !has_worker() && !std::holds_alternative<ParameterServerStrategy>(strategy_.kind))
+      return site_.clock.schedule_in({}, site_.on_deserted);
+    change();
+  }
+
+  std::int64_t updates() const override {
+    const double progress = progress_ + speed_ * (clock_.now() - since_).value();
+    return std::min(site_.scenario.training.steps, static_cast<std::int64_t>(std::floor(progress + kRounding)));
+  }
+  Seconds last_update() const override { return end_; }
+  std::string deadlock() const override { return "nobody trains"; }
+  void describe(RunRecord&) const override {}
+
+ private:
+  bool has_worker() const { return std::find(trains_.begin(), trains_.end(), true) != trains_.end(); }
+
+  /// To the machine, from one that has the model.
+  Seconds transfer_time(MachineIndex machine) const {
+    BytesPerSecond rate = site_.machines[static_cast<std::size_t>(machine)].nic;
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (trains_[m] && static_cast<MachineIndex>(m) != machine) {
+        rate = std::min(rate, site_.machines[m].nic);
+        break;
+      }
+    return site_.scenario.workload.variable_bytes() / rate;
+  }
+
+  void stand_still(Seconds duration) { stands_until_ = std::max(stands_until_, clock_.now()) + duration; }
+
+  void record(MachineIndex machine, const char* kind, Seconds end) {
+    if (site_.events != nullptr) site_.events->push_back({machine, kind, {clock_.now(), end}, ""});
+  }
+
+  double current_speed() {
+    const Seconds now = clock_.now();
+    const bool is_writing = now < writes_until_;
+    if (now < stands_until_ || (is_writing && (is_synchronous_ || site_.scenario.training.checkpoint->pauses_all)))
+      return 0;
+    MachineCounts counts(site_.scenario.groups.size());
+    for (std::size_t m = 0; m < trains_.size(); ++m) {
+      const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
+      if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
+    }
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts) : 0;
+  }
+
+  MachineIndex chief() const {
+    int first = 0;
+    for (std::size_t m = 0; m < trains_.size(); ++m) {
+      const int workers = site_.machines[m].workers;
+      if (site_.checkpoints.chief >= first && site_.checkpoints.chief < first + workers)
+        return trains_[m] ? static_cast<MachineIndex>(m) : -1;
+      first += workers;
+    }
+    return -1;
+  }
+
+  /// Counts what has been done at the speed until now, and goes on at that of now.
+  void change() {
+    const Seconds now = clock_.now();
+    const auto steps = static_cast<double>(site_.scenario.training.steps);
+    progress_ += speed_ * (now - since_).value();
+    since_ = now;
+    if (progress_ + kRounding >= steps) {
+      speed_ = 0;
+      progress_ = steps;
+      end_ = now;
+      return site_.on_update(site_.scenario.training.steps);
+    }
+    write_checkpoint_if_due();
+    speed_ = current_speed();
+    schedule_next();
+  }
+
+  void write_checkpoint_if_due() {
+    const Seconds now = clock_.now();
+    const MachineIndex writer = chief();
+    if (writer < 0 || now < writes_until_ || !site_.checkpoints.is_due(updates_now(), now)) return;
+    writer_ = writer;
+    writes_until_ = now + *checkpoint_time(site_.scenario);
+    site_.checkpoints.begin(updates_now(), now, writes_until_);
+    record(writer, "checkpoint", writes_until_);
+    // Synchronous: the step under way had not begun.
+    if (is_synchronous_) progress_ = std::floor(progress_ + kRounding);
+  }
+
+  std::int64_t updates_now() const { return static_cast<std::int64_t>(std::floor(progress_ + kRounding)); }
+
+  /// The end of the training, of a pause, or the next checkpoint.
+  void schedule_next() {
+    next_.retire();
+    next_ = OwnedClock{site_.clock, site_.clock.new_owner()};
+    const Seconds now = clock_.now();
+    const auto when = [&](double updates) {
+      return speed_ > 0 ? now + Seconds{std::max(0.0, updates - progress_) / speed_} : kNever;
+    };
+    Seconds next = when(static_cast<double>(site_.scenario.training.steps));
+    for (const Seconds pause : {stands_until_, writes_until_})
+      if (pause > now) next = std::min(next, pause);
+    if (now >= writes_until_ && chief() >= 0 && speed_ > 0) {
+      const std::int64_t due = site_.checkpoints.next_updates();
+      if (due < std::numeric_limits<std::int64_t>::max()) next = std::min(next, when(static_cast<double>(due)));
+      if (const Seconds date = site_.checkpoints.next_date(); date < kNever)
+        next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));
+    }
+    if (next < kNever) next_.schedule(next, [this] { change(); });
+  }
+
+  /// The first end of a step from `date` on, which is not in the past; never the one that has just ended.
+  Seconds end_of_step(Seconds date) const {
+    const double done = progress_ + speed_ * (date - since_).value();
+    const double end = std::max(std::ceil(done - kRounding), std::floor(progress_ + kRounding) + 1);
+    return since_ + Seconds{(end - progress_) / speed_};
+  }
+
+  MemoisedSite site_;
+  const Strategy& strategy_;
+  bool is_synchronous_;
+  OwnedClock clock_, next_;
+  std::vector<bool> trains_;  // [machines]
+  double progress_;           // updates, at since_
+  Seconds since_;
+  double speed_ = 0;  // updates per second
+  Seconds stands_until_{}, writes_until_{};
+  MachineIndex writer_ = -1;
+  Seconds end_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, std::int64_t updates) {
+  return std::make_unique<MemoisedSession>(site, updates);
+}
+
+Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
+  constexpr Seconds kLongest{60 * 86400.0};
+  const std::vector<Machine> machines = list_machines(scenario);
+  Trajectory trajectory;
+  Clock clock;
+  std::optional<MachineEvents> machine_events;
+  if (scenario.has_revocations()) machine_events.emplace(scenario, seed);
+  Membership membership{scenario, machines,
+                        machine_events ? machine_events->running_at_start() : machines_at_start(scenario, machines),
+                        clock};
+  Checkpoints checkpoints{scenario.training.checkpoint, checkpoint_interval(scenario)};
+  Job* job = nullptr;
+  const MemoisedSite site{.scenario = scenario,
+                          .machines = machines,
+                          .clock = clock,
+                          .membership = membership,
+                          .checkpoints = checkpoints,
+                          .speed_of = speed_of,
+                          .on_update = [&](std::int64_t updates) { job->updated(updates); },
+                          .on_deserted = [&] { job->deserted(); },
+                          .events = keeps_events ? &trajectory.events : nullptr};
+  std::vector<EventSpan> unwanted;
+  Job the_job{{.scenario = scenario,
+               .machines = machines,
+               .clock = clock,
+               .events = keeps_events ? trajectory.events : unwanted,
+               .membership = membership,
+               .checkpoints = checkpoints,
+               .begin_session = [&](std::int64_t updates) { return train_at_known_speed(site, updates); },
+               .on_loss = {},
+               .run =
+                   [&] {
+                     const Seconds limit = scenario.training.recovery.give_up_after.value_or(kLongest);
+                     while (!clock.is_empty() && clock.next_date() <= limit) {
+                       clock.advance_to(clock.next_date());
+                       unwanted.clear();
+                     }
+                   }},
+              machine_events ? &*machine_events : nullptr};
+  job = &the_job;
+  trajectory.job = the_job.run_until_given_up();
+  trajectory.is_finished = trajectory.job.updates == scenario.training.steps;
+  return trajectory;
+}
+
+}  // namespace rehearse
