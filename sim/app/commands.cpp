@@ -38,15 +38,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Json load_scenario_json(const SimulateCommand& command) {
-  Json json = load_json_file(command.scenario);
-  for (const std::string& text : command.overrides) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || text.empty() || text.front() != '/')
-      throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
-    try {
-      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
-    } catch (const InputError& error) { throw InputError{std::string{"--set "} + error.what()}; }
-  }
+  Json json = rehearse::load_scenario_json(command.scenario, command.overrides);
   if (command.seed && json.is_object()) json["seed"] = *command.seed;
   return json;
 }

@@ -77,12 +77,34 @@ struct DiffCommand {
   std::filesystem::path a, b;  // output folders or scenario files
 };
 
+struct RemainingCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;
+  std::int64_t step = 0;
+  std::string group;
+  int lost = 1;
+  std::optional<Seconds> replaced_after;
+  bool is_warm = false;
+  std::optional<double> measured_speed;
+  std::optional<std::filesystem::path> history;
+};
+
+struct DiagnoseCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;
+  double measured_speed = 0;
+};
+
 int run(const SimulateCommand& command);
 int run(const ValidateCommand& command);
 int run(const CalibrateCommand& command);
 int calibrate_training_logs(const CalibrateCommand& command);  // one study, of kind "training_logs"
 int run(const SweepCommand& command);
 int run(const DiffCommand& command);
+int run(const RemainingCommand& command);
+int run(const DiagnoseCommand& command);
 int list(const CommonOptions& common, const std::string& kind);
 int print_schema(const std::string& kind);
 int init(const std::string& name);

@@ -209,6 +209,70 @@ int run_command_line(int argc, char** argv) {
   add_output(*diff_verb, common, "Write diff.json here (default: write nothing)");
   add_parallel(*diff_verb, common);
 
+  RemainingCommand remaining;
+  std::string replaced_after;
+  auto* remaining_verb = app.add_subcommand(
+      "remaining",
+      "How long a training still takes after workers were revoked, until a replacement works and from then on\n\n"
+      "Example: rehearse remaining scenarios/cm-dare.json --set /training/steps=64000 --step 32096 --lost 1");
+  remaining_verb->add_option("SCENARIO", remaining.scenario, "Scenario file")->required();
+  remaining_verb->add_option("--set", remaining.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
+  remaining_verb->add_option("--step", remaining.step, "Steps done when the machines were lost")
+      ->required()
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  remaining_verb->add_option("--group", remaining.group, "Group of workers that lost them (default: the first)")
+      ->check(is_not_empty)
+      ->type_name("NAME");
+  remaining_verb->add_option("--lost", remaining.lost, "Machines lost (default: 1)")
+      ->check(CLI::Range(1, 20000))
+      ->type_name("N");
+  remaining_verb
+      ->add_option("--replaced-after", replaced_after,
+                   "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
+                   "framework)")
+      ->check(is_not_empty)
+      ->type_name("T");
+  remaining_verb->add_flag("--warm", remaining.is_warm, "The replacements have run the framework before");
+  remaining_verb
+      ->add_option("--measured-speed", remaining.measured_speed,
+                   "Speed before the loss, steps/s (default: the simulated one)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("X");
+  remaining_verb
+      ->add_option("--history", remaining.history,
+                   "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
+                   "revocation_step, total_steps, measured_remaining_s")
+      ->type_name("CSV");
+  remaining_verb->add_flag("--json", remaining.common.prints_json, "Print remaining.json instead of text");
+  add_common(*remaining_verb, common);
+  add_output(*remaining_verb, common, "Write remaining.json here (default: write nothing)");
+  add_parallel(*remaining_verb, common);
+
+  DiagnoseCommand diagnose;
+  auto* diagnose_verb = app.add_subcommand(
+      "diagnose",
+      "Why a run is as fast as it was measured to be: which server, link or GPU is at its limit, and what would help, "
+      "each remedy simulated\n\n"
+      "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
+      "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104");
+  diagnose_verb->add_option("SCENARIO", diagnose.scenario, "Scenario file")->required();
+  diagnose_verb->add_option("--set", diagnose.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
+  diagnose_verb
+      ->add_option("--measured-speed", diagnose.measured_speed,
+                   "Steps per second: of all workers together, or of each where they wait for one another")
+      ->required()
+      ->check(CLI::PositiveNumber)
+      ->type_name("X");
+  diagnose_verb->add_flag("--json", diagnose.common.prints_json, "Print diagnosis.json instead of text");
+  add_common(*diagnose_verb, common);
+  add_output(*diagnose_verb, common, "Write diagnosis.json here (default: write nothing)");
+  add_parallel(*diagnose_verb, common);
+
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
   list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")
@@ -225,13 +289,19 @@ int run_command_line(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     throw InputError{std::string{error.what()} + "; see rehearse --help"};
   }
-  common.prints_json =
-      simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json || diff.common.prints_json;
-  simulate.common = validate.common = calibrate.common = sweep.common = diff.common = common;
+  common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
+                       diff.common.prints_json || remaining.common.prints_json || diagnose.common.prints_json;
+  simulate.common = validate.common = calibrate.common = sweep.common = diff.common = remaining.common =
+      diagnose.common = common;
   if (!max_wall_time.empty()) {
     try {
       simulate.max_wall_time = sweep.max_wall_time = parse_seconds(max_wall_time);
     } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
+  }
+  if (!replaced_after.empty()) {
+    try {
+      remaining.replaced_after = parse_seconds(replaced_after);
+    } catch (const QuantityError& error) { throw InputError{std::string{"--replaced-after: "} + error.what()}; }
   }
   if (init_verb->parsed()) return init(name);
   if (simulate_verb->parsed()) return run(simulate);
@@ -239,6 +309,8 @@ int run_command_line(int argc, char** argv) {
   if (calibrate_verb->parsed()) return run(calibrate);
   if (sweep_verb->parsed()) return run(sweep);
   if (diff_verb->parsed()) return run(diff);
+  if (remaining_verb->parsed()) return run(remaining);
+  if (diagnose_verb->parsed()) return run(diagnose);
   if (list_verb->parsed()) return list(common, list_kind);
   return print_schema(schema_kind);
 }

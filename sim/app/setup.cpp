@@ -5,10 +5,12 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -46,6 +48,19 @@ Catalog load_catalog(const CommonOptions& common) {
       {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
   for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
   return Catalog{std::move(folders)};
+}
+
+Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides) {
+  Json json = load_json_file(file);
+  for (const std::string& text : overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || text.empty() || text.front() != '/')
+      throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
+    try {
+      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
+    } catch (const InputError& error) { throw InputError{std::string{"--set "} + error.what()}; }
+  }
+  return json;
 }
 
 void create_folder(const fs::path& folder) {

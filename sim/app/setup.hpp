@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "platforms/catalog.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/base/json.hpp"
 
 namespace rehearse {
 
@@ -16,6 +18,9 @@ bool is_interrupted();
 
 /// The shipped catalogs, found from the program's own place: the build tree or an installation; then the user's.
 Catalog load_catalog(const CommonOptions& common);
+
+/// A scenario file with overrides, "/pointer=value". Throws InputError.
+Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
 /// Made before the work starts, so that an unwritable place costs nothing. Throws InputError.
 void create_folder(const std::filesystem::path& folder);

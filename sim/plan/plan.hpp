@@ -4,8 +4,12 @@
 //   sweep.hpp          every combination: checked first, then simulated into a result store, then a table
 //   expression.hpp     conditions and formulas that users type, for constraints and --where
 //   diff.hpp           what differs between two runs, and which difference made which effect
+//   remaining_time.hpp how long a training still takes after machines of it were lost
+//   diagnosis.hpp      why a run is as fast as it was measured to be, and what would help
 
+#include "sim/plan/diagnosis.hpp"
 #include "sim/plan/diff.hpp"
 #include "sim/plan/expression.hpp"
+#include "sim/plan/remaining_time.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/plan/sweep_request.hpp"

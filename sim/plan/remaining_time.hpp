@@ -1,0 +1,85 @@
+#pragma once
+// How long a training still takes after machines of it were lost and replacements are on their way.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+/// Time for `steps_left` steps at `degraded` steps/s until the replacement works, at `full` from then on:
+///   T = t + (n - t degraded) / full, or n / degraded if the training ends before
+/// n `steps_left`, t `until_replaced`. Infinite if it never ends.
+Seconds remaining_time(double steps_left, double degraded, double full, Seconds until_replaced);
+
+/// CM-DARE's controller:  T = t + n / v_new - t v_now / v_new, whether or not the training ends before t. v_now
+/// `degraded`; v_new `by_addition`: the degraded speed and the speeds that the new workers have alone.
+/// Source: CM-DARE's released controller (Li, Walls, Guo, ICDCS 2020).
+Seconds controller_remaining_time(double steps_left, double degraded, double by_addition, Seconds until_replaced);
+
+/// A revocation that has happened, for fit_remaining_time().
+struct RemainingCase {
+  double steps_left = 0;
+  Seconds measured{};
+};
+
+/// What is fitted to past revocations: the cluster's speed as a multiple of the simulated one, with and without the
+/// lost machines; and the time until the replacement works, which takes up whatever else a revocation costs once.
+struct RemainingFit {
+  double speed_factor = 1;
+  Seconds until_replaced{};
+};
+
+/// Least squares of relative errors over T = n / (f full) + t (1 - degraded / full), all replaced before the end.
+/// Throws InputError for less than two different cases, or if no positive speed or time until replaced fits them.
+RemainingFit fit_remaining_time(std::span<const RemainingCase> cases, double degraded, double full);
+
+/// Columns revocation_step, total_steps, measured_remaining_s. Throws InputError.
+std::vector<RemainingCase> load_remaining_cases(const std::filesystem::path& csv);
+
+struct RemainingRequest {
+  std::int64_t step = 0;                  // when the machines were lost
+  std::string group;                      // of workers; empty: the first
+  int lost = 1;                           // machines of it
+  std::optional<Seconds> until_replaced;  // none: by the profile's start-up times
+  bool is_warm = false;                   // the replacement has run the framework before
+  std::optional<double> measured_speed;   // steps/s before the revocation; scales the simulated speeds
+  std::vector<RemainingCase> history;     // past revocations of this cluster; fits both
+};
+
+struct RemainingPrediction {
+  std::string group;
+  std::int64_t steps_left = 0;
+  double full = 0, degraded = 0, by_addition = 0;           // steps/s
+  std::optional<std::pair<double, double>> speed_interval;  // factors on them, 90 %
+  Seconds until_replaced{};
+  std::optional<Seconds> machine, framework;                     // its parts, by the profile
+  std::optional<std::pair<Seconds, Seconds>> replaced_interval;  // 5th and 95th percentile
+  std::optional<RemainingFit> fit;
+  Seconds remaining{}, controller{};
+  /// With the ends of both intervals: at least a 90 % interval if they are independent.
+  std::optional<std::pair<Seconds, Seconds>> interval;
+};
+
+/// Simulates the steady state of the whole cluster, of what is left, and of one lost worker alone. A pause of the chief
+/// for checkpoints is added: every C updates it does not work for c, so C updates take (C + c v / workers) / v, or C /
+/// v
+/// + c where all wait for it. None if `is_stopped` ended it. Throws InputError; NoResultError if nothing can be
+/// simulated.
+std::optional<RemainingPrediction> predict_remaining(const Json& scenario, const std::string& file_name,
+                                                     const Catalog& catalog, const RemainingRequest& request,
+                                                     int parallel, const std::function<bool()>& is_stopped = {});
+
+/// Version 1.
+Json to_json(const RemainingPrediction& prediction);
+
+}  // namespace rehearse

@@ -1,0 +1,38 @@
+// rehearse diagnose as its user meets it.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+using test::check_refused;
+using test::kScenario;
+using test::Outcome;
+using test::rehearse_with;
+using test::TemporaryFolder;
+
+TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as JSON") {
+  const TemporaryFolder folder;
+  const std::string command = "diagnose " + kScenario + " --set /training/steps=100 --measured-speed 18 --quiet";
+  const Outcome outcome = rehearse_with(command);
+  CHECK(outcome.exit_code == 0);
+  for (const char* text : {"measured                 18 steps/s", "\nverdict ",
+                           "\nat its limit             the workers' GPUs", "--set '/cluster/groups/1/count=5'"})
+    CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
+  const std::string json = rehearse_with(command + " --json -j 1 -o " + folder.path.string()).out;
+  CHECK(json == read_file(folder / "diagnosis.json", kMiB));
+  CHECK(json == rehearse_with(command + " --json -j 2").out);
+  CHECK(parse_json(json, "d")["is_flagged"] == false);
+}
+
+TEST_CASE("diagnose refuses what it cannot use") {
+  check_refused("diagnose " + kScenario, 2, "--measured-speed is required");
+  check_refused("diagnose " + kScenario + " --measured-speed -3", 2, "--measured-speed");
+  check_refused("diagnose " + kScenario + " --measured-speed 3 --set x", 2, "--set: expected /json/pointer=value");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,139 @@
+#include "sim/plan/remaining_time.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const std::string kCases = REHEARSE_SOURCE_DIR "/calibration/data/cm-dare/remaining_time_after_revocation.csv";
+
+RemainingPrediction predicted(const std::vector<std::pair<std::string, std::string>>& changes,
+                              const RemainingRequest& request) {
+  auto with_steps = changes;
+  with_steps.insert(with_steps.begin(), {"/training/steps", "64000"});
+  return *predict_remaining(test::shipped_scenario(with_steps), test::source_folder() + "/scenarios/test.json",
+                            test::shipped_catalog(), request, 2);
+}
+
+std::string refusal(const RemainingRequest& request,
+                    const std::vector<std::pair<std::string, std::string>>& changes = {}) {
+  try {
+    (void)predicted(changes, request);
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+double error_pct(const RemainingPrediction& prediction, const RemainingCase& one, Seconds until_replaced) {
+  const Seconds time = remaining_time(one.steps_left, prediction.degraded, prediction.full, until_replaced);
+  return 100 * std::abs(time / one.measured - 1);
+}
+
+}  // namespace
+
+TEST_CASE("what is left is done at the degraded speed until the replacement works, then at the full one") {
+  // 30 s at 3 steps/s, 90 steps; 910 of 1000 steps are left at 4 steps/s: 227.5 s
+  CHECK(remaining_time(1000, 3, 4, Seconds{30}).value() == 30 + 227.5);
+  CHECK(controller_remaining_time(1000, 3, 4, Seconds{30}).value() == doctest::Approx(257.5).epsilon(1e-12));
+  CHECK(remaining_time(1000, 0, 4, Seconds{30}).value() == 30 + 250);
+  // It ends before: 60 steps at 3 steps/s. The controller does not see that.
+  CHECK(remaining_time(60, 3, 4, Seconds{30}).value() == 20);
+  CHECK(controller_remaining_time(60, 3, 4, Seconds{30}).value() == doctest::Approx(30 + (60 - 90) / 4.0));
+}
+
+TEST_CASE("a fit finds the speed and the time until replaced that made the cases") {
+  std::vector<RemainingCase> cases;
+  for (const double n : {1000.0, 5000.0, 20000.0})
+    cases.push_back({n, remaining_time(n, 3 * 1.1, 4 * 1.1, Seconds{70})});
+  const RemainingFit fit = fit_remaining_time(cases, 3, 4);
+  CHECK(fit.speed_factor == doctest::Approx(1.1).epsilon(1e-9));
+  CHECK(fit.until_replaced.value() == doctest::Approx(70).epsilon(1e-9));
+  CHECK_THROWS_AS((void)fit_remaining_time(std::vector{cases[0]}, 3, 4), InputError);
+  CHECK_THROWS_AS((void)fit_remaining_time(std::vector{cases[0], cases[0]}, 3, 4), InputError);
+  CHECK_THROWS_AS((void)fit_remaining_time(cases, 4, 4), InputError);
+}
+
+TEST_CASE("CM-DARE's revocations: two values fitted on cases 1 to 4 predict 5 to 8 within 2 % in the mean") {
+  const std::vector<RemainingCase> cases = load_remaining_cases(kCases);
+  REQUIRE(cases.size() == 8);
+  RemainingRequest request{.step = 6170, .group = {}, .until_replaced = {}, .measured_speed = {}, .history = {}};
+  const std::vector<std::pair<std::string, std::string>> spot{{"/cluster/groups/1/market", "spot"}};
+  // Nothing fitted: simulated speeds, the profile's start-up times.
+  const RemainingPrediction unfitted = predicted(spot, request);
+  CHECK(unfitted.steps_left == 57830);
+  double sum = 0;
+  for (const RemainingCase& one : cases) sum += error_pct(unfitted, one, unfitted.until_replaced) / 8;
+  MESSAGE("without a fit: mean error of all 8 cases " << sum << " %");
+  CHECK(sum <= 2);
+  request.history.assign(cases.begin(), cases.begin() + 4);
+  const RemainingPrediction fitted = predicted(spot, request);
+  CHECK(std::abs(fitted.fit->speed_factor - 1) < 0.05);
+  double worst = sum = 0;
+  for (std::size_t i = 4; i < 8; ++i) {
+    const double error = error_pct(fitted, cases[i], fitted.until_replaced);
+    sum += error / 4;
+    worst = std::max(worst, error);
+  }
+  MESSAGE("two values fitted on cases 1 to 4 (speed x "
+          << fitted.fit->speed_factor << ", " << fitted.until_replaced.value() << " s): mean error of cases 5 to 8 "
+          << sum << " %");
+  CHECK(sum <= 2);
+  CHECK(worst <= 3);
+}
+
+TEST_CASE("the parts of a prediction hold together") {
+  RemainingRequest request{
+      .step = 60000, .group = "workers", .until_replaced = {}, .measured_speed = {}, .history = {}};
+  const RemainingPrediction cold = predicted({}, request);
+  CHECK(cold.degraded == doctest::Approx(cold.full * 3 / 4).epsilon(0.02));
+  CHECK(cold.by_addition == doctest::Approx(cold.full).epsilon(0.02));
+  CHECK(cold.until_replaced == *cold.machine + *cold.framework);
+  CHECK(cold.interval->first < cold.remaining);
+  CHECK(cold.remaining < cold.interval->second);
+  request.is_warm = true;
+  const RemainingPrediction warm = predicted({}, request);
+  CHECK((cold.until_replaced - warm.until_replaced).value() == doctest::Approx(60.19));
+  // One of four workers for so long
+  CHECK((cold.remaining - warm.remaining).value() == doctest::Approx(60.19 * (1 - cold.degraded / cold.full)));
+  request.until_replaced = Seconds{100};
+  request.measured_speed = 20;
+  const RemainingPrediction measured = predicted({}, request);
+  CHECK(measured.full == doctest::Approx(20));
+  CHECK(measured.remaining.value() == doctest::Approx(100 + (4000 - 100 * measured.degraded) / 20));
+  request.lost = 4;
+  CHECK(predicted({}, request).remaining.value() == doctest::Approx(100 + 4000 / 20.0));
+}
+
+TEST_CASE("a chief that pauses for checkpoints makes the rest longer") {
+  const RemainingRequest request{
+      .step = 0, .group = {}, .until_replaced = Seconds{0}, .measured_speed = {}, .history = {}};
+  const RemainingPrediction without = predicted({}, request);
+  const RemainingPrediction with = predicted({{"/training/checkpoint", R"({"every_steps": 4000})"}}, request);
+  const Scenario scenario =
+      test::resolved(test::shipped_scenario({{"/training/checkpoint", R"({"every_steps": 4000})"}}));
+  // 16 checkpoints, in each of which one of four workers pauses
+  CHECK((with.remaining - without.remaining).value() == doctest::Approx(16 * checkpoint_time(scenario)->value() / 4));
+}
+
+TEST_CASE("a loss that cannot be is refused") {
+  RemainingRequest request{.step = 64000, .group = {}, .until_replaced = {}, .measured_speed = {}, .history = {}};
+  CHECK(refusal(request) == "expected a loss before the last of 64000 steps; found step 64000");
+  request.step = 1;
+  request.lost = 5;
+  CHECK(refusal(request) == "expected a loss of 1 to 4 machines of group \"workers\"; found 5");
+  request.lost = 1;
+  request.group = "worker";
+  CHECK(refusal(request) == "unknown group of workers \"worker\"; did you mean \"workers\"?");
+  request.group.clear();
+  CHECK(refusal(request, {{"/calibration", "ideal"}}) ==
+        "profile \"ideal\" has no start-up times of a machine like those of group \"workers\"; --replaced-after says "
+        "when its replacement works");
+}
+
+}  // namespace rehearse
