@@ -2,7 +2,7 @@
 // What is known about machines, models and calibrated software, by name. Start here to read platforms/.
 //
 // A catalog folder holds   *.json            catalog files: "accelerators", "instances", "interconnects",
-//                                            "region_links", "storage"
+//                                            "region_links", "spot_pools", "storage"
 //                          prices/*.json     price histories (platforms/price.hpp)
 //                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
 //                          profiles/*.json   calibration profiles
@@ -46,6 +46,7 @@ class Catalog {
   JsonReader accelerator(const std::string& name, const JsonReader& asked_by) const;
   JsonReader instance(const std::string& name, const JsonReader& asked_by) const;
   JsonReader interconnect(const std::string& name, const JsonReader& asked_by) const;
+  JsonReader spot_pool(const std::string& name, const JsonReader& asked_by) const;
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
   JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
   StoragePrice storage(const std::string& name, const JsonReader& asked_by) const;
@@ -58,6 +59,7 @@ class Catalog {
   std::vector<std::string> instance_names() const;
   std::vector<std::string> interconnect_names() const;
   std::vector<std::string> price_history_names() const;
+  std::vector<std::string> spot_pool_names() const;
   std::vector<std::string> region_names() const;
   std::vector<std::string> model_names() const;
   std::vector<std::string> profile_names() const;
@@ -84,6 +86,7 @@ class Catalog {
   Entries interconnects_;
   Entries storage_;
   std::map<std::string, std::filesystem::path> price_histories_;
+  Entries spot_pools_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
 };
