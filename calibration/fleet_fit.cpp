@@ -119,12 +119,14 @@ struct BulkShape {
   double stretch = 0;              // ln of the factor of waits and outages
   std::optional<double> life;      // ln of the mean life without bulk revocations; none: never
 };
-bool is_within_bounds(const BulkShape& bulk) {
+/// Nothing is faster than the looks.
+bool is_within_bounds(const BulkShape& bulk, Seconds resolution) {
   const auto within = [](double value, double low, double high) {
     return value >= std::log(low) && value <= std::log(high);
   };
   return within(bulk.a, 0.05, 100) && within(bulk.b, 0.05, 100) && within(bulk.shape, 0.2, 5) &&
-         within(bulk.interval, 1, 1e8) && within(bulk.stretch, 0.01, 100) && (!bulk.life || within(*bulk.life, 1, 1e9));
+         within(bulk.interval, resolution.value(), 1e8) && within(bulk.stretch, 0.01, 100) &&
+         (!bulk.life || within(*bulk.life, resolution.value(), 1e9));
 }
 SpotPool with_bulk(const BulkShape& bulk, SpotPool pool) {
   pool.lifetime.law = {Distribution{Exponential{bulk.life ? Seconds{std::exp(*bulk.life)} : kLongest}}};
@@ -384,7 +386,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
       const auto pool_of = [&](const std::vector<double>& x) {
         BulkShape bulk{x[0], x[1], x[2], x[3], x[4], {}};
         if (has_life) bulk.life = x[5];
-        if (!is_within_bounds(bulk) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
+        if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
         std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
         if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
         return pool;

@@ -175,13 +175,13 @@ TEST_CASE("mistakes in lifetimes are named") {
   refused(
       R"({"law": {"law": "mixture", "parts": [{"weight": 0.7, "time": {"law": "exponential", "mean": "1h"}},
                                                   {"weight": 0.7, "time": {"law": "exponential", "mean": "1h"}}]}})",
-      R"(l.json: /law/parts: expected weights whose sum is at most 1; found [{"weight":0.7,"time":{"law":"exponential","mean":"1h"}},{"weight":0.7,"time":{"law":"expon...)");
+      "l.json: /law/parts: expected weights whose sum is at most 1; found an array of 2");
   refused(R"({"law": {"law": "empirical", "ages": ["2h", "1h"], "cumulative": [0.1, 0.2]}})",
-          "l.json: /law/ages: expected rising times above 0s, at most 1e9s; found [\"2h\",\"1h\"]");
+          "l.json: /law/ages: expected rising times above 0s, at most 1e9s; found an array of 2");
   refused(R"({"law": {"law": "exponential", "mean": "1h"}, "hours": {"factors": [1, 2]}})",
-          "l.json: /hours/factors: expected 24 factors, one for each hour; found [1,2]");
+          "l.json: /hours/factors: expected 24 factors, one for each hour; found an array of 2");
   refused(R"({"law": {"law": "exponential", "mean": "1h"}, "capp": "1h"})",
-          "l.json: /capp: unknown key; did you mean \"cap\"?");
+          "l.json: unknown key \"capp\"; did you mean \"cap\"?");
 }
 
 }  // namespace rehearse

@@ -83,12 +83,12 @@ TEST_CASE("mistakes in pools are named") {
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
                  R"(, "bulk": {"interval": {"law": "exponential", "mean": "1ms"}, "share": {"a": 1, "b": 1}}})"),
-      R"(p.json: /bulk/interval: expected a mean of at least 1s; found {"law":"exponential","mean":"1ms"})",
+      R"(p.json: /bulk/interval: expected a mean of at least 1s; found an object)",
       InputError);
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
                  R"(, "bulk": {"interval": {"law": "exponential", "mean": "1h"}, "share": {"a": 0.01, "b": 1000}}})"),
-      R"(p.json: /bulk/share: expected a and b of a mean share of at least 0.001; found {"a":0.01,"b":1000})",
+      R"(p.json: /bulk/share: expected a and b of a mean share of at least 0.001; found an object)",
       InputError);
 }
 
