@@ -15,6 +15,7 @@ namespace {
 
 constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 constexpr Seconds kLongest{1e9};
+constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
 constexpr int kFleetsOfFit = 30, kFleetsOfMean = 1000;
 
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
@@ -388,6 +389,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
         if (has_life) bulk.life = x[5];
         if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
         std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
+        if (pool->bulk->mean_share() < 0.002) return std::optional<SpotPool>{};
         if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
         return pool;
       };
@@ -399,20 +401,17 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
         const double life = likeness.life_distance / 0.12, loss = likeness.loss_size_distance / 0.12;
         return life * life + loss * loss + size * size;
       };
-      for (const double shape : {-0.05, -0.9}) {
-        std::vector<double> start{likeliest.interval, shape, likeliest.a, likeliest.b, 0};
-        if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
-        if (has_both) start.push_back(std::log(record.resolution.value()));
-        Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 150);
-        found = nelder_mead(badness, found.at, 0.2, 1e-3, 100);
-        if (getenv("HL"))
-          fprintf(stderr, "  %s life %d shape %g: %g\n", structure.wait_law.c_str(), has_life, shape, found.value);
-        if (found.value >= best.second) continue;
-        best = {structure, found.value};
-        best.first.pool = *pool_of(found.at);
-        best.first.life_law = has_life ? "bulk and single revocations" : "bulk revocations";
-        best.first.life_values = has_life ? 5 : 4;
-      }
+      std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
+      if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
+      if (has_both) start.push_back(std::log(record.resolution.value()));
+      Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 150);
+      found = nelder_mead(badness, found.at, 0.2, 1e-3, 100);
+      if (getenv("HL")) fprintf(stderr, "  %s life %d: %g\n", structure.wait_law.c_str(), has_life, found.value);
+      if (found.value >= best.second) continue;
+      best = {structure, found.value};
+      best.first.pool = *pool_of(found.at);
+      best.first.life_law = has_life ? "bulk and single revocations" : "bulk revocations";
+      best.first.life_values = has_life ? 5 : 4;
     }
   }
   return best.first;

@@ -39,8 +39,8 @@ TEST_CASE("what a probe sees of a trace of nodes") {
   // 2 for 60 s, 1 for 60 s, 2 for 180 s, none for 300 s
   CHECK(record.mean_size == doctest::Approx((2 * 60 + 60 + 2 * 180) / 600.0));
   CHECK(record.time_with == std::vector<Seconds>{Seconds{300}, Seconds{60}, Seconds{240}});
-  // a's place was empty from 60 to 120 s, b's from 300 to 600 s, c's until the end
-  REQUIRE(record.waits.size() == 2);
+  // a's place was empty from 60 to 120 s, b's from 300 to 600 s, c's until the end, when it is still
+  REQUIRE(record.waits.size() == 3);
   CHECK(record.waits[0].high == Seconds{60});
   CHECK(record.waits[1].high == Seconds{300});
   CHECK(record.gaps == std::vector<Seconds>{Seconds{60}, Seconds{300}});
