@@ -190,6 +190,10 @@ PriceHistory Catalog::price_history(const std::string& name, const JsonReader& a
   return read_price_history(JsonReader{file, found->second.string()});
 }
 
+JsonReader Catalog::spot_pool(const std::string& name, const JsonReader& asked_by) const {
+  return find("spot pool", spot_pools_, name, asked_by);
+}
+
 JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*folder, const std::string& name,
                               const JsonReader& asked_by) const {
   const bool is_plain = !name.empty() && name.find("..") == std::string::npos && name.front() != '/' &&
@@ -243,6 +247,11 @@ std::vector<std::string> Catalog::interconnect_names() const {
 std::vector<std::string> Catalog::price_history_names() const {
   std::vector<std::string> names;
   for (const auto& [name, path] : price_histories_) names.push_back(name);
+  return names;
+}
+std::vector<std::string> Catalog::spot_pool_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : spot_pools_) names.push_back(name);
   return names;
 }
 std::vector<std::string> Catalog::region_names() const {

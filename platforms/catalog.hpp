@@ -60,6 +60,7 @@ class Catalog {
   std::vector<std::string> interconnect_names() const;
   std::vector<std::string> spot_pool_names() const;
   std::vector<std::string> price_history_names() const;
+  std::vector<std::string> spot_pool_names() const;
   std::vector<std::string> region_names() const;
   std::vector<std::string> model_names() const;
   std::vector<std::string> profile_names() const;
@@ -87,6 +88,7 @@ class Catalog {
   Entries spot_pools_;
   Entries storage_;
   std::map<std::string, std::filesystem::path> price_histories_;
+  Entries spot_pools_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
 };

@@ -40,6 +40,7 @@ struct SlotStreams {
 struct Slot {
   enum class Use { kFree, kRequested, kRunning };
   int group = 0;
+  std::optional<std::size_t> zone;  // whose bulk revocations hit it
   Use use = Use::kFree;
   bool is_announced = false;      // a notice was given, or would have been if the pool gave any
   bool has_next_machine = false;  // its replacement was requested at the notice
@@ -53,8 +54,9 @@ struct Slot {
 struct Zone {
   const SpotPool* pool = nullptr;
   std::vector<int> slots;
-  Rng rng;
+  Rng rng, outage_rng;
   Seconds next_at{};
+  Seconds closed_until{};  // no machine for any request
 };
 
 }  // namespace
@@ -105,21 +107,24 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
         (group.replaced_by && (*group.replaced_by < 0 || index(*group.replaced_by) >= groups.size())))
       throw std::invalid_argument{"Fleet: a group refers to a group that is not there"};
     first_slots.push_back(static_cast<int>(slots.size()));
-    std::size_t zone = zones.size();
+    std::optional<std::size_t> zone;
     if (group.pool && group.pool->bulk) {
       const std::string name = group.zone + '\n' + group.pool->name;
       zone = static_cast<std::size_t>(std::find(zone_names.begin(), zone_names.end(), name) - zone_names.begin());
-      if (zone == zones.size()) {
+      if (*zone == zones.size()) {
         zone_names.push_back(name);
-        zones.push_back({&*group.pool, {}, Rng{seed, "fleet bulk of " + name}, Seconds{}});
+        zones.push_back({.pool = &*group.pool,
+                         .rng = Rng{seed, "fleet bulk of " + name},
+                         .outage_rng = Rng{seed, "fleet outage of " + name}});
       }
     }
     for (int i = 0; i < group.slots; ++i) {
       const int slot = static_cast<int>(slots.size());
       slots.push_back({.group = static_cast<int>(g),
+                       .zone = zone,
                        .use = group.is_standby ? Slot::Use::kFree : Slot::Use::kRunning,
                        .streams = SlotStreams{seed, std::to_string(g) + ' ' + std::to_string(i)}});
-      if (zone < zones.size()) zones[zone].slots.push_back(slot);
+      if (zone) zones[*zone].slots.push_back(slot);
     }
   }
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
@@ -155,6 +160,8 @@ void Fleet::State::schedule_bulk(Seconds now, int zone) {
 void Fleet::State::hit_zone(Seconds now, int zone) {
   Zone& place = zones[index(zone)];
   const double share = place.pool->bulk->draw_share(place.rng);
+  if (const auto& outage = place.pool->bulk->outage)
+    place.closed_until = std::max(place.closed_until, place.next_at + outage->at(place.outage_rng.uniform()));
   for (const int slot : place.slots) {
     Slot& machine = slots[index(slot)];
     const bool is_hit = machine.streams.bulk.uniform() < share;  // drawn in any case: one number for each revocation
@@ -204,8 +211,9 @@ void Fleet::State::serve_requests(Seconds now, int group) {
     int found = last;
     if (slots[index(lost)].group == group && is_free(lost)) {
       found = lost;
-    } else if (slots[index(lost)].group == group && slots[index(lost)].use == Slot::Use::kRunning &&
-               slots[index(lost)].is_announced && !slots[index(lost)].has_next_machine) {
+    } else if (slots[index(lost)].group == group && groups[index(group)].requests_at_notice &&
+               slots[index(lost)].use == Slot::Use::kRunning && slots[index(lost)].is_announced &&
+               !slots[index(lost)].has_next_machine) {
       found = lost;  // its machine is about to go
     } else {
       for (found = first; found < last && !is_free(found);) ++found;
@@ -220,7 +228,7 @@ void Fleet::State::request(Seconds now, int slot) {
   Slot& machine = slots[index(slot)];
   const FleetGroup& group = group_of(slot);
   tell(now, slot, FleetEvent::Kind::kRequested);
-  Seconds ready = now;
+  Seconds ready = machine.zone ? std::max(now, zones[*machine.zone].closed_until) : now;
   if (group.pool && group.pool->wait) ready += group.pool->wait->at(machine.streams.wait.uniform());
   if (group.startup) ready += group.startup->draw(machine.streams.startup);
   machine.runs_from = ready;

@@ -66,6 +66,7 @@ class Counter {
   }
   FleetTrace finish(Seconds end) {
     trace_.end = end;
+    trace_.has_names = false;
     return std::move(trace_);
   }
 
@@ -117,6 +118,21 @@ FleetTrace read_fleet_trace(const CsvTable& table) {
 }
 
 FleetTrace load_fleet_trace(const std::filesystem::path& path) { return read_fleet_trace(load_csv_file(path)); }
+
+FleetTrace cut(const FleetTrace& trace, Seconds from) {
+  FleetTrace rest{.end = std::max(trace.end - from, Seconds{}), .has_names = trace.has_names};
+  std::vector<std::string> there;
+  auto event = trace.events.begin();
+  for (; event != trace.events.end() && event->at <= from; ++event) {
+    if (event->is_added)
+      there.push_back(event->node);
+    else
+      there.erase(std::find(there.begin(), there.end(), event->node));
+  }
+  for (std::string& node : there) rest.events.push_back({Seconds{}, true, std::move(node)});
+  for (; event != trace.events.end(); ++event) rest.events.push_back({event->at - from, event->is_added, event->node});
+  return rest;
+}
 
 FleetReplay::FleetReplay(const FleetTrace& trace, int slots, Seconds from, Seconds notice)
     : runs_at_start_(static_cast<std::size_t>(slots), false) {

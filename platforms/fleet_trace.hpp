@@ -23,6 +23,7 @@ struct TraceEvent {
 struct FleetTrace {
   std::vector<TraceEvent> events;  // in order of date; of one date as in the file
   Seconds end{};                   // of the recording
+  bool has_names = true;           // whether it is known which machine went
 };
 
 /// Reads, told apart by their columns,
@@ -32,6 +33,9 @@ struct FleetTrace {
 /// Where only numbers are known, the machine that came first goes first.
 /// Throws InputError: dates that fall, a node added twice or removed before it was added, counts above 10 000.
 FleetTrace read_fleet_trace(const CsvTable& table);
+
+/// The trace from the date `from` on, which becomes 0. Who is there then has come at 0.
+FleetTrace cut(const FleetTrace& trace, Seconds from);
 FleetTrace load_fleet_trace(const std::filesystem::path& path);
 
 /// A trace, played back on `slots` places: a machine that comes takes the lowest free one, and waits while there is

@@ -171,9 +171,9 @@ double Lifetime::survival(Seconds age) const {
 
 Seconds Lifetime::draw(Rng& rng, double start_s_utc) const {
   const double which = rng.uniform(), where = rng.uniform();
-  const Seconds age = which < start_share ? start_within * where : law.at(where);
-  const Seconds stretched = hours ? hours->stretch(age, start_s_utc) : age;
-  const Seconds lived = std::max(stretched, kShortest);
+  const bool is_lost_at_start = which < start_share;
+  const Seconds age = is_lost_at_start ? start_within * where : law.at(where);
+  const Seconds lived = std::max(hours && !is_lost_at_start ? hours->stretch(age, start_s_utc) : age, kShortest);
   return cap ? std::min(lived, *cap) : lived;
 }
 

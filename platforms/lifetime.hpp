@@ -66,7 +66,7 @@ struct HourFactors {
 struct Lifetime {
   TimeLaw law;
   /// This share of the machines is lost at an age that is equally likely anywhere in [0, start_within]; the others
-  /// follow the law.
+  /// follow the law. The hour of day does not matter for these losses.
   double start_share = 0;
   Seconds start_within{};
   /// Whoever is alive at this age is stopped (Google: 24 h).

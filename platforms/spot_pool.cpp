@@ -1,9 +1,11 @@
 #include "platforms/spot_pool.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/json.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
 
 namespace rehearse {
@@ -23,8 +25,81 @@ BulkRevocations read_bulk(const JsonReader& json) {
   bulk.share_b = shape("b");
   share.expect(bulk.mean_share() >= 0.001, "a and b of a mean share of at least 0.001");
   share.reject_unknown_keys();
+  if (json.has("outage")) bulk.outage = read_time_law(json.child("outage"));
   json.reject_unknown_keys();
   return bulk;
+}
+
+double rounded(double value) {
+  constexpr double kDigits = 4;
+  if (value == 0) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) + 1 - kDigits);
+  return unit < 1 ? std::round(value / unit) / std::round(1 / unit) : std::round(value / unit) * unit;
+}
+std::string text(Seconds time) { return to_text(Seconds{rounded(time.value())}); }
+
+Json to_json(const Distribution& law) {
+  struct Write {
+    Json operator()(const Exponential& part) const { return {{"law", "exponential"}, {"mean", text(part.mean)}}; }
+    Json operator()(const Lognormal& part) const {
+      return {{"law", "lognormal"}, {"median", text(part.median)}, {"sigma", rounded(part.sigma)}};
+    }
+    Json operator()(const Weibull& part) const {
+      return {{"law", "weibull"}, {"scale", text(part.scale)}, {"shape", rounded(part.shape)}};
+    }
+  };
+  Json json = std::visit(Write{}, law.law);
+  if (law.minimum > Seconds{}) json["minimum"] = text(law.minimum);
+  return json;
+}
+
+/// Shares are rounded down, so that their sum does not grow above 1.
+double share_text(double share) { return std::max(1e-6, std::floor(share * 1e6) / 1e6); }
+
+Json to_json(const TimeLaw& law) {
+  struct Write {
+    Json operator()(const Distribution& simple) const { return to_json(simple); }
+    Json operator()(const Mixture& mixture) const {
+      Json parts = Json::array();
+      double sum = 0, written = 0;
+      for (const Mixture::Part& part : mixture.parts) {
+        sum += part.weight;
+        // The last part gets what the sum leaves, so that a mixture of all machines stays one.
+        const bool is_last = &part == &mixture.parts.back();
+        const double weight = is_last ? std::round((sum - written) * 1e6) / 1e6 : share_text(part.weight);
+        written += weight;
+        parts.push_back({{"weight", weight}, {"time", to_json(part.law)}});
+      }
+      return {{"law", "mixture"}, {"parts", std::move(parts)}};
+    }
+    Json operator()(const Bathtub& bathtub) const {
+      return {{"law", "bathtub"},
+              {"early", share_text(bathtub.early)},
+              {"early_mean", text(bathtub.early_mean)},
+              {"late", share_text(bathtub.late)},
+              {"late_rise", text(bathtub.late_rise)},
+              {"deadline", text(bathtub.deadline)}};
+    }
+    Json operator()(const Empirical& empirical) const {
+      Json ages = Json::array();
+      for (const Seconds age : empirical.ages) ages.push_back(to_text(age));
+      return {{"law", "empirical"}, {"ages", std::move(ages)}, {"cumulative", empirical.cumulative}};
+    }
+  };
+  return std::visit(Write{}, law.law);
+}
+
+Json to_json(const Lifetime& lifetime) {
+  Json json{{"law", to_json(lifetime.law)}};
+  if (lifetime.start_share > 0)
+    json["start"] = {{"share", share_text(lifetime.start_share)}, {"within", text(lifetime.start_within)}};
+  if (lifetime.cap) json["cap"] = text(*lifetime.cap);
+  if (lifetime.hours) {
+    Json factors = Json::array();
+    for (const double factor : lifetime.hours->factors) factors.push_back(std::round(factor * 1e4) / 1e4);
+    json["hours"] = {{"utc_offset_h", lifetime.hours->utc_offset_h}, {"factors", std::move(factors)}};
+  }
+  return json;
 }
 
 }  // namespace
@@ -49,6 +124,19 @@ SpotPool read_spot_pool(std::string name, const JsonReader& json) {
   if (json.has("wait")) pool.wait = read_time_law(json.child("wait"));
   json.reject_unknown_keys();
   return pool;
+}
+
+Json to_json(const SpotPool& pool) {
+  Json json{{"source", pool.source}, {"lifetime", to_json(pool.lifetime)}};
+  if (pool.notice > Seconds{}) json["notice"] = text(pool.notice);
+  if (pool.bulk) {
+    Json bulk{{"interval", to_json(pool.bulk->interval)},
+              {"share", {{"a", rounded(pool.bulk->share_a)}, {"b", rounded(pool.bulk->share_b)}}}};
+    if (pool.bulk->outage) bulk["outage"] = to_json(*pool.bulk->outage);
+    json["bulk"] = std::move(bulk);
+  }
+  if (pool.wait) json["wait"] = to_json(*pool.wait);
+  return json;
 }
 
 }  // namespace rehearse

@@ -5,10 +5,9 @@
 #include <string>
 
 #include "platforms/lifetime.hpp"
+#include "sim/base/json.hpp"
 
 namespace rehearse {
-
-class JsonReader;
 
 /// Revocations that hit several machines of a zone at once. Each hits a share of the machines, drawn anew each time
 /// from F(x) = 1 - (1 - x^share_a)^share_b on [0, 1] (Kumaraswamy, J. Hydrology 46, 1980: a beta distribution whose
@@ -16,6 +15,8 @@ class JsonReader;
 struct BulkRevocations {
   Distribution interval;  // between two of them
   double share_a = 1, share_b = 1;
+  /// For how long the zone then has no machine for any request; none: it goes on giving machines.
+  std::optional<TimeLaw> outage;
 
   double draw_share(Rng& rng) const;
   /// b B(1 + 1/a, b), with the beta function B.
@@ -31,7 +32,13 @@ struct SpotPool {
   std::optional<TimeLaw> wait;          // from a request until the provider has a machine; none: it has one
 };
 
-/// Throws InputError.
+/// { "source": "...", "lifetime": {...}, "notice": "30s",
+///   "bulk": { "interval": {...}, "share": { "a": 1.8, "b": 96 }, "outage": {...} }, "wait": {...} },
+/// where "notice", "bulk", "outage" and "wait" are optional, "interval" is a distribution, "outage" and "wait" are laws
+/// as read_time_law takes them. Throws InputError.
 SpotPool read_spot_pool(std::string name, const JsonReader& json);
+
+/// What read_spot_pool reads, with values to four digits.
+Json to_json(const SpotPool& pool);
 
 }  // namespace rehearse

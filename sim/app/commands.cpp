@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "calibration/fit.hpp"
+#include "calibration/lifetime_study.hpp"
 #include "calibration/parameter_spread.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
@@ -281,7 +282,10 @@ int run(const ValidateCommand& command) {
 
 int run(const CalibrateCommand& command) {
   for (const fs::path& path : command.studies)
-    if (is_training_study(load_json_file(path))) return calibrate_training_logs(command);
+    if (const Json file = load_json_file(path); is_training_study(file))
+      return calibrate_training_logs(command);
+    else if (is_lifetime_study(file))
+      return calibrate_lifetimes(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)
@@ -383,6 +387,8 @@ int list(const CommonOptions& common, const std::string& kind) {
     names = catalog.model_names();
   else if (kind == "profiles")
     names = catalog.profile_names();
+  else if (kind == "spot_pools")
+    names = catalog.spot_pool_names();
   else if (kind == "interconnects")
     names = catalog.interconnect_names();
   else if (kind == "topologies")
@@ -391,7 +397,7 @@ int list(const CommonOptions& common, const std::string& kind) {
     throw InputError{"list: " +
                      unknown_name_message("kind", kind,
                                           std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
-                                                                   "models", "profiles", "topologies"})};
+                                                                   "models", "profiles", "spot_pools", "topologies"})};
   for (const std::string& name : names) std::printf("%s\n", name.c_str());
   return kSuccess;
 }

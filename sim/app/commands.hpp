@@ -101,6 +101,7 @@ int run(const SimulateCommand& command);
 int run(const ValidateCommand& command);
 int run(const CalibrateCommand& command);
 int calibrate_training_logs(const CalibrateCommand& command);  // one study, of kind "training_logs"
+int calibrate_lifetimes(const CalibrateCommand& command);      // one study, of kind "lifetimes"
 int run(const SweepCommand& command);
 int run(const DiffCommand& command);
 int run(const RemainingCommand& command);

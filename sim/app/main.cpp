@@ -275,7 +275,7 @@ int run_command_line(int argc, char** argv) {
 
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
-  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles or topologies")
+  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
       ->required();
   add_common(*list_verb, common);
 

@@ -11,6 +11,7 @@
 #include "calibration/measurements.hpp"
 #include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/fleet_trace.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
 #include "sim/base/base.hpp"
@@ -284,6 +285,53 @@ void run_sweep(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// Events come in order of date, and a slot's machine runs before it goes.
+template <class Events>
+void require_sound_events(Events& events, int most) {
+  std::vector<bool> runs;
+  for (int slot = 0; slot < events.slots(); ++slot) runs.push_back(events.runs_at_start(slot));
+  Seconds last{};
+  for (int i = 0; i < most; ++i) {
+    const std::optional<FleetEvent> event = events.next();
+    if (!event) return;
+    require(event->at >= last && event->at < Seconds{1e300}, "dates do not fall");
+    last = event->at;
+    const auto slot = static_cast<std::size_t>(event->slot);
+    require(slot < runs.size(), "a slot is one of the fleet's");
+    if (event->kind == FleetEvent::Kind::kRequested) continue;
+    require(runs[slot] == (event->kind != FleetEvent::Kind::kRunning),
+            "only who runs can go, only who is not there come");
+    if (event->kind != FleetEvent::Kind::kNotice) runs[slot] = event->kind == FleetEvent::Kind::kRunning;
+  }
+}
+
+void run_spot_pool(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const SpotPool pool = read_spot_pool("pool", JsonReader{json, "input"});
+    double last = 1;
+    for (double age = 0; age < 2e6; age += 7e3) {
+      const double survival = pool.lifetime.survival(Seconds{age});
+      require(survival >= -1e-9 && survival <= last + 1e-9, "survival is a share and does not rise");
+      last = survival;
+    }
+    Fleet fleet{{{.slots = 3, .pool = pool, .replaced_by = 0}}, 1e4, 1};
+    require_sound_events(fleet, 60);
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_fleet_trace(std::string_view input) {
+  try {
+    const FleetTrace trace = read_fleet_trace(parse_csv(std::string{input}, "input"));
+    for (const int slots : {1, 3}) {
+      FleetReplay replay{trace, slots, trace.end * 0.25, Seconds{30}};
+      require_sound_events(replay, 1'000'000);
+    }
+    const FleetTrace rest = cut(trace, trace.end * 0.5);
+    require(rest.events.size() <= trace.events.size(), "a part has no more events than the whole");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 /// A table of training logs; and a pattern, in the first line, with the text to search.
 void run_training_log(std::string_view input) {
   try {
@@ -315,7 +363,9 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"nccl_tests", run_nccl_tests},
                               Target{"iperf3", run_iperf3},
                               Target{"kernel_table", run_kernel_table},
-                              Target{"training_log", run_training_log}};
+                              Target{"training_log", run_training_log},
+                              Target{"spot_pool", run_spot_pool},
+                              Target{"fleet_trace", run_fleet_trace}};
 
 }  // namespace
 

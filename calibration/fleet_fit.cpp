@@ -1,0 +1,420 @@
+#include "calibration/fleet_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "calibration/detail/nelder_mead.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+constexpr Seconds kLongest{1e9};
+constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
+constexpr int kFleetsOfFit = 30, kFleetsOfMean = 1000;
+
+/// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
+struct Look {
+  int gone = 0, come = 0;
+  std::vector<std::string> gone_names, come_names;
+};
+std::map<std::int64_t, Look> looks(const FleetTrace& trace, Seconds resolution) {
+  std::map<std::int64_t, Look> result;
+  for (const TraceEvent& event : trace.events) {
+    const auto date = static_cast<std::int64_t>(std::ceil(event.at / resolution - 1e-6));
+    Look& look = result.try_emplace(result.end(), date)->second;
+    ++(event.is_added ? look.come : look.gone);
+    if (!trace.has_names) continue;
+    const auto came = std::find(look.come_names.begin(), look.come_names.end(), event.node);
+    if (event.is_added) {
+      look.come_names.push_back(event.node);
+    } else if (came == look.come_names.end()) {
+      look.gone_names.push_back(event.node);
+    } else {
+      look.come_names.erase(came);  // came and went between two looks
+      --look.gone;
+      --look.come;
+    }
+  }
+  if (trace.has_names) return result;
+  for (auto& [date, look] : result) {
+    const int both = std::min(look.gone, look.come);
+    look.gone -= both;
+    look.come -= both;
+  }
+  return result;
+}
+
+/// Scales what the times have above their minimum.
+Distribution stretched(Distribution law, double factor) {
+  struct Stretch {
+    double factor;
+    void operator()(Exponential& part) const { part.mean = part.mean * factor; }
+    void operator()(Weibull& part) const { part.scale = part.scale * factor; }
+    void operator()(Lognormal& part) const { part.median = part.median * factor; }
+  };
+  std::visit(Stretch{factor}, law.law);
+  return law;
+}
+TimeLaw stretched(TimeLaw law, double factor) {
+  if (auto* simple = std::get_if<Distribution>(&law.law)) *simple = stretched(*simple, factor);
+  if (auto* mixture = std::get_if<Mixture>(&law.law))
+    for (Mixture::Part& part : mixture->parts) part.law = stretched(part.law, factor);
+  return law;
+}
+
+/// ln C(n, k)
+double log_choose(int n, int k) { return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0); }
+
+/// Chances of losing k of n machines when the share follows Kumaraswamy's law, by the midpoints of its quantiles.
+class LossSizes {
+ public:
+  LossSizes(double a, double b) {
+    constexpr int kPoints = 200;
+    for (int i = 0; i < kPoints; ++i) {
+      const double u = (i + 0.5) / kPoints;
+      const double share = std::clamp(std::pow(-std::expm1(std::log1p(-u) / b), 1 / a), 1e-12, 1 - 1e-12);
+      log_hit_.push_back(std::log(share));
+      log_missed_.push_back(std::log1p(-share));
+    }
+  }
+  double operator()(int k, int n) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < log_hit_.size(); ++i) sum += std::exp(k * log_hit_[i] + (n - k) * log_missed_[i]);
+    return std::exp(log_choose(n, k)) * sum / static_cast<double>(log_hit_.size());
+  }
+
+ private:
+  std::vector<double> log_hit_, log_missed_;
+};
+
+/// Ages at which looks found a machine, as intervals between looks.
+std::vector<LifetimeObservation> as_intervals(const std::vector<LifetimeObservation>& seen, Seconds resolution) {
+  std::vector<LifetimeObservation> intervals;
+  for (const LifetimeObservation& one : seen)
+    intervals.push_back(one.high == kNever
+                            ? one
+                            : LifetimeObservation{std::max(one.high - resolution, Seconds{}), one.high, one.count});
+  return intervals;
+}
+
+std::vector<Seconds> look_dates(const std::vector<LifetimeObservation>& seen, Seconds resolution) {
+  Seconds longest = resolution;
+  for (const LifetimeObservation& one : seen) longest = std::max(longest, one.low);
+  std::vector<Seconds> dates;
+  const double factor = std::max(1.0, longest / resolution / 2000);  // at most 2000 of them
+  for (double k = 1; resolution * k <= longest; k = std::max(k + 1, std::floor(k * (1 + 0.005 * (factor - 1)))))
+    dates.push_back(resolution * k);
+  return dates;
+}
+
+/// What a pool with bulk revocations is made of, as numbers without bounds.
+struct BulkShape {
+  double interval = 0, shape = 0;  // ln of the mean interval and of its Weibull shape
+  double a = 0, b = 0;             // ln of the share's two values
+  double stretch = 0;              // ln of the factor of waits and outages
+  std::optional<double> life;      // ln of the mean life without bulk revocations; none: never
+};
+/// Nothing is faster than the looks.
+bool is_within_bounds(const BulkShape& bulk, Seconds resolution) {
+  const auto within = [](double value, double low, double high) {
+    return value >= std::log(low) && value <= std::log(high);
+  };
+  return within(bulk.a, 0.05, 100) && within(bulk.b, 0.05, 100) && within(bulk.shape, 0.2, 5) &&
+         within(bulk.interval, resolution.value(), 1e8) && within(bulk.stretch, 0.01, 100) &&
+         (!bulk.life || within(*bulk.life, resolution.value(), 1e9));
+}
+SpotPool with_bulk(const BulkShape& bulk, SpotPool pool) {
+  pool.lifetime.law = {Distribution{Exponential{bulk.life ? Seconds{std::exp(*bulk.life)} : kLongest}}};
+  if (!pool.bulk) pool.bulk.emplace();
+  const double shape = std::exp(bulk.shape), mean = std::exp(bulk.interval);
+  pool.bulk->share_a = std::exp(bulk.a);
+  pool.bulk->share_b = std::exp(bulk.b);
+  if (bulk.shape == 0)
+    pool.bulk->interval.law = Exponential{Seconds{mean}};
+  else
+    pool.bulk->interval.law = Weibull{Seconds{mean / std::tgamma(1 + 1 / shape)}, shape};
+  const double factor = std::exp(bulk.stretch);
+  if (pool.wait) pool.wait = stretched(*pool.wait, factor);
+  if (pool.bulk->outage) pool.bulk->outage = stretched(*pool.bulk->outage, factor);
+  return pool;
+}
+
+/// Bulk revocations and single ones.
+BulkShape fit_bulk(const FleetRecord& record) {
+  const auto badness = [&](const std::vector<double>& x) {
+    for (const double value : x)
+      if (std::abs(value) > 20) return std::numeric_limits<double>::infinity();
+    const double interval = std::exp(x[0]), life = x.size() > 3 ? std::exp(x[3]) : kLongest.value();
+    const double a = std::exp(x[1]), b = std::exp(x[2]);
+    if (a < 0.05 || a > 100 || b < 0.05 || b > 100) return std::numeric_limits<double>::infinity();
+    const LossSizes sizes{a, b};
+    double value = 0;
+    for (int n = 1; n <= record.slots; ++n) {
+      const Seconds time = record.time_with[static_cast<std::size_t>(n)];
+      if (time > Seconds{}) value += time.value() * ((1 - sizes(0, n)) / interval + n / life);
+    }
+    std::map<std::pair<int, int>, double> rates;
+    for (const FleetLoss& loss : record.losses) {
+      auto [rate, is_new] = rates.try_emplace({loss.size, loss.before});
+      if (is_new) rate->second = sizes(loss.size, loss.before) / interval + (loss.size == 1 ? loss.before / life : 0);
+      value -= std::log(rate->second);
+    }
+    return value;
+  };
+  const double interval = std::log(record.duration.value() / static_cast<double>(record.losses.size()));
+  double lost = 0;
+  for (const FleetLoss& loss : record.losses) lost += loss.size;
+  const double life = std::log(2 * record.duration.value() * record.mean_size / lost);
+  std::vector<std::pair<Minimum, double>> fits;
+  for (const bool has_singles : {false, true}) {
+    Minimum best{{}, std::numeric_limits<double>::infinity()};
+    for (const auto& [a, b] : {std::pair{0.0, 1.5}, std::pair{-1.0, -0.5}}) {
+      std::vector<double> start{interval, a, b};
+      if (has_singles) start.push_back(life);
+      Minimum found = nelder_mead(badness, start, 0.5, 1e-6, 600);
+      if (found.value < best.value) best = std::move(found);
+    }
+    fits.emplace_back(best, 2 * best.value + 2 * static_cast<double>(best.at.size()));
+  }
+  const Minimum& best = fits[1].second < fits[0].second ? fits[1].first : fits[0].first;
+  BulkShape bulk{.interval = best.at[0], .a = best.at[1], .b = best.at[2]};
+  if (best.at.size() > 3) bulk.life = best.at[3];
+  return bulk;
+}
+
+double mean_size_of(const SpotPool& pool, const FleetRecord& record, bool has_names, int fleets) {
+  double sum = 0;
+  for (int i = 0; i < fleets; ++i)
+    sum += observe(simulate_fleet(pool, record.slots, record.duration, has_names, static_cast<std::uint64_t>(i)),
+                   record.resolution, record.slots)
+               .mean_size;
+  return sum / fleets;
+}
+
+/// Stretches waits and outages until the mean size comes out.
+void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names) {
+  if (!pool.wait && !(pool.bulk && pool.bulk->outage)) return;
+  const auto with_factor = [&](double factor) {
+    SpotPool changed = pool;
+    if (changed.wait) changed.wait = stretched(*changed.wait, factor);
+    if (changed.bulk && changed.bulk->outage) changed.bulk->outage = stretched(*changed.bulk->outage, factor);
+    return changed;
+  };
+  double low = std::log(0.02), high = std::log(50);
+  for (int i = 0; i < 14; ++i) {
+    const double middle = (low + high) / 2;
+    (mean_size_of(with_factor(std::exp(middle)), record, has_names, kFleetsOfMean) > record.mean_size ? low : high) =
+        middle;
+  }
+  pool = with_factor(std::exp((low + high) / 2));
+}
+
+}  // namespace
+
+Seconds resolution_of(const FleetTrace& trace) {
+  Seconds shortest = trace.end, last{};
+  for (const TraceEvent& event : trace.events) {
+    if (event.at > last) shortest = std::min(shortest, event.at - last);
+    last = std::max(last, event.at);
+  }
+  if (trace.end > last) shortest = std::min(shortest, trace.end - last);
+  return shortest;
+}
+
+int most_machines(const FleetTrace& trace) {
+  int now = 0, most = 0;
+  for (const TraceEvent& event : trace.events) most = std::max(most, now += event.is_added ? 1 : -1);
+  return most;
+}
+
+FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
+  FleetRecord record{.slots = slots, .resolution = resolution, .duration = trace.end};
+  record.time_with.assign(static_cast<std::size_t>(slots) + 1, Seconds{});
+  std::deque<std::pair<std::string, Seconds>> alive;
+  std::deque<Seconds> lost(static_cast<std::size_t>(slots), Seconds{});
+  std::deque<Seconds> open_gaps;
+  Seconds last{};
+  const auto spend = [&](Seconds until) {
+    const std::size_t n = std::min(alive.size(), static_cast<std::size_t>(slots));
+    record.time_with[n] += until - last;
+    record.mean_size += static_cast<double>(alive.size()) * ((until - last) / trace.end);
+    last = until;
+  };
+  for (const auto& [date, look] : looks(trace, resolution)) {
+    const Seconds at = std::min(resolution * static_cast<double>(date), trace.end);
+    spend(at);
+    if (look.gone > 0 && at > Seconds{}) {
+      record.losses.push_back({at, look.gone, static_cast<int>(alive.size())});
+      open_gaps.push_back(at);
+    }
+    for (int i = 0; i < look.gone; ++i) {
+      const auto found = trace.has_names
+                             ? std::find_if(alive.begin(), alive.end(),
+                                            [&](const auto& machine) {
+                                              return machine.first == look.gone_names[static_cast<std::size_t>(i)];
+                                            })
+                             : alive.begin();
+      record.lives.push_back({at - found->second, at - found->second});
+      alive.erase(found);
+      lost.push_back(at);
+    }
+    for (int i = 0; i < look.come; ++i) {
+      alive.emplace_back(trace.has_names ? look.come_names[static_cast<std::size_t>(i)] : std::string{}, at);
+      if (lost.empty()) continue;
+      if (at > Seconds{} && at > lost.front()) record.waits.push_back({at - lost.front(), at - lost.front()});
+      lost.pop_front();
+    }
+    if (look.come > 0 && look.gone == 0) {
+      for (const Seconds since : open_gaps) record.gaps.push_back(at - since);
+      open_gaps.clear();
+    }
+  }
+  spend(trace.end);
+  for (const auto& [node, since] : alive)
+    if (trace.end > since) record.lives.push_back({trace.end - since, kNever});
+  for (const Seconds since : lost)
+    if (trace.end > since && since > Seconds{}) record.waits.push_back({trace.end - since, kNever});
+  return record;
+}
+
+FleetTrace simulate_fleet(const SpotPool& pool, int slots, Seconds duration, bool has_names, std::uint64_t seed) {
+  Fleet fleet{{{.slots = slots, .pool = pool, .replaced_by = 0}}, 0, seed};
+  FleetTrace trace{.end = duration, .has_names = has_names};
+  std::vector<std::string> names(static_cast<std::size_t>(slots));
+  int machines = 0;
+  const auto name_next = [&](int slot) {
+    if (has_names) names[static_cast<std::size_t>(slot)] = std::to_string(machines++);
+    return names[static_cast<std::size_t>(slot)];
+  };
+  for (int slot = 0; slot < slots; ++slot) trace.events.push_back({Seconds{}, true, name_next(slot)});
+  while (const auto event = fleet.next()) {
+    if (event->at > duration) break;
+    if (event->kind == FleetEvent::Kind::kRevoked)
+      trace.events.push_back({event->at, false, names[static_cast<std::size_t>(event->slot)]});
+    else if (event->kind == FleetEvent::Kind::kRunning)
+      trace.events.push_back({event->at, true, name_next(event->slot)});
+  }
+  return trace;
+}
+
+double loss_size_distance(const std::vector<FleetLoss>& a, const std::vector<FleetLoss>& b) {
+  if (a.empty() || b.empty()) return a.empty() && b.empty() ? 0 : 1;
+  std::map<int, std::pair<double, double>> shares;
+  for (const FleetLoss& loss : a) shares[loss.size].first += 1 / static_cast<double>(a.size());
+  for (const FleetLoss& loss : b) shares[loss.size].second += 1 / static_cast<double>(b.size());
+  double distance = 0, first = 0, second = 0;
+  for (const auto& [size, share] : shares) {
+    first += share.first;
+    second += share.second;
+    distance = std::max(distance, std::abs(first - second));
+  }
+  return distance;
+}
+
+FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
+                        std::uint64_t seed) {
+  FleetComparison result{.mean_size = record.mean_size, .losses = static_cast<int>(record.losses.size())};
+  std::vector<LifetimeObservation> lives;
+  std::vector<FleetLoss> losses;
+  for (int i = 0; i < fleets; ++i) {
+    const FleetRecord simulated =
+        observe(simulate_fleet(pool, record.slots, record.duration, has_names, seed + static_cast<std::uint64_t>(i)),
+                record.resolution, record.slots);
+    lives.insert(lives.end(), simulated.lives.begin(), simulated.lives.end());
+    losses.insert(losses.end(), simulated.losses.begin(), simulated.losses.end());
+    result.simulated_mean_size += simulated.mean_size / fleets;
+  }
+  result.observed = kaplan_meier(record.lives);
+  result.simulated = kaplan_meier(lives);
+  for (const Seconds date : look_dates(record.lives, record.resolution))
+    result.life_distance =
+        std::max(result.life_distance, std::abs(result.observed.at(date) - result.simulated.at(date)));
+  if (record.slots > 1) result.loss_size_distance = loss_size_distance(record.losses, losses);
+  return result;
+}
+
+FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
+  const auto fit_times = [&](const std::vector<LifetimeObservation>& seen, int most_values, Seconds minimum) {
+    return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
+                                                                .most_values = most_values,
+                                                                .minimum = minimum,
+                                                                .looked_at_every = record.resolution})
+        .front();
+  };
+  if (record.slots == 1 || record.losses.empty()) {
+    const LifetimeFit lives = fit_times(record.lives, 5, Seconds{});
+    FleetFit fit{.life_law = lives.law, .life_values = lives.values};
+    fit.pool.lifetime = lives.lifetime;
+    if (!record.waits.empty()) {
+      const LifetimeFit waits = fit_times(record.waits, 5, record.resolution);
+      fit.pool.wait = waits.lifetime.law;
+      fit.wait_law = waits.law;
+      fit.wait_values = waits.values;
+    }
+    match_mean_size(fit.pool, record, has_names);
+    return fit;
+  }
+  const BulkShape likeliest = fit_bulk(record);
+  std::vector<FleetFit> structures;
+  if (!record.waits.empty()) {
+    const LifetimeFit waits = fit_times(record.waits, 3, record.resolution);
+    structures.push_back({.wait_law = "waits: " + waits.law, .wait_values = waits.values});
+    structures.back().pool.wait = waits.lifetime.law;
+  }
+  if (!record.gaps.empty()) {
+    std::vector<LifetimeObservation> gaps;
+    for (const Seconds gap : record.gaps) gaps.push_back({gap, gap});
+    const LifetimeFit outages = fit_times(gaps, 3, record.resolution);
+    structures.push_back({.wait_law = "outages: " + outages.law, .wait_values = outages.values});
+    structures.back().pool.bulk.emplace().outage = outages.lifetime.law;
+  }
+  if (structures.size() == 2) {
+    structures.push_back(structures.back());
+    structures.back().wait_law += "; waits: exponential";
+    structures.back().wait_values += 1;
+    structures.back().pool.wait = {Distribution{Exponential{record.resolution}, record.resolution}};
+  }
+  std::pair<FleetFit, double> best{{}, std::numeric_limits<double>::infinity()};
+  for (const FleetFit& structure : structures) {
+    const bool has_both = structure.pool.wait && structure.pool.bulk;
+    for (const bool has_life : {false, true}) {
+      const auto pool_of = [&](const std::vector<double>& x) {
+        BulkShape bulk{x[0], x[1], x[2], x[3], x[4], {}};
+        if (has_life) bulk.life = x[5];
+        if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
+        std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
+        if (pool->bulk->mean_share() < 0.002) return std::optional<SpotPool>{};
+        if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
+        return pool;
+      };
+      const auto badness = [&](const std::vector<double>& x) {
+        const std::optional<SpotPool> pool = pool_of(x);
+        if (!pool) return std::numeric_limits<double>::infinity();
+        const FleetComparison likeness = compare(record, *pool, has_names, kFleetsOfFit, 1);
+        const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / 0.05;
+        const double life = likeness.life_distance / 0.12, loss = likeness.loss_size_distance / 0.12;
+        return life * life + loss * loss + size * size;
+      };
+      std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
+      if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
+      if (has_both) start.push_back(std::log(record.resolution.value()));
+      Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 150);
+      found = nelder_mead(badness, found.at, 0.2, 1e-3, 100);
+      if (getenv("HL")) fprintf(stderr, "  %s life %d: %g\n", structure.wait_law.c_str(), has_life, found.value);
+      if (found.value >= best.second) continue;
+      best = {structure, found.value};
+      best.first.pool = *pool_of(found.at);
+      best.first.life_law = has_life ? "bulk and single revocations" : "bulk revocations";
+      best.first.life_values = has_life ? 5 : 4;
+    }
+  }
+  return best.first;
+}
+
+}  // namespace rehearse

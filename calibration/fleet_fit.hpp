@@ -1,0 +1,72 @@
+#pragma once
+// From a recorded fleet to a spot pool: how long machines lived, how many went at once, how long it took until there
+// were others. Recorded and simulated fleets are looked at in the same way, by a probe every `resolution`.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/lifetime_fit.hpp"
+#include "platforms/fleet_trace.hpp"
+#include "platforms/spot_pool.hpp"
+
+namespace rehearse {
+
+/// Machines that went between two looks.
+struct FleetLoss {
+  Seconds at{};
+  int size = 0;
+  int before = 0;  // machines there were
+};
+
+/// What a probe sees of a fleet of at most `slots` machines. Dates are rounded up to the next look; who came and went
+/// between two looks is not seen. Where machines have no names, only the net change between two looks is known, and
+/// the machine that came first goes first.
+struct FleetRecord {
+  int slots = 0;
+  Seconds resolution{}, duration{};
+  std::vector<LifetimeObservation> lives;  // with low = high: as seen
+  std::vector<LifetimeObservation> waits;  // from a loss until a machine came; who was lost first comes back first
+  std::vector<Seconds> gaps;               // from a loss until any machine came
+  std::vector<FleetLoss> losses;
+  std::vector<Seconds> time_with;  // [0 .. slots], the time with so many machines
+  double mean_size = 0;
+};
+
+/// The shortest time between two different dates of the trace: what is shorter, it cannot show.
+Seconds resolution_of(const FleetTrace& trace);
+FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots);
+
+/// Most machines at one time.
+int most_machines(const FleetTrace& trace);
+
+/// A simulated fleet of `slots` machines of the pool, each replaced at once, as a trace of this length.
+FleetTrace simulate_fleet(const SpotPool& pool, int slots, Seconds duration, bool has_names, std::uint64_t seed);
+
+/// max over k of |share of losses of size <= k in one - in the other|.
+double loss_size_distance(const std::vector<FleetLoss>& a, const std::vector<FleetLoss>& b);
+
+/// How like the recorded fleet the simulated ones are.
+struct FleetComparison {
+  double life_distance = 0;  // of the Kaplan-Meier curves of up-times, at the looks
+  double mean_size = 0, simulated_mean_size = 0;
+  double loss_size_distance = 0;  // 0 for a fleet of one
+  int losses = 0;
+  SurvivalCurve observed, simulated;
+};
+FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
+                        std::uint64_t seed);
+
+struct FleetFit {
+  SpotPool pool;  // without name and source
+  std::string life_law, wait_law;
+  int life_values = 0, wait_values = 0;
+};
+
+/// Lifetimes and, in fleets of more than one machine, bulk revocations by maximum likelihood: losses of k of n machines
+/// come as a Poisson process with rate  (1 / interval) P(k | n) + [k = 1] n / mean life,  P(k | n) = E binomial(k; n,
+/// share). In a fleet of one the law of the up-times is chosen as in fit_lifetime. Waits are chosen the same way, and
+/// then stretched by the factor at which the mean size of 200 simulated fleets is the recorded one.
+FleetFit fit_fleet(const FleetRecord& record, bool has_names);
+
+}  // namespace rehearse

@@ -1,0 +1,48 @@
+// `rehearse calibrate` on a study of kind "lifetimes": from recorded lifetimes and fleets to spot pools of a catalog.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "calibration/lifetime_study.hpp"
+#include "sim/app/commands.hpp"
+#include "sim/app/output/lifetime_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+int calibrate_lifetimes(const CalibrateCommand& command) {
+  if (command.studies.size() > 1)
+    throw InputError{"calibrate: a study of lifetimes goes alone; found " + std::to_string(command.studies.size()) +
+                     " studies"};
+  const LifetimeStudy study = load_lifetime_study(command.studies.front());
+  for (const auto& file : {command.common.output, command.report})
+    if (file) create_folder(fs::absolute(*file).parent_path());
+  catch_interrupts();
+  Progress progress{"lifetimes", command.common.is_quiet};
+  std::vector<SeriesFit> fits;
+  std::vector<SeriesQuality> qualities;
+  for (const LifetimeSeries& series : study.series) {
+    if (is_interrupted()) throw Interrupted{};
+    fits.push_back(fit_series(series));
+    qualities.push_back(check_series(series, fits.back().pool));
+    progress.update(static_cast<std::int64_t>(fits.size()), static_cast<std::int64_t>(study.series.size()));
+  }
+  const std::string text = to_json_text(lifetime_catalog(fits));
+  if (command.common.output)
+    write_file(*command.common.output, text);
+  else
+    std::fputs(text.c_str(), stdout);
+  if (command.report) write_file(*command.report, lifetime_report(study, fits, qualities));
+  std::FILE* out = command.common.output ? stdout : stderr;
+  for (std::size_t i = 0; i < fits.size(); ++i)
+    std::fprintf(out, "%-40s %s; %s\n", fits[i].pool.name.c_str(), describe(fits[i]).c_str(),
+                 describe(study.series[i], qualities[i]).c_str());
+  return kSuccess;
+}
+
+}  // namespace rehearse
