@@ -100,8 +100,7 @@ std::vector<std::size_t> sorted_by_step(const ProvisionProblem& problem, bool is
 std::string plan_text(const ProvisionProblem& problem, const std::vector<int>& counts) {
   std::string text;
   for (std::size_t i = 0; i < counts.size(); ++i)
-    if (counts[i] > 0)
-      text += (text.empty() ? "" : ";") + std::to_string(counts[i]) + "*" + problem.offers[i].name;
+    if (counts[i] > 0) text += (text.empty() ? "" : ";") + std::to_string(counts[i]) + "*" + problem.offers[i].name;
   return text;
 }
 
@@ -124,13 +123,12 @@ MachinePlan evaluate_plan(const ProvisionProblem& problem, const std::vector<int
   }
   plan.weighted_batch = plan.samples_per_s / plan.updates_per_s;
   const double largest = fastest / plan.samples_per_s;
-  plan.spread = std::sqrt(
-      std::max(0.0, squares / (plan.samples_per_s * plan.samples_per_s) - largest * largest + (1 - largest) * (1 - largest)));
-  plan.is_in_range =
-      is_batch_in_range(problem.convergence, plan.weighted_batch) && is_size_in_range(problem.convergence, plan.workers);
+  plan.spread = std::sqrt(std::max(
+      0.0, squares / (plan.samples_per_s * plan.samples_per_s) - largest * largest + (1 - largest) * (1 - largest)));
+  plan.is_in_range = is_batch_in_range(problem.convergence, plan.weighted_batch) &&
+                     is_size_in_range(problem.convergence, plan.workers);
   const auto numerator = loss_numerator(
-      problem.convergence,
-      {.workers = plan.workers, .weighted_batch = plan.weighted_batch, .spread = plan.spread});
+      problem.convergence, {.workers = plan.workers, .weighted_batch = plan.weighted_batch, .spread = plan.spread});
   plan.updates = numerator ? remaining_updates(problem, *numerator) : kInfinity;
   plan.is_in_range = plan.is_in_range && numerator.has_value();
   plan.time = Seconds{plan.updates / plan.updates_per_s};
@@ -148,8 +146,8 @@ int least_workers(const ProvisionProblem& problem) {
   const auto numerator =
       loss_numerator(problem.convergence, {.workers = 1, .weighted_batch = least_batch, .spread = 0});
   if (!numerator) return 1;
-  const double n = std::ceil(least_batch * remaining_updates(problem, *numerator) /
-                             (fastest * problem.objective.deadline.value()));
+  const double n =
+      std::ceil(least_batch * remaining_updates(problem, *numerator) / (fastest * problem.objective.deadline.value()));
   return static_cast<int>(std::clamp(n, 1.0, 1e6));
 }
 
@@ -205,14 +203,15 @@ MachinePlan evaluate_released_plan(const ProvisionProblem& problem, const std::v
     plan.samples_per_s += counts[i] * offer.workers * offer.worker.batch / step;
   }
   plan.weighted_batch = rounded(plan.samples_per_s / plan.updates_per_s, 1);
-  plan.is_in_range =
-      is_batch_in_range(problem.convergence, plan.weighted_batch) && is_size_in_range(problem.convergence, plan.workers);
+  plan.is_in_range = is_batch_in_range(problem.convergence, plan.weighted_batch) &&
+                     is_size_in_range(problem.convergence, plan.workers);
   Convergence without_spread = problem.convergence;
   without_spread.spread_offset.reset();
-  const auto numerator = loss_numerator(
-      without_spread, {.workers = plan.workers, .weighted_batch = plan.weighted_batch, .spread = 0});
+  const auto numerator =
+      loss_numerator(without_spread, {.workers = plan.workers, .weighted_batch = plan.weighted_batch, .spread = 0});
   plan.is_in_range = plan.is_in_range && numerator.has_value();
-  plan.updates = numerator ? rounded(updates_to_loss(without_spread, *numerator, problem.objective.loss), 0) : kInfinity;
+  plan.updates =
+      numerator ? rounded(updates_to_loss(without_spread, *numerator, problem.objective.loss), 0) : kInfinity;
   if (!numerator) return plan.time = Seconds{kInfinity}, plan.cost_usd = kInfinity, plan;
   plan.time = Seconds{rounded(plan.updates * plan.weighted_batch / plan.samples_per_s, 2)};
   plan.cost_usd = rounded(plan.usd_per_hour * plan.time.value() / 3600, 6);
@@ -237,8 +236,7 @@ PlannerResult spotdnn_released_plan(const ProvisionProblem& problem) {
         ++result.out_of_range;
         continue;
       }
-      if (plan.time > Seconds{} && is_in_time(problem, plan) &&
-          (!result.plan || plan.cost_usd < result.plan->cost_usd))
+      if (plan.time > Seconds{} && is_in_time(problem, plan) && (!result.plan || plan.cost_usd < result.plan->cost_usd))
         result.plan = plan;
     }
   }
@@ -251,7 +249,8 @@ MachinePlan homogeneous_plan(const ProvisionProblem& problem, const MachinePlan&
     return problem.offers[i].worker.batch / problem.offers[i].worker.profiled.value();
   };
   for (std::size_t i = 0; i < plan.counts.size(); ++i)
-    if (plan.counts[i] > 0 && (!chosen || (is_fast ? speed(i) > speed(*chosen) : speed(i) < speed(*chosen)))) chosen = i;
+    if (plan.counts[i] > 0 && (!chosen || (is_fast ? speed(i) > speed(*chosen) : speed(i) < speed(*chosen))))
+      chosen = i;
   std::vector<int> counts(plan.counts.size());
   counts[*chosen] = (plan.workers + problem.offers[*chosen].workers - 1) / problem.offers[*chosen].workers;
   return evaluate_plan(problem, counts);
@@ -265,7 +264,7 @@ PlannerResult exhaustive_plan(const ProvisionProblem& problem) {
                         " combinations of machines; found " + to_text(combinations)};
   PlannerResult result{.plan = {}, .is_optimal = true};
   std::vector<int> counts = existing_counts(problem);
-  const auto next = [&] {
+  const auto next = [&] {  // the first offer's count varies fastest
     for (std::size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] < problem.offers[i].quota) return ++counts[i], true;
       counts[i] = problem.offers[i].existing;
@@ -338,7 +337,7 @@ class BranchAndBound {
 
  private:
   struct Offer {
-    std::size_t index = 0;  // in the problem
+    std::size_t index = 0;                                // in the problem
     double updates = 0, samples = 0, batch = 0, usd = 0;  // of one worker; USD per hour
     int workers = 1;                                      // on a machine
     int least = 0, most = 0;                              // machines
@@ -420,7 +419,8 @@ class BranchAndBound {
     }
     double spread = 0;
     if (model.spread_offset && workers_ > 1) {
-      // R^2 = (1 - w_1)^2 + sum of the others' squares, at least that of equal others, and w_1 <= fastest / slowest sum.
+      // R^2 = (1 - w_1)^2 + sum of the others' squares, at least that of equal others, and w_1 <= fastest / slowest
+      // sum.
       const double samples = node.samples + least_sum(node, level, [](const Offer& offer) { return offer.samples; });
       const double share = std::min(1.0, fastest / samples);
       spread = (1 - share) * std::sqrt(workers_ / (workers_ - 1.0));
@@ -519,7 +519,9 @@ CheapestPlans cheapest_plans(const ProvisionProblem& problem, std::size_t most, 
 
 std::vector<MachinePlan> fastest_plans(const ProvisionProblem& problem, std::size_t most) {
   std::vector<MachinePlan> plans;
-  spotdnn_plan(problem, SpeedModel::kPaper, [&](const MachinePlan& plan) {
+  ProvisionProblem at_leisure = problem;  // the deadline bounds the number of workers from below
+  at_leisure.objective.deadline = Seconds{kInfinity};
+  spotdnn_plan(at_leisure, SpeedModel::kPaper, [&](const MachinePlan& plan) {
     if (is_wanted(problem, plan)) plans.push_back(plan);
   });
   std::stable_sort(plans.begin(), plans.end(),

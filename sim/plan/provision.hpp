@@ -84,8 +84,8 @@ struct PlannerResult {
 /// n_lower = ceil(b_min ((g2 b_min + g3) sqrt(g4) / (loss - g5) - g1) / (v_max deadline)), at least 1: no fewer of the
 /// fastest workers are in time. Equation 16; without R, sqrt(g4) is 1.
 int least_workers(const ProvisionProblem& problem);
-/// n_upper = floor(((1 - intercept) / slope)^2): with more workers the server's bandwidth is always shared. Equation 15.
-/// At most all that the quotas allow, which it is for a slope of 0.
+/// n_upper = floor(((1 - intercept) / slope)^2): with more workers the server's bandwidth is always shared.
+/// Equation 15. At most all that the quotas allow, which it is for a slope of 0.
 int most_workers(const ProvisionProblem& problem);
 
 /// Algorithm 1: all machines that may be rented, sorted by their step alone, the longest first; of every window of them
@@ -96,8 +96,8 @@ PlannerResult spotdnn_plan(const ProvisionProblem& problem, SpeedModel model = S
 
 /// The planner as released: machines sorted by their step alone, the shortest first; windows of 1 to all but one
 /// machines begin anywhere and wrap around; a window equal to the one before is skipped; b_w is rounded to 0.1 samples,
-/// updates to integers, time to 0.01 s and cost to 1e-6 USD, halves to even; R is left out. Takes no account of existing
-/// machines, progress, or fixed prices.
+/// updates to integers, time to 0.01 s and cost to 1e-6 USD, halves to even; R is left out. Takes no account of
+/// existing machines, progress, or fixed prices.
 PlannerResult spotdnn_released_plan(const ProvisionProblem& problem);
 /// A plan's values as that program computes them.
 MachinePlan evaluate_released_plan(const ProvisionProblem& problem, const std::vector<int>& counts);
@@ -112,15 +112,15 @@ inline constexpr double kMostEnumerated = 2e8;
 PlannerResult exhaustive_plan(const ProvisionProblem& problem);
 
 /// The `most` cheapest plans in time, cheapest first, by branch and bound over the machine counts, started from
-/// spotDNN's plan and improved neighbours of it. Optimal unless `most_nodes` end it before; never dearer than spotDNN's.
+/// spotDNN's plan and improved neighbours of it. Optimal unless `most_nodes` end it before; never dearer than
+/// spotDNN's.
 struct CheapestPlans {
   std::vector<MachinePlan> plans;
   std::size_t nodes = 0;         // of the search tree
   std::size_t out_of_range = 0;  // complete plans that were left out
   bool is_optimal = false;
 };
-CheapestPlans cheapest_plans(const ProvisionProblem& problem, std::size_t most = 1,
-                             std::size_t most_nodes = 20'000'000);
+CheapestPlans cheapest_plans(const ProvisionProblem& problem, std::size_t most = 1, std::size_t most_nodes = 5'000'000);
 
 /// The plans of Algorithm 1, whatever their time, that take least: for a message when none is in time.
 std::vector<MachinePlan> fastest_plans(const ProvisionProblem& problem, std::size_t most);
