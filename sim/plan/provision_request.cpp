@@ -141,13 +141,10 @@ ProvisionRequest read_provision_request(const Json& file, const std::string& fil
   if (json.has("confidence"))
     json.expect(request.confidence >= 0 && request.confidence <= 1, "confidence", "a probability from 0 to 1");
   if (json.has("price")) {
+    const auto word = json.required<std::string>("price");
     try {
-      request.price = read_price_source(json.required<std::string>("price"));
-    } catch (const InputError& error) {
-      const std::string message = error.what();
-      if (message.starts_with(file_name)) throw;
-      json.fail("price", message);
-    }
+      request.price = read_price_source(word);
+    } catch (const InputError& error) { json.fail("price", error.what()); }
   }
   json.reject_unknown_keys();
   return request;

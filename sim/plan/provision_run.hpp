@@ -95,7 +95,7 @@ struct Provision {
 struct ProvisionOptions {
   Planner planner = Planner::kOurs;
   double confidence = 0.95;
-  std::size_t most_of_ours = 6;  // plans in time; half as many that are up to 5 % late by the closed form
+  std::size_t most_of_ours = 6;  // plans in time by the closed form; a few that are up to 5 % late come besides
 };
 
 /// Plans of all planners, and ours for other deadlines, from half to double, for the frontier; evaluated and ranked.

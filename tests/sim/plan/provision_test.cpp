@@ -39,11 +39,12 @@ ProvisionProblem released_problem(double loss, double deadline) {
   for (const CsvRow row : table.rows()) {
     const int gpus = static_cast<int>(row.integer("gpus"));
     const double batch = gpus * row.number("batch_per_gpu");
-    problem.offers.push_back(
-        {.name = std::string{row.text("likely_real_instance")},
-         .worker = {.gpus = gpus, .batch = batch, .profiled = Seconds{batch / row.number("profiled_speed_samples_per_s")}},
-         .usd_per_hour = row.number("spot_price_usd_per_hour"),
-         .quota = static_cast<int>(row.integer("quota"))});
+    problem.offers.push_back({.name = std::string{row.text("likely_real_instance")},
+                              .worker = {.gpus = gpus,
+                                         .batch = batch,
+                                         .profiled = Seconds{batch / row.number("profiled_speed_samples_per_s")}},
+                              .usd_per_hour = row.number("spot_price_usd_per_hour"),
+                              .quota = static_cast<int>(row.integer("quota"))});
   }
   return problem;
 }
@@ -72,7 +73,8 @@ ProvisionProblem seventy_machines(double loss, double deadline) {
 
 /// Up to `types` machine types of any price and speed, any loss model and objective.
 ProvisionProblem random_problem(Rng& rng, int types, int quota) {
-  ProvisionProblem problem = seventy_machines(rng.uniform(0.55, 1.6), std::exp(rng.uniform(std::log(300), std::log(2e4))));
+  ProvisionProblem problem =
+      seventy_machines(rng.uniform(0.55, 1.6), std::exp(rng.uniform(std::log(300), std::log(2e4))));
   problem.offers.resize(static_cast<std::size_t>(types));
   for (MachineOffer& offer : problem.offers) {
     if (rng.uniform() < 0.7) {
@@ -131,8 +133,8 @@ TEST_CASE("the released predictor gives what the released code printed, for ever
       return std::string{text.data()};
     };
     CHECK(digits(plan.samples_per_s) == row.text("cluster_speed_samples_per_s"));
-    const double updates = updates_to_loss(problem.convergence,
-                                           {.workers = plan.workers, .weighted_batch = plan.weighted_batch}, 0.8);
+    const double updates =
+        updates_to_loss(problem.convergence, {.workers = plan.workers, .weighted_batch = plan.weighted_batch}, 0.8);
     CHECK(digits(updates) == row.text("iterations_to_loss_0.8"));
     CHECK(plan.updates == std::nearbyint(updates));
   }
@@ -160,8 +162,7 @@ TEST_CASE("a plan's time is its updates over their rate, its cost time x price")
   CHECK(plan.updates_per_s == doctest::Approx(5 * 1018 / 1024.0 + 3 * 1995 / 2048.0).epsilon(1e-9));
   const double updates = (2507.6 - 0.2 * plan.weighted_batch) * std::sqrt(8) / 0.3 - 876.5;
   CHECK(plan.time.value() == doctest::Approx(updates / plan.updates_per_s).epsilon(1e-9));
-  CHECK(plan.cost_usd ==
-        doctest::Approx((5 * 0.684 + 3 * 1.5676 + 0.192) * plan.time.value() / 3600).epsilon(1e-9));
+  CHECK(plan.cost_usd == doctest::Approx((5 * 0.684 + 3 * 1.5676 + 0.192) * plan.time.value() / 3600).epsilon(1e-9));
   CHECK(plan.spread == doctest::Approx(speed_spread({1018, 1018, 1018, 1018, 1018, 1995, 1995, 1995})).epsilon(1e-9));
 }
 
@@ -242,7 +243,8 @@ TEST_CASE("with seventy machines the cheapest plan is never dearer than spotDNN'
     CHECK(ours.plans[0].is_in_range);
     if (ours.plans[0].cost_usd < theirs->cost_usd * (1 - 1e-9)) ++cheaper;
   }
-  MESSAGE("spotDNN has " << with_plan << " plans; " << cheaper << " of ours are cheaper, " << ours_alone << " ours alone");
+  MESSAGE("spotDNN has " << with_plan << " plans; " << cheaper << " of ours are cheaper, " << ours_alone
+                         << " ours alone");
   CHECK(with_plan >= 400);
   CHECK(cheaper >= 10);
 }
@@ -282,8 +284,7 @@ TEST_CASE("enumeration of too many combinations is refused") {
   ProvisionProblem problem = seventy_machines(0.8, 2600);
   for (MachineOffer& offer : problem.offers) offer.quota = 20;
   CHECK_THROWS_WITH_AS((void)exhaustive_plan(problem),
-                       "exhaustive: expected at most 2e+08 combinations of machines; found 1801088541",
-                       NoResultError);
+                       "exhaustive: expected at most 2e+08 combinations of machines; found 1801088541", NoResultError);
 }
 
 }  // namespace rehearse
