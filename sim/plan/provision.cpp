@@ -413,7 +413,7 @@ class BranchAndBound {
     if (problem_.objective.keeps_range) {
       if (largest < model.weighted_batch.first * (1 - kRounding) ||
           smallest > model.weighted_batch.second * (1 + kRounding))
-        return false;
+        return ++out_of_range_, false;
       largest = std::min(largest, model.weighted_batch.second * (1 + kRounding));
       smallest = std::max(smallest, model.weighted_batch.first * (1 - kRounding));
     }

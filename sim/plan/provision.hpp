@@ -117,7 +117,7 @@ PlannerResult exhaustive_plan(const ProvisionProblem& problem);
 struct CheapestPlans {
   std::vector<MachinePlan> plans;
   std::size_t nodes = 0;         // of the search tree
-  std::size_t out_of_range = 0;  // complete plans that were left out
+  std::size_t out_of_range = 0;  // of these, left out with all plans below them
   bool is_optimal = false;
 };
 CheapestPlans cheapest_plans(const ProvisionProblem& problem, std::size_t most = 1, std::size_t most_nodes = 5'000'000);

@@ -136,6 +136,10 @@ ProvisionRequest read_provision_request(const Json& file, const std::string& fil
     request.updates_so_far = updates.value_or(0);
     progress.reject_unknown_keys();
   }
+  request.server_usd_per_hour = json.maybe<double>("server_usd_per_hour");
+  if (request.server_usd_per_hour)
+    json.expect(*request.server_usd_per_hour >= 0 && *request.server_usd_per_hour <= 1e6, "server_usd_per_hour",
+                "0 to 1e6 USD");
   request.takeover = json.optional<Seconds>("takeover", request.takeover);
   request.confidence = json.optional<double>("confidence", request.confidence);
   if (json.has("confidence"))
@@ -245,6 +249,7 @@ std::string_view provision_schema() {
       "additionalProperties": false,
       "properties": { "loss": { "type": "number" }, "updates": { "type": "number", "minimum": 0 } }
     },
+    "server_usd_per_hour": { "type": "number", "minimum": 0, "description": "price of each server machine in place of the catalog's" },
     "takeover": { "type": "string", "default": "30s", "description": "added to the time of plans that join new machines to existing ones" },
     "confidence": { "type": "number", "minimum": 0, "maximum": 1, "default": 0.95, "description": "least probability of being in time" },
     "price": { "enum": ["catalog", "on-demand", "spot"], "default": "catalog", "description": "catalog: of the market that each group states" }

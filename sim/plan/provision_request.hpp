@@ -39,6 +39,8 @@ struct ProvisionRequest {
   std::optional<BytesPerSecond> required_bandwidth, server_bandwidth, pcie;
   std::optional<Contention> contention;
 
+  std::optional<double> server_usd_per_hour;  // of each server machine, in place of the catalog's
+
   double loss = 0;
   Seconds deadline{};
   std::optional<double> loss_so_far;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kProfiledSteps = 20;   // of a lone worker, after its warm-up
 constexpr int kSimulatedSteps = 25;  // of the slowest worker of a plan, after its warm-up
 /// The closed form may say so much too long, on purpose: spotDNN, section IV-C.
-constexpr double kLate[] = {0.01, 0.02, 0.035, 0.05};
+constexpr double kLatePercents[] = {1, 2, 3.5, 5};
 constexpr std::size_t kMostLate = 2;  // plans for each
 constexpr double kOtherDeadlines[] = {0.5, 0.6, 0.7, 0.8, 0.9, 1.25, 1.5, 2};
 
@@ -99,12 +99,19 @@ class Preparation {
       try {
         scenario = read_scenario(with_group(group), request_.scenario_file, catalog_);
         if (scenarios.empty()) check_training(scenario);
+      } catch (const InputError& error) {
+        const std::string place = "/cluster/groups/" + std::to_string(base_["cluster"]["groups"].size());
+        const std::string message = error.what();
+        if (message.find(": " + place) == std::string::npos) throw;
+        throw InputError{"candidate " + in_quotes(candidate.name) + ": " + message};
       } catch (const NoResultError& error) {
         if (candidate.existing > 0) throw;
         result_.dropped.push_back(candidate.name + ": " + error.what());
         continue;
       }
-      Json effective = parse_json(scenario.effective, "effective")["cluster"]["groups"].back();
+      const Json groups = parse_json(scenario.effective, "effective")["cluster"]["groups"];
+      if (scenarios.empty()) keep_servers(groups);
+      Json effective = groups.back();
       set_price(effective, request_.price, candidate.usd_per_hour);
       const bool is_spot = effective["market"] == "spot";
       const Json& instance = effective["instance"];
@@ -116,7 +123,7 @@ class Preparation {
       if (!usd)
         throw InputError{"candidate " + in_quotes(candidate.name) + ": the catalogs have no " +
                          (is_spot ? "spot" : "on-demand") +
-                         " price of it: give \"usd_per_hour\" or another price source"};
+                         " price of it: give \"usd_per_hour\" in a provision file, or another price source"};
       const Group& workers = scenario.groups.back();
       result_.problem.offers.push_back({.name = candidate.name,
                                         .worker = {.gpus = workers.gpus_per_worker,
@@ -131,6 +138,16 @@ class Preparation {
       scenarios.push_back(std::move(scenario));
     }
     return scenarios;
+  }
+
+  /// Those of a scenario's effective groups, with their prices.
+  void keep_servers(const Json& groups) {
+    base_["cluster"]["groups"] = Json::array();
+    for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
+      Json group = groups[i];
+      set_price(group, PriceSource::kCatalog, request_.server_usd_per_hour);
+      base_["cluster"]["groups"].push_back(std::move(group));
+    }
   }
 
   void check_training(const Scenario& scenario) const {
@@ -153,7 +170,6 @@ class Preparation {
         Bytes{(scenario.workload.variable_bytes().value() + scenario.workload.parameter_bytes().value()) / 2};
     int servers = 0;
     BytesPerSecond all{}, connections{};
-    double usd = 0;
     for (const Group& group : scenario.groups) {
       if (group.role != Role::kParameterServer) continue;
       servers += group.count;
@@ -164,15 +180,21 @@ class Preparation {
         rate = std::min(rate, BytesPerSecond{group.instance.vcpus / scenario.profile.servers.time_per_byte.value()});
       all += rate * group.count;
       connections += nic * group.count;
-      const auto price =
-          group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
-      if (!price)
-        throw InputError{request_.scenario_file + ": group " + in_quotes(group.name) +
-                         ": the catalogs have no price of its market for " + in_quotes(group.instance.name)};
-      usd += *price * group.count;
-      if (const auto& on_demand = group.instance.usd_per_hour_on_demand)
+    }
+    double usd = 0;
+    for (const Json& group : base_["cluster"]["groups"]) {
+      const Json& instance = group["instance"];
+      const std::string key = price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand);
+      const auto count = group["count"].get<double>();
+      if (!instance.contains(key))
+        throw InputError{request_.scenario_file + ": group " + in_quotes(group["name"].get<std::string>()) +
+                         ": the catalogs have no price of its market for " +
+                         in_quotes(instance["name"].get<std::string>()) +
+                         ": give \"server_usd_per_hour\" in a provision file"};
+      usd += instance[key].get<double>() * count;
+      if (const auto on_demand = instance.find(price_key(Market::kOnDemand)); on_demand != instance.end())
         result_.fixed_on_demand_usd_per_hour =
-            result_.fixed_on_demand_usd_per_hour.value_or(0) + *on_demand * group.count;
+            result_.fixed_on_demand_usd_per_hour.value_or(0) + on_demand->get<double>() * count;
     }
     BytesPerSecond fastest{};  // of any candidate
     for (const Scenario& each : alone) {
@@ -359,16 +381,14 @@ PlannerOutcome run_ours(const ProvisionCase& provision, const ProvisionOptions& 
     if (!outcome.plan) outcome.plan = index;
   }
   ProvisionProblem other = provision.problem;
-  for (const double late : kLate) {
-    other.objective.deadline = provision.problem.objective.deadline * (1 + late);
+  for (const double percent : kLatePercents) {
+    other.objective.deadline = provision.problem.objective.deadline * (1 + percent / 100);
     for (const MachinePlan& plan : cheapest_plans(other, kMostLate).plans)
-      if (plan.time > provision.problem.objective.deadline)
-        proposals.add(plan, "ours, up to " + to_text(late * 100) + " % late");
+      if (plan.time > provision.problem.objective.deadline) proposals.add(plan, "ours +" + to_text(percent) + " %");
   }
   for (const double factor : kOtherDeadlines) {
     other.objective.deadline = provision.problem.objective.deadline * factor;
-    for (const MachinePlan& plan : cheapest_plans(other).plans)
-      proposals.add(plan, "ours for " + to_text(factor) + " of the time");
+    for (const MachinePlan& plan : cheapest_plans(other).plans) proposals.add(plan, "ours x " + to_text(factor));
   }
   return outcome;
 }

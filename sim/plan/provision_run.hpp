@@ -68,7 +68,7 @@ PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string f
 /// A plan that somebody proposed.
 struct ProposedPlan {
   MachinePlan plan;                      // by the closed form
-  std::vector<std::string> proposed_by;  // "ours", "ours, 5 % late", "spotdnn-paper", "homo-slow", ...
+  std::vector<std::string> proposed_by;  // "ours", "ours +5 %" or "ours x 0.8" for other deadlines, "homo-slow"
   bool exceeds_quota = false;
   std::optional<double> on_demand_cost_usd;  // the closed form's time at on-demand prices
   PlanRisk risk;

@@ -259,12 +259,40 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
   request.price = PriceSource::kSpot;
   request.candidates[0].usd_per_hour.reset();
   request.candidates[0].group = R"({"instance": "p3.16xlarge"})";
-  CHECK(
-      problem_of<InputError>(request) ==
-      "candidate \"p3.2xlarge\": the catalogs have no spot price of it: give \"usd_per_hour\" or another price source");
+  CHECK(problem_of<InputError>(request) ==
+        "candidate \"p3.2xlarge\": the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
+        "or another price source");
   request = request_for(0.8, 2600, {"/workload/model=bert_large"});
   for (ProvisionCandidate& candidate : request.candidates) candidate.quota = candidate.name == "p3.2xlarge" ? 1 : 0;
   CHECK(problem_of<NoResultError>(request).starts_with("no candidate can run: p3.2xlarge: GPU memory exceeded"));
+}
+
+TEST_CASE("machines may hold several workers, and lie in several regions") {
+  ProvisionRequest request = load_provision_request(test::source_folder() + "/scenarios/spotdnn.json");
+  request.loss = 0.8;
+  request.deadline = Seconds{2200};
+  request.price = PriceSource::kOnDemand;
+  request.candidates = {
+      {.name = "four", .group = R"({"instance": "p3.8xlarge", "batch_per_worker": 1024, "workers_per_machine": 4})"},
+      {.name = "one", .group = R"({"instance": "p3.8xlarge", "batch_per_worker": 2048, "workers_per_machine": 1})"},
+      {.name = "far", .group = R"({"instance": "p3.2xlarge", "batch_per_worker": 1024, "region": "us-west-2"})"}};
+  CHECK(problem_of<InputError>(request).starts_with("/cluster/groups"));  // no link between the regions
+  Json scenario = parse_json(request.scenario, "scenario");
+  for (const char* from : {"us-east-1", "us-west-2"})
+    scenario["cluster"]["network"]["links"].push_back(
+        {{"from", from}, {"to", "us-west-2"}, {"latency", "30ms"}, {"per_flow_rate", "20MBps"}, {"source", "test"}});
+  request.scenario = scenario.dump();
+  const ProvisionCase provision_case = prepared(request);
+  CHECK(provision_case.problem.offers[0].workers == 4);
+  CHECK(provision_case.problem.offers[1].worker.gpus == 4);
+  CHECK(provision_case.problem.offers[2].worker.profiled > provision_case.problem.offers[0].worker.profiled);
+  const MachinePlan plan = evaluate_plan(provision_case.problem, {1, 1, 0});
+  CHECK(plan.workers == 5);
+  const PlanRisk risk =
+      evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.parallel = 1})(
+          {scenario_of(provision_case, plan)}, {Seconds{2200}})[0];
+  REQUIRE_MESSAGE(risk.error.empty(), risk.error);
+  CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.04));
 }
 
 TEST_CASE("prices come from where they are asked for") {
@@ -274,12 +302,15 @@ TEST_CASE("prices come from where they are asked for") {
   request.price = PriceSource::kOnDemand;
   CHECK(prepared(request).problem.offers[0].usd_per_hour == 3.06);
   request.candidates[0].usd_per_hour = 2;
+  request.server_usd_per_hour = 0.5;
   const ProvisionCase provision = prepared(request);
+  CHECK(provision.problem.objective.fixed_usd_per_hour == 0.5);
   CHECK(provision.problem.offers[0].usd_per_hour == 2);
   const Json scenario =
       parse_json(scenario_of(provision, evaluate_plan(provision.problem, {1, 0, 0, 0, 0})), "scenario");
   CHECK(scenario["cluster"]["groups"].back()["instance"]["usd_per_hour_on_demand"] == 2);
   CHECK(scenario["cluster"]["groups"].back()["market"] == "on-demand");
+  CHECK(scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_on_demand"] == 0.5);
 }
 
 }  // namespace rehearse
