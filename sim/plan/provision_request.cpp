@@ -236,7 +236,7 @@ std::string_view provision_schema() {
         "pcie": { "type": "string", "default": "10GBps" },
         "contention": {
           "type": "object",
-          "description": "P = slope sqrt(workers) + intercept: share of the time in which a worker shares the servers' bandwidth (default: always)",
+          "description": "P = slope sqrt(workers) + intercept: share of the time in which a worker shares the servers' bandwidth (default: fitted to simulations of three clusters)",
           "required": ["slope", "intercept"],
           "additionalProperties": false,
           "properties": { "slope": { "type": "number", "minimum": 0 }, "intercept": { "type": "number" } }

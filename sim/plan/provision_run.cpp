@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kProfiledSteps = 20;   // of a lone worker, after its warm-up
 constexpr int kSimulatedSteps = 25;  // of the slowest worker of a plan, after its warm-up
+constexpr int kMostInFit = 24;       // workers of a cluster that is simulated for the closed form's contention
 /// The closed form may say so much too long, on purpose: spotDNN, section IV-C.
 constexpr double kLatePercents[] = {1, 2, 3.5, 5};
 constexpr std::size_t kMostLate = 2;  // plans for each
@@ -51,6 +52,7 @@ class Preparation {
     fill_model(alone);
     check_objective();
     profile(alone);
+    fit_contention();
     return std::move(result_);
   }
 
@@ -297,6 +299,74 @@ class Preparation {
     if (!problem.empty()) throw NoResultError{"one worker alone: " + problem};
     base_["training"].erase("steps");
     result_.base = base_.dump();
+  }
+
+  /// As many machines of each candidate as of the others, as far as quotas allow, until there are `workers`.
+  std::vector<int> mixed_counts(int workers) const {
+    const std::vector<MachineOffer>& offers = result_.problem.offers;
+    std::vector<int> counts(offers.size());
+    int chosen = 0;
+    for (bool has_grown = true; has_grown && chosen < workers;) {
+      has_grown = false;
+      for (std::size_t i = 0; i < offers.size() && chosen < workers; ++i)
+        if (counts[i] < offers[i].quota) ++counts[i], chosen += offers[i].workers, has_grown = true;
+    }
+    return counts;
+  }
+
+  /// Share P of the time for which workers share the servers' bandwidth, so that the closed form does as many updates
+  /// per second as were simulated.
+  double contention_of(const MachinePlan& plan, double updates_per_s) const {
+    const ProvisionProblem& problem = result_.problem;
+    ProvisionProblem trial = problem;
+    double low = 0, high = 1;
+    for (int i = 0; i < 40; ++i) {
+      trial.workload.contention = {.slope = 0, .intercept = (low + high) / 2};
+      const bool is_slower = evaluate_plan(trial, plan.counts).updates_per_s < updates_per_s;
+      (is_slower ? high : low) = trial.workload.contention.intercept;
+    }
+    return (low + high) / 2;
+  }
+
+  /// P = slope sqrt(n) + intercept, by least squares, from simulations of mixed clusters of three sizes n that have
+  /// more workers than the servers' bandwidth serves at a time. Without such, P does not matter.
+  void fit_contention() {
+    ProvisionProblem& problem = result_.problem;
+    if (request_.contention) return;
+    int most = 0;
+    for (const MachineOffer& offer : problem.offers) most += offer.quota * offer.workers;
+    most = std::min(most, kMostInFit);
+    const double least = std::floor(problem.server.bandwidth / problem.workload.required_bandwidth) + 1;
+    if (least > most) return;
+    std::vector<MachinePlan> plans;
+    std::vector<std::string> scenarios;
+    for (const double size : {least, std::round(std::sqrt(least * most)), static_cast<double>(most)}) {
+      plans.push_back(evaluate_plan(problem, mixed_counts(static_cast<int>(size))));
+      Json scenario = parse_json(scenario_of(result_, plans.back()), "scenario");
+      scenario["training"].erase("target");
+      scenarios.push_back(scenario.dump());
+    }
+    std::vector<std::pair<double, double>> points(plans.size());  // sqrt(n), P
+    bool has_all = true;
+    const bool is_complete = simulate_each(
+        plans.size(), means_.parallel,
+        [&](std::size_t i) {
+          return read_scenario(parse_json(scenarios[i], result_.file_name), result_.file_name, catalog_);
+        },
+        [&](std::size_t i, const PooledRun& run) {
+          if (run.summary.empty()) return void(has_all = false);
+          const auto speed = parse_json(run.summary, "summary")["steps_per_s"].get<double>();
+          points[i] = {std::sqrt(plans[i].workers), contention_of(plans[i], speed)};
+        },
+        means_.limits);
+    if (!is_complete) throw ProvisionStopped{};
+    if (!has_all) return;  // always shared: no plan is thought to be faster than it is
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (const auto& [root, share] : points)
+      x += root / 3, y += share / 3, xx += root * root / 3, xy += root * share / 3;
+    const double variance = xx - x * x;
+    const double slope = variance > 1e-9 ? std::max(0.0, (xy - x * y) / variance) : 0;
+    problem.workload.contention = {.slope = slope, .intercept = y - slope * x};
   }
 
   const ProvisionRequest& request_;

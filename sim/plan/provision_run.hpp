@@ -37,7 +37,8 @@ struct ProvisionCase {
   std::vector<std::string> dropped;                           // candidates that cannot run, with the reason
 };
 
-/// Simulates one worker of each candidate with the scenario's servers for its step. Throws InputError: no convergence
+/// Simulates one machine of each candidate with the scenario's servers for its step, and three mixed clusters for the
+/// closed form's contention unless the request gives it. Throws InputError: no convergence
 /// model, another strategy, an unknown price, a loss outside of the model's range, no candidate whose batches lie
 /// within it; NoResultError if no candidate can run.
 ProvisionCase prepare_provision(const ProvisionRequest& request, const Catalog& catalog, const SimulationMeans& means);
