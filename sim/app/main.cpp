@@ -213,9 +213,9 @@ int run_command_line(int argc, char** argv) {
       "of "
       "the scenario's groups of workers, or those of a provision file\n"
       "Exit code 3 if no plan is in time with enough probability; the nearest misses are printed\n\n"
-      "Example: rehearse provision scenarios/provision-resnet110.json --deadline 2600s --target-loss 0.8 -o "
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8 -o "
       "results/plans\n"
-      "Example: rehearse provision scenarios/provision-resnet110.json --deadline 810s --target-loss 0.8 --current-loss "
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 810s --target-loss 0.8 --current-loss "
       "0.9 --existing g3.16xlarge=3 --quota g3.8xlarge=0");
   provision_verb->add_option("SCENARIO", provision.file, "Scenario file, or provision file (rehearse schema provision)")
       ->required();

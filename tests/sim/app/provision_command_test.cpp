@@ -19,7 +19,7 @@ using test::Outcome;
 using test::rehearse_with;
 using test::TemporaryFolder;
 
-const std::string kFile = kRoot + "/scenarios/provision-resnet110.json";
+const std::string kFile = kRoot + "/scenarios/provision/resnet110.json";
 const std::string kProvision = "provision " + kFile + " --deadline 2600s --target-loss 0.8 --quiet ";
 
 }  // namespace

@@ -26,7 +26,7 @@ std::string problem_of(const std::string& members) {
 }  // namespace
 
 TEST_CASE("the shipped provision file") {
-  const ProvisionRequest request = load_provision_request(kRoot + "/scenarios/provision-resnet110.json");
+  const ProvisionRequest request = load_provision_request(kRoot + "/scenarios/provision/resnet110.json");
   CHECK(request.candidates.size() == 5);
   CHECK(request.candidates[2].name == "g3.8xlarge");
   CHECK(request.candidates[2].quota == 5);
@@ -81,7 +81,7 @@ TEST_CASE("numbers of machines, planners and prices on the command line") {
   CHECK(read_planner("cm-dare+") == Planner::kCmDarePlus);
   CHECK(to_text(Planner::kSpotdnnReleased) == "spotdnn-released");
   CHECK_THROWS_WITH_AS((void)read_planner("our"), "unknown planner \"our\"; did you mean \"ours\"?", InputError);
-  ProvisionRequest request = load_provision_request(kRoot + "/scenarios/provision-resnet110.json");
+  ProvisionRequest request = load_provision_request(kRoot + "/scenarios/provision/resnet110.json");
   CHECK_THROWS_WITH_AS((void)find_candidate(request, "g3.8xlarg", "--quota"),
                        "--quota: unknown candidate \"g3.8xlarg\"; did you mean \"g3.8xlarge\"?", InputError);
 }

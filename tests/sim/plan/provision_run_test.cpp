@@ -16,7 +16,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kFile = test::source_folder() + "/scenarios/provision-resnet110.json";
+const std::string kFile = test::source_folder() + "/scenarios/provision/resnet110.json";
 
 ProvisionRequest request_for(double loss, double deadline, const std::vector<std::string>& overrides = {}) {
   ProvisionRequest request = load_provision_request(kFile, overrides);
