@@ -19,20 +19,25 @@ BytesPerSecond shared_bandwidth(const ProfiledWorkload& workload, const Profiled
   return part * p + own * (1 - p);
 }
 
+Seconds predict_step(const ProfiledWorker& worker, const ProfiledWorkload& workload, const ProfiledServer& server,
+                     int workers, SpotdnnVariant variant) {
+  const Seconds alone = 2.0 * (workload.parameters / workload.required_bandwidth);
+  const Seconds shared = 2.0 * (workload.parameters / shared_bandwidth(workload, server, workers));
+  const Seconds copies = 2.0 * worker.gpus * (workload.parameters / server.pcie);
+  if (variant == SpotdnnVariant::kReleased) return worker.profiled - alone + copies + shared;
+  return worker.profiled - alone - copies + shared + copies;
+}
+
 AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, const ProfiledWorkload& workload,
                                 const ProfiledServer& server, SpotdnnVariant variant) {
-  const BytesPerSecond bandwidth = shared_bandwidth(workload, server, static_cast<int>(cluster.size()));
-  const Seconds alone = 2.0 * (workload.parameters / workload.required_bandwidth);
-  const Seconds shared = 2.0 * (workload.parameters / bandwidth);
   AsynchronousSpeed speed;
   for (const ProfiledWorker& worker : cluster) {
-    const Seconds copies = 2.0 * worker.gpus * (workload.parameters / server.pcie);
-    const Seconds compute = worker.profiled - alone - copies;
-    if (compute <= Seconds{})
+    const Seconds exchange = 2.0 * (workload.parameters / workload.required_bandwidth) +
+                             2.0 * worker.gpus * (workload.parameters / server.pcie);
+    if (worker.profiled - exchange <= Seconds{})
       throw InputError{"a step of " + to_text(worker.profiled) + " is no longer than its exchange of " +
-                       to_text(workload.parameters) + " each way, " + to_text(alone + copies)};
-    const Seconds step =
-        variant == SpotdnnVariant::kPaper ? compute + shared + copies : worker.profiled - alone + copies + shared;
+                       to_text(workload.parameters) + " each way, " + to_text(exchange)};
+    const Seconds step = predict_step(worker, workload, server, static_cast<int>(cluster.size()), variant);
     speed.updates_per_s += 1 / step.value();
     speed.samples_per_s += worker.batch / step.value();
     speed.steps.push_back(step);

@@ -57,6 +57,10 @@ double contention_probability(const Contention& contention, int workers);
 /// B: of one of n workers while it exchanges parameters.
 BytesPerSecond shared_bandwidth(const ProfiledWorkload& workload, const ProfiledServer& server, int workers);
 
+/// T_i: step of one of n workers, whatever the others are.
+Seconds predict_step(const ProfiledWorker& worker, const ProfiledWorkload& workload, const ProfiledServer& server,
+                     int workers, SpotdnnVariant variant);
+
 /// `cluster`: at least one worker. Throws InputError if a worker's exchange alone takes as long as its profiled step.
 AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, const ProfiledWorkload& workload,
                                 const ProfiledServer& server, SpotdnnVariant variant);

@@ -170,10 +170,6 @@ JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by
   return find("instance", instances_, name, asked_by);
 }
 
-JsonReader Catalog::spot_pool(const std::string& name, const JsonReader& asked_by) const {
-  return find("spot pool", spot_pools_, name, asked_by);
-}
-
 JsonReader Catalog::interconnect(const std::string& name, const JsonReader& asked_by) const {
   return find("interconnect", interconnects_, name, asked_by);
 }
@@ -233,12 +229,6 @@ std::vector<std::string> Catalog::instance_names() const {
   for (const auto& [name, entry] : instances_) names.push_back(name);
   return names;
 }
-std::vector<std::string> Catalog::spot_pool_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : spot_pools_) names.push_back(name);
-  return names;
-}
-
 std::vector<std::string> Catalog::interconnect_names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : interconnects_) names.push_back(name);

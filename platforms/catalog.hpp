@@ -58,7 +58,6 @@ class Catalog {
   std::vector<std::string> accelerator_names() const;
   std::vector<std::string> instance_names() const;
   std::vector<std::string> interconnect_names() const;
-  std::vector<std::string> spot_pool_names() const;
   std::vector<std::string> price_history_names() const;
   std::vector<std::string> spot_pool_names() const;
   std::vector<std::string> region_names() const;
@@ -85,7 +84,6 @@ class Catalog {
   Entries accelerators_;
   Entries instances_;
   Entries interconnects_;
-  Entries spot_pools_;
   Entries storage_;
   std::map<std::string, std::filesystem::path> price_histories_;
   Entries spot_pools_;

@@ -14,13 +14,10 @@ namespace {
 
 /// A; throws NoResultError unless above 0.
 double numerator(const Convergence& model, const ConvergenceCluster& cluster) {
-  const double spread = model.spread_offset ? cluster.spread + *model.spread_offset : 1;
-  const double of_batch = model.batch_slope * cluster.weighted_batch + model.batch_intercept;
-  if (!(of_batch > 0 && spread > 0))
-    throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) +
-                        " workers with " + to_text(cluster.weighted_batch) + " samples per update: it was fitted for " +
-                        to_text(model.weighted_batch.first) + " to " + to_text(model.weighted_batch.second)};
-  return of_batch * std::sqrt(spread * cluster.workers);
+  if (const auto a = loss_numerator(model, cluster)) return *a;
+  throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) + " workers with " +
+                      to_text(cluster.weighted_batch) + " samples per update: it was fitted for " +
+                      to_text(model.weighted_batch.first) + " to " + to_text(model.weighted_batch.second)};
 }
 
 double offset_of(const Convergence& model, double numerator) {
@@ -40,6 +37,13 @@ double speed_spread(std::vector<double> speeds) {
   return std::sqrt(squares);
 }
 
+std::optional<double> loss_numerator(const Convergence& model, const ConvergenceCluster& cluster) {
+  const double spread = model.spread_offset ? cluster.spread + *model.spread_offset : 1;
+  const double of_batch = model.batch_slope * cluster.weighted_batch + model.batch_intercept;
+  if (!(of_batch > 0 && spread > 0)) return {};
+  return of_batch * std::sqrt(spread * cluster.workers);
+}
+
 double loss_after(const Convergence& model, const ConvergenceCluster& cluster, double updates) {
   const double a = numerator(model, cluster);
   return a / (updates + offset_of(model, a)) + model.floor;
@@ -49,8 +53,11 @@ double updates_to_loss(const Convergence& model, const ConvergenceCluster& clust
   if (!(loss > model.floor))
     throw NoResultError{"a loss of " + to_text(loss) + " is not reached: the convergence model's floor is " +
                         to_text(model.floor)};
-  const double a = numerator(model, cluster);
-  return std::max(0.0, a / (loss - model.floor) - offset_of(model, a));
+  return updates_to_loss(model, numerator(model, cluster), loss);
+}
+
+double updates_to_loss(const Convergence& model, double numerator, double loss) {
+  return std::max(0.0, numerator / (loss - model.floor) - offset_of(model, numerator));
 }
 
 Convergence read_convergence(const JsonReader& json) {

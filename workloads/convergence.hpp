@@ -39,11 +39,16 @@ struct ConvergenceCluster {
 /// fastest first. Equal workers: sqrt(1 - 1/n); one alone: 0. `speeds`: at least one, above 0.
 double speed_spread(std::vector<double> speeds);
 
+/// A; none where the model does not hold: b_w so far outside of the fitted range that A is not above 0.
+std::optional<double> loss_numerator(const Convergence& model, const ConvergenceCluster& cluster);
+
 double loss_after(const Convergence& model, const ConvergenceCluster& cluster, double updates);
 
 /// The j at which the loss is `loss`; 0 if it is that low from the start. Throws NoResultError if the loss lies at or
 /// below the floor, or if b_w is so far outside of the fitted range that A is not above 0.
 double updates_to_loss(const Convergence& model, const ConvergenceCluster& cluster, double loss);
+/// The same for a cluster whose A is known; `loss` above the floor. It does not fall as A grows.
+double updates_to_loss(const Convergence& model, double numerator, double loss);
 
 /// Throws InputError.
 Convergence read_convergence(const JsonReader& json);

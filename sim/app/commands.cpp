@@ -30,6 +30,7 @@
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/plan/provision_request.hpp"
 #include "sim/plan/sweep_request.hpp"
 
 namespace rehearse {
@@ -409,9 +410,11 @@ int print_schema(const std::string& kind) {
     std::cout << model_schema();
   else if (kind == "sweep")
     std::cout << sweep_schema();
+  else if (kind == "provision")
+    std::cout << provision_schema();
   else
     throw InputError{"schema: " +
-                     unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep"})};
+                     unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision"})};
   std::cout.flush();
   return kSuccess;
 }

@@ -72,6 +72,24 @@ struct SweepCommand {
   bool is_dry_run = false;
 };
 
+struct ProvisionCommand {
+  CommonOptions common;
+  std::filesystem::path file;  // scenario or provision file
+  Seconds deadline{};
+  double target_loss = 0;
+  std::vector<std::string> overrides;   // "/pointer=value"
+  std::vector<std::string> candidates;  // names; empty: all
+  std::vector<std::string> quotas;      // "name=machines"
+  std::vector<std::string> existing;    // the same
+  std::optional<double> current_loss, updates_done;
+  std::optional<Seconds> takeover;
+  std::optional<double> confidence;
+  std::optional<std::string> price;
+  std::string planner = "ours";
+  int plans = 6;
+  std::optional<Seconds> max_wall_time;  // of each simulation
+};
+
 struct DiffCommand {
   CommonOptions common;
   std::filesystem::path a, b;  // output folders or scenario files
@@ -103,6 +121,7 @@ int run(const CalibrateCommand& command);
 int calibrate_training_logs(const CalibrateCommand& command);  // one study, of kind "training_logs"
 int calibrate_lifetimes(const CalibrateCommand& command);      // one study, of kind "lifetimes"
 int run(const SweepCommand& command);
+int run(const ProvisionCommand& command);
 int run(const DiffCommand& command);
 int run(const RemainingCommand& command);
 int run(const DiagnoseCommand& command);

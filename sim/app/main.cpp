@@ -49,6 +49,12 @@ std::string is_seed(const std::string& text) {
 /// Empty, or what is wrong: as when a shell's variable is not set.
 std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
 
+Seconds read_seconds(const std::string& option, const std::string& text) {
+  try {
+    return parse_seconds(text);
+  } catch (const QuantityError& error) { throw InputError{option + ": " + error.what()}; }
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{
       "Rehearse: try a distributed training run before paying for it.\n"
@@ -197,6 +203,92 @@ int run_command_line(int argc, char** argv) {
   add_output(*sweep_verb, common, "Keep results.sqlite and write sweep.csv here (default: write nothing)");
   add_parallel(*sweep_verb, common);
 
+  ProvisionCommand provision;
+  std::string deadline, takeover;
+  auto* provision_verb = app.add_subcommand(
+      "provision",
+      "The cheapest machines that reach a loss by a deadline, within quotas: found by a closed form, checked by "
+      "simulation\n\n"
+      "Prints the answer, the frontier of cost, time and risk, and what other planners choose. Machines may be those "
+      "of "
+      "the scenario's groups of workers, or those of a provision file\n"
+      "Exit code 3 if no plan is in time with enough probability; the nearest misses are printed\n\n"
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8 -o "
+      "results/plans\n"
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 810s --target-loss 0.8 --current-loss "
+      "0.9 --existing g3.16xlarge=3 --quota g3.8xlarge=0");
+  provision_verb->add_option("SCENARIO", provision.file, "Scenario file, or provision file (rehearse schema provision)")
+      ->required();
+  provision_verb->add_option("--deadline", deadline, "Time that the training may take from now on, such as 45min")
+      ->check(is_not_empty)
+      ->required()
+      ->type_name("T");
+  provision_verb->add_option("--target-loss", provision.target_loss, "Training loss to be reached")
+      ->required()
+      ->type_name("LOSS");
+  provision_verb
+      ->add_option("--candidate", provision.candidates,
+                   "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
+                   "taken with the fields of the first group of workers")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  provision_verb
+      ->add_option("--quota", provision.quotas,
+                   "Most machines of a type, with the existing ones (default: the file's, or 10); repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME=N");
+  provision_verb
+      ->add_option("--existing", provision.existing,
+                   "Machines of a type that train already and stay (default: the file's, or 0); repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME=N");
+  provision_verb->add_option("--current-loss", provision.current_loss, "Loss that a run under way has reached")
+      ->type_name("LOSS");
+  provision_verb
+      ->add_option("--updates-done", provision.updates_done,
+                   "Updates that a run under way has done, of those that its loss takes")
+      ->check(CLI::Range(0.0, 1e15))
+      ->excludes("--current-loss")
+      ->type_name("N");
+  provision_verb
+      ->add_option("--takeover", takeover,
+                   "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)")
+      ->check(is_not_empty)
+      ->type_name("T");
+  provision_verb
+      ->add_option("--confidence", provision.confidence,
+                   "Least probability of being in time (default: the file's, or 0.95)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("P");
+  provision_verb
+      ->add_option(
+          "--price", provision.price,
+          "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)")
+      ->type_name("SOURCE");
+  provision_verb
+      ->add_option("--planner", provision.planner,
+                   "Whose plan is the answer: ours, spotdnn-paper, spotdnn-released, cm-dare+, exhaustive, homogeneous")
+      ->capture_default_str()
+      ->type_name("NAME");
+  provision_verb
+      ->add_option("--plans", provision.plans,
+                   "Simulate this many of our cheapest plans in time, besides those for the frontier")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->type_name("N");
+  provision_verb->add_option("--set", provision.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
+  provision_verb
+      ->add_option("--max-wall-time", max_wall_time,
+                   "Give up on a simulation after this much real time, such as 30s (default: none)")
+      ->check(is_not_empty)
+      ->type_name("T");
+  provision_verb->add_flag("--json", provision.common.prints_json, "Print summary.json instead of tables");
+  add_common(*provision_verb, common);
+  add_output(*provision_verb, common, "Write summary.json, plans.csv and report.html here (default: write nothing)");
+  add_parallel(*provision_verb, common);
+
   DiffCommand diff;
   auto* diff_verb = app.add_subcommand(
       "diff",
@@ -281,7 +373,7 @@ int run_command_line(int argc, char** argv) {
 
   std::string schema_kind;
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario, model or sweep")->required();
+  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep or provision")->required();
 
   try {
     app.parse(argc, argv);
@@ -290,24 +382,22 @@ int run_command_line(int argc, char** argv) {
     throw InputError{std::string{error.what()} + "; see rehearse --help"};
   }
   common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
-                       diff.common.prints_json || remaining.common.prints_json || diagnose.common.prints_json;
-  simulate.common = validate.common = calibrate.common = sweep.common = diff.common = remaining.common =
-      diagnose.common = common;
-  if (!max_wall_time.empty()) {
-    try {
-      simulate.max_wall_time = sweep.max_wall_time = parse_seconds(max_wall_time);
-    } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
-  }
-  if (!replaced_after.empty()) {
-    try {
-      remaining.replaced_after = parse_seconds(replaced_after);
-    } catch (const QuantityError& error) { throw InputError{std::string{"--replaced-after: "} + error.what()}; }
-  }
+                       provision.common.prints_json || diff.common.prints_json || remaining.common.prints_json ||
+                       diagnose.common.prints_json;
+  simulate.common = validate.common = calibrate.common = sweep.common = provision.common = diff.common =
+      remaining.common = diagnose.common = common;
+  if (!max_wall_time.empty())
+    simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
+        read_seconds("--max-wall-time", max_wall_time);
+  if (!deadline.empty()) provision.deadline = read_seconds("--deadline", deadline);
+  if (!takeover.empty()) provision.takeover = read_seconds("--takeover", takeover);
+  if (!replaced_after.empty()) remaining.replaced_after = read_seconds("--replaced-after", replaced_after);
   if (init_verb->parsed()) return init(name);
   if (simulate_verb->parsed()) return run(simulate);
   if (validate_verb->parsed()) return run(validate);
   if (calibrate_verb->parsed()) return run(calibrate);
   if (sweep_verb->parsed()) return run(sweep);
+  if (provision_verb->parsed()) return run(provision);
   if (diff_verb->parsed()) return run(diff);
   if (remaining_verb->parsed()) return run(remaining);
   if (diagnose_verb->parsed()) return run(diagnose);

@@ -131,23 +131,6 @@ std::string cell(const Json& value) {
   return value.is_number_float() ? display(value.get<double>()) : shortened(parameter_text(&value), 200);
 }
 
-void print_table(const Table& table) {
-  std::vector<std::size_t> widths;
-  for (const std::string& name : table.header) widths.push_back(name.size());
-  for (const auto& row : table.rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  const auto print = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += (i == 0 ? "" : "  ") + row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].size(), ' ');
-    }
-    std::printf("%s\n", line.c_str());
-  };
-  print(table.header);
-  for (const auto& row : table.rows) print(row);
-}
-
 void print_selection(const Sweep& sweep, const Selection& selection, const SweepCommand& command, const Expression& by,
                      std::size_t most) {
   Table table{.header = selection.headings, .rows = {}};
@@ -180,7 +163,7 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
     if (has_errors) cells.push_back(cell(row.json["error"]));
     table.rows.push_back(std::move(cells));
   }
-  if (!table.rows.empty()) print_table(table);
+  if (!table.rows.empty()) std::fputs(to_text(table).c_str(), stdout);
   if (selection.rows.size() > table.rows.size())
     std::printf("... and %zu rows more in %s\n", selection.rows.size() - table.rows.size(),
                 (*command.common.output / "sweep.csv").c_str());

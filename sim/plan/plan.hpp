@@ -3,6 +3,7 @@
 //   sweep_request.hpp  what a sweep should run: a file, the command line, or both
 //   sweep.hpp          every combination: checked first, then simulated into a result store, then a table
 //   expression.hpp     conditions and formulas that users type, for constraints and --where
+//   provision_run.hpp  the cheapest machines for a loss and a deadline: planners in closed form, checked by simulation
 //   diff.hpp           what differs between two runs, and which difference made which effect
 //   remaining_time.hpp how long a training still takes after machines of it were lost
 //   diagnosis.hpp      why a run is as fast as it was measured to be, and what would help
@@ -10,6 +11,7 @@
 #include "sim/plan/diagnosis.hpp"
 #include "sim/plan/diff.hpp"
 #include "sim/plan/expression.hpp"
+#include "sim/plan/provision_run.hpp"
 #include "sim/plan/remaining_time.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/plan/sweep_request.hpp"

@@ -17,6 +17,7 @@
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
+#include "sim/plan/provision_request.hpp"
 #include "sim/plan/sweep_request.hpp"
 #include "workloads/model_zoo.hpp"
 
@@ -332,6 +333,22 @@ void run_fleet_trace(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// Options of provision, and a provision file.
+void run_provision(std::string_view input) {
+  try {
+    const auto [name, machines] = read_machine_number("--quota", input);
+    require(!name.empty() && machines >= 0 && machines <= kMostQuota, "a number of machines has limits");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const ProvisionRequest request = read_provision_request(parse_json(input, "input"), "input");
+    for (const ProvisionCandidate& candidate : request.candidates) {
+      require(candidate.existing >= 0 && candidate.existing <= candidate.quota, "what exists is within the quota");
+      require(parse_json(candidate.group, "group").is_object(), "a candidate's group is an object");
+    }
+    require(request.confidence >= 0 && request.confidence <= 1, "a probability is from 0 to 1");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 /// A table of training logs; and a pattern, in the first line, with the text to search.
 void run_training_log(std::string_view input) {
   try {
@@ -358,6 +375,7 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"gunzip", run_gunzip},
                               Target{"model", run_model},
                               Target{"expression", run_expression},
+                              Target{"provision", run_provision},
                               Target{"sweep", run_sweep},
                               Target{"topology", run_topology},
                               Target{"nccl_tests", run_nccl_tests},

@@ -179,6 +179,24 @@ std::string display(double value) {
   return text.data();
 }
 
+std::string to_text(const Table& table) {
+  std::vector<std::size_t> widths;
+  for (const std::string& name : table.header) widths.push_back(name.size());
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& row) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      text += (i == 0 ? "" : "  ") + row[i];
+      if (i + 1 < row.size()) text.append(widths[i] - row[i].size(), ' ');
+    }
+    text += '\n';
+  };
+  add(table.header);
+  for (const auto& row : table.rows) add(row);
+  return text;
+}
+
 std::string render_html(const Document& document) {
   std::string html =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "

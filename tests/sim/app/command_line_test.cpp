@@ -283,6 +283,7 @@ TEST_CASE("list and schema print what the catalogs hold") {
   CHECK(rehearse_with("list interconnects").out.starts_with("dgx-1-p100\ndgx-1-v100\n"));
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema scenario").out, "schema"));
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema model").out, "schema"));
+  CHECK_NOTHROW((void)parse_json(rehearse_with("schema provision").out, "schema"));
 }
 
 TEST_CASE("a user's own catalog overrides the shipped one") {

@@ -1,0 +1,142 @@
+// rehearse provision: the cheapest machines that reach a loss by a deadline.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/commands.hpp"
+#include "sim/app/output/provision_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace {
+
+void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::vector<ProvisionCandidate> kept;
+  for (const std::string& name : names) {
+    const auto is_named = [&](const ProvisionCandidate& candidate) { return candidate.name == name; };
+    if (std::any_of(kept.begin(), kept.end(), is_named)) continue;
+    const auto known = std::find_if(request.candidates.begin(), request.candidates.end(), is_named);
+    if (known != request.candidates.end())
+      kept.push_back(*known);
+    else
+      kept.push_back({.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}});
+  }
+  request.candidates = std::move(kept);
+}
+
+ProvisionRequest make_request(const ProvisionCommand& command) {
+  ProvisionRequest request = load_provision_request(command.file, command.overrides);
+  request.deadline = command.deadline;
+  request.loss = command.target_loss;
+  if (!(request.deadline > Seconds{}))
+    throw InputError{"--deadline: expected a time above 0s; found " + to_text(request.deadline)};
+  keep_candidates(request, command.candidates);
+  for (const std::string& text : command.quotas) {
+    const auto [name, machines] = read_machine_number("--quota", text);
+    find_candidate(request, name, "--quota").quota = machines;
+  }
+  for (const std::string& text : command.existing) {
+    const auto [name, machines] = read_machine_number("--existing", text);
+    find_candidate(request, name, "--existing").existing = machines;
+  }
+  for (const ProvisionCandidate& candidate : request.candidates)
+    if (candidate.existing > candidate.quota)
+      throw InputError{"candidate " + in_quotes(candidate.name) + ": expected a quota of at least the " +
+                       std::to_string(candidate.existing) + " existing machines; found " +
+                       std::to_string(candidate.quota)};
+  if (command.current_loss) request.loss_so_far = command.current_loss, request.updates_so_far = 0;
+  if (command.updates_done) request.updates_so_far = *command.updates_done, request.loss_so_far.reset();
+  if (command.takeover) request.takeover = *command.takeover;
+  if (command.confidence) request.confidence = *command.confidence;
+  if (command.price) {
+    try {
+      request.price = read_price_source(*command.price);
+    } catch (const InputError& error) { throw InputError{std::string{"--price: "} + error.what()}; }
+  }
+  return request;
+}
+
+void print(const ProvisionCase& provision_case, const Provision& result) {
+  if (result.answer) std::printf("%s\n\n", plan_in_words(provision_case, result.plans[*result.answer]).c_str());
+  std::printf("%s", to_text(plans_table(provision_case, result, false)).c_str());
+  std::printf("=> the answer   * on the frontier of cost, time and risk\n\n");
+  std::printf("%s", to_text(planners_table(provision_case, result)).c_str());
+}
+
+std::string miss_in_words(const ProvisionCase& provision_case, const ProposedPlan& miss) {
+  std::array<char, 100> numbers{};
+  std::snprintf(numbers.data(), numbers.size(), " in %.0f s for %.2f USD (%.0f %%)", miss.risk.time_s.p50,
+                miss.risk.cost_usd.p50, miss.risk.probability * 100);
+  return plan_text(provision_case.problem, miss.plan.counts) + numbers.data();
+}
+
+/// One line for main().
+std::string describe_misses(const ProvisionCase& provision_case, const ProvisionOptions& options,
+                            const Provision& result) {
+  std::string text = "no plan of " + to_text(options.planner) + " reaches a loss of " +
+                     to_text(provision_case.problem.objective.loss) + " within " +
+                     to_text(provision_case.problem.objective.deadline) + " with a probability of " +
+                     to_text(options.confidence);
+  for (std::size_t i = 0; i < result.misses.size(); ++i)
+    text += (i == 0 ? "; nearest: " : "; ") + miss_in_words(provision_case, result.plans[result.misses[i]]);
+  return text;
+}
+
+}  // namespace
+
+int run(const ProvisionCommand& command) {
+  ProvisionOptions options{.most_of_ours = static_cast<std::size_t>(command.plans)};
+  try {
+    options.planner = read_planner(command.planner);
+  } catch (const InputError& error) { throw InputError{std::string{"--planner: "} + error.what()}; }
+  const ProvisionRequest request = make_request(command);
+  options.confidence = request.confidence;
+  const Catalog catalog = load_catalog(command.common);
+  if (command.common.output) create_folder(*command.common.output);
+  catch_interrupts();
+
+  Progress progress{"simulations", command.common.is_quiet};
+  const SimulationMeans means{
+      .parallel = command.common.parallel,
+      .on_done =
+          [&](std::size_t done, std::size_t total) {
+            progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+          },
+      .limits = {.is_stopped = is_interrupted,
+                 .job_wall_s = command.max_wall_time ? std::optional{command.max_wall_time->value()} : std::nullopt}};
+  try {
+    const ProvisionCase provision_case = prepare_provision(request, catalog, means);
+    if (!command.common.is_quiet)
+      for (const std::string& reason : provision_case.dropped)
+        std::fprintf(stderr, "rehearse: warning: candidate left out: %s\n", shortened(reason, 500).c_str());
+    const Provision result =
+        provision(provision_case, options, evaluate_without_revocations(catalog, provision_case.file_name, means));
+    const std::string json = to_json_text(to_json(provision_case, options, result));
+    if (const auto& folder = command.common.output) {
+      write_file(*folder / "summary.json", json);
+      write_file(*folder / "plans.csv", plans_csv(provision_case, result));
+      write_file(*folder / "report.html", provision_report(provision_case, options, result));
+      if (result.answer)
+        write_file(
+            *folder / "scenario.json",
+            to_json_text(parse_json(scenario_of(provision_case, result.plans[*result.answer].plan), "scenario")));
+    }
+    if (command.common.prints_json)
+      std::fputs(json.c_str(), stdout);
+    else
+      print(provision_case, result);
+    if (!result.answer) throw NoResultError{describe_misses(provision_case, options, result)};
+    return kSuccess;
+  } catch (const ProvisionStopped&) { throw Interrupted{}; }
+}
+
+}  // namespace rehearse

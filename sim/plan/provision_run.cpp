@@ -1,0 +1,790 @@
+#include "sim/plan/provision_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/scenario.hpp"
+#include "sim/pool/pool.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kProfiledSteps = 20;   // of a lone worker, after its warm-up
+constexpr int kSimulatedSteps = 25;  // of the slowest worker of a plan, after its warm-up
+constexpr int kMostInFit = 24;       // workers of a cluster that is simulated for the closed form's contention
+/// The closed form may say so much too long, on purpose: spotDNN, section IV-C.
+constexpr double kLatePercents[] = {1, 2, 3.5, 5};
+constexpr std::size_t kMostLate = 2;  // plans for each
+constexpr double kOtherDeadlines[] = {0.5, 0.6, 0.7, 0.8, 0.9, 1.25, 1.5, 2};
+
+std::string price_key(Market market) {
+  return market == Market::kSpot ? "usd_per_hour_spot" : "usd_per_hour_on_demand";
+}
+
+/// Sets the market and the price of an effective group, as the request says.
+void set_price(Json& group, PriceSource source, const std::optional<double>& usd_per_hour) {
+  if (source != PriceSource::kCatalog) group["market"] = source == PriceSource::kSpot ? "spot" : "on-demand";
+  if (!usd_per_hour) return;
+  group["instance"][price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand)] = *usd_per_hour;
+}
+
+class Preparation {
+ public:
+  Preparation(const ProvisionRequest& request, const Catalog& catalog, const SimulationMeans& means)
+      : request_{request}, catalog_{catalog}, means_{means} {}
+
+  ProvisionCase prepare() {
+    result_.file_name = request_.scenario_file;
+    split_scenario();
+    std::vector<Scenario> alone = read_candidates();
+    if (alone.empty()) {
+      std::string reasons;
+      for (const std::string& reason : result_.dropped) reasons += (reasons.empty() ? "" : "; ") + reason;
+      throw NoResultError{"no candidate can run: " + reasons};
+    }
+    fill_model(alone);
+    check_objective();
+    profile(alone);
+    fit_contention();
+    return std::move(result_);
+  }
+
+ private:
+  void split_scenario() {
+    base_ = parse_json(request_.scenario, request_.scenario_file);
+    const JsonReader json{base_, request_.scenario_file};
+    const JsonReader cluster = json.child("cluster");
+    Json servers = Json::array();
+    for (const JsonReader& group : cluster.children("groups")) {
+      if (group.has("colocated_with"))
+        group.fail("colocated_with", "expected servers on machines of their own, since workers are what is looked for");
+      if (group.optional<std::string>("role", "") != "worker")
+        servers.push_back(group.value());
+      else if (template_.is_null())
+        template_ = group.value();
+    }
+    if (template_.is_null())
+      cluster.fail("groups", "expected a group of workers, the pattern of all candidates; found none");
+    for (const char* key : {"count", "joins_at", "leaves_at"}) template_.erase(key);
+    base_["cluster"]["groups"] = servers;
+    if (base_.contains("training") && base_["training"].is_object()) {
+      base_["training"].erase("steps_per_worker");
+      base_["training"].erase("target");
+    }
+  }
+
+  /// The base with one machine of a candidate.
+  Json with_group(const Json& group) const {
+    Json json = base_;
+    json["cluster"]["groups"].push_back(group);
+    if (json.contains("training") && json["training"].is_object()) json["training"]["steps"] = 1;
+    return json;
+  }
+
+  /// One machine of each candidate that can run, with the servers.
+  std::vector<Scenario> read_candidates() {
+    std::vector<Scenario> scenarios;
+    for (const ProvisionCandidate& candidate : request_.candidates) {
+      if (candidate.quota == 0) continue;
+      Json group = template_;
+      group.update(parse_json(candidate.group, "candidate"));
+      for (const char* key : {"count", "joins_at", "leaves_at"}) group.erase(key);
+      group["name"] = candidate.name;
+      Scenario scenario;
+      try {
+        scenario = read_scenario(with_group(group), request_.scenario_file, catalog_);
+        if (scenarios.empty()) check_training(scenario);
+      } catch (const InputError& error) {
+        const std::string place = "/cluster/groups/" + std::to_string(base_["cluster"]["groups"].size());
+        const std::string message = error.what();
+        if (message.find(": " + place) == std::string::npos) throw;
+        throw InputError{"candidate " + in_quotes(candidate.name) + ": " + message};
+      } catch (const NoResultError& error) {
+        if (candidate.existing > 0) throw;
+        result_.dropped.push_back(candidate.name + ": " + error.what());
+        continue;
+      }
+      const Json groups = parse_json(scenario.effective, "effective")["cluster"]["groups"];
+      if (scenarios.empty()) keep_servers(groups);
+      Json effective = groups.back();
+      set_price(effective, request_.price, candidate.usd_per_hour);
+      const bool is_spot = effective["market"] == "spot";
+      const Json& instance = effective["instance"];
+      const auto price = [&](Market market) {
+        return instance.contains(price_key(market)) ? std::optional{instance[price_key(market)].get<double>()}
+                                                    : std::nullopt;
+      };
+      const auto usd = price(is_spot ? Market::kSpot : Market::kOnDemand);
+      if (!usd)
+        throw InputError{"candidate " + in_quotes(candidate.name) + ": the catalogs have no " +
+                         (is_spot ? "spot" : "on-demand") +
+                         " price of it: give \"usd_per_hour\" in a provision file, or another price source"};
+      const Group& workers = scenario.groups.back();
+      result_.problem.offers.push_back({.name = candidate.name,
+                                        .worker = {.gpus = workers.gpus_per_worker,
+                                                   .batch = static_cast<double>(workers.batch) *
+                                                            scenario.training.strategy.exchange.accumulation_steps},
+                                        .workers = workers.workers_per_machine(),
+                                        .usd_per_hour = *usd,
+                                        .quota = candidate.quota,
+                                        .existing = candidate.existing});
+      result_.on_demand_usd_per_hour.push_back(price(Market::kOnDemand));
+      result_.groups.push_back(effective.dump());
+      scenarios.push_back(std::move(scenario));
+    }
+    return scenarios;
+  }
+
+  /// Those of a scenario's effective groups, with their prices.
+  void keep_servers(const Json& groups) {
+    base_["cluster"]["groups"] = Json::array();
+    for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
+      Json group = groups[i];
+      set_price(group, PriceSource::kCatalog, request_.server_usd_per_hour);
+      base_["cluster"]["groups"].push_back(std::move(group));
+    }
+  }
+
+  void check_training(const Scenario& scenario) const {
+    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+    if (servers == nullptr || servers->synchronization != Synchronization::kAsynchronous)
+      throw InputError{request_.scenario_file +
+                       ": /training/strategy: expected asynchronous parameter servers, to which the convergence model "
+                       "belongs; found " +
+                       describe_strategy(scenario.training.strategy)};
+    if (!scenario.convergence)
+      throw InputError{request_.scenario_file +
+                       ": /workload: expected \"convergence\", which rehearse calibrate writes; found none"};
+  }
+
+  void fill_model(const std::vector<Scenario>& alone) {
+    const Scenario& scenario = alone.front();
+    ProvisionProblem& problem = result_.problem;
+    problem.convergence = *scenario.convergence;
+    problem.workload.parameters =
+        Bytes{(scenario.workload.variable_bytes().value() + scenario.workload.parameter_bytes().value()) / 2};
+    int servers = 0;
+    BytesPerSecond all{}, connections{};
+    for (const Group& group : scenario.groups) {
+      if (group.role != Role::kParameterServer) continue;
+      servers += group.count;
+      const BytesPerSecond nic =
+          group.instance.nic * group.instance.nics * scenario.profile.network.nic_efficiency_for(group.instance.name);
+      BytesPerSecond rate = nic;
+      if (scenario.profile.servers.time_per_byte > Seconds{})
+        rate = std::min(rate, BytesPerSecond{group.instance.vcpus / scenario.profile.servers.time_per_byte.value()});
+      all += rate * group.count;
+      connections += nic * group.count;
+    }
+    double usd = 0;
+    for (const Json& group : base_["cluster"]["groups"]) {
+      const Json& instance = group["instance"];
+      const std::string key = price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand);
+      const auto count = group["count"].get<double>();
+      if (!instance.contains(key))
+        throw InputError{request_.scenario_file + ": group " + in_quotes(group["name"].get<std::string>()) +
+                         ": the catalogs have no price of its market for " +
+                         in_quotes(instance["name"].get<std::string>()) +
+                         ": give \"server_usd_per_hour\" in a provision file"};
+      usd += instance[key].get<double>() * count;
+      if (const auto on_demand = instance.find(price_key(Market::kOnDemand)); on_demand != instance.end())
+        result_.fixed_on_demand_usd_per_hour =
+            result_.fixed_on_demand_usd_per_hour.value_or(0) + on_demand->get<double>() * count;
+    }
+    BytesPerSecond fastest{};  // of any candidate
+    for (const Scenario& each : alone) {
+      const Group& workers = each.groups.back();
+      BytesPerSecond rate = std::min(connections, workers.instance.nic * workers.instance.nics *
+                                                      each.profile.network.nic_efficiency_for(workers.instance.name));
+      for (const RegionLink& link : each.links) {
+        const bool is_ours = link.from == workers.region || link.to == workers.region;
+        if (is_ours && link.per_flow_rate)
+          rate = std::min(rate, *link.per_flow_rate * each.profile.network.flow_efficiency * servers);
+      }
+      fastest = std::max(fastest, rate);
+    }
+    problem.workload.required_bandwidth = request_.required_bandwidth.value_or(fastest);
+    problem.workload.contention = request_.contention.value_or(Contention{});
+    problem.server.bandwidth = request_.server_bandwidth.value_or(all);
+    problem.server.pcie = request_.pcie.value_or(problem.server.pcie);
+    problem.objective = {.loss = request_.loss,
+                         .deadline = request_.deadline,
+                         .loss_so_far = request_.loss_so_far,
+                         .updates_so_far = request_.updates_so_far,
+                         .takeover = request_.takeover,
+                         .fixed_usd_per_hour = usd};
+  }
+
+  /// Calls `use` with the clusters within the range that the least training takes: with the smallest A.
+  template <class Use>
+  void for_smallest_clusters(Use use) const {
+    const Convergence& model = result_.problem.convergence;
+    for (const MachineOffer& offer : result_.problem.offers) {
+      const ConvergenceCluster cluster{
+          .workers = model.workers.first,
+          .weighted_batch = std::clamp(offer.worker.batch, model.weighted_batch.first, model.weighted_batch.second),
+          .spread = 0};
+      if (loss_numerator(model, cluster)) use(cluster);
+    }
+  }
+
+  /// What the loss model has not been fitted for is refused here.
+  void check_objective() const {
+    const ProvisionProblem& problem = result_.problem;
+    const Convergence& model = problem.convergence;
+    double least = std::numeric_limits<double>::infinity(), largest = 0;
+    for (const MachineOffer& offer : problem.offers) {
+      least = std::min(least, offer.worker.batch);
+      largest = std::max(largest, offer.worker.batch);
+    }
+    const auto& [from, to] = model.weighted_batch;
+    if (least > to || largest < from)
+      throw InputError{"no mix of the candidates has a weighted batch for which the loss model was fitted: expected " +
+                       to_text(from) + " to " + to_text(to) + " samples; found " + to_text(least) + " to " +
+                       to_text(largest)};
+    // The lowest loss that any cluster within the range starts from.
+    double start = std::numeric_limits<double>::infinity();
+    for_smallest_clusters(
+        [&](const ConvergenceCluster& cluster) { start = std::min(start, loss_after(model, cluster, 0)); });
+    const auto expect = [&](const char* what, double loss) {
+      if (loss > model.floor && loss < start) return;
+      throw InputError{std::string{what} + ": expected a loss above " + to_text(model.floor) +
+                       ", the floor of the loss model, and below " + to_text(std::round(start * 1e4) / 1e4) +
+                       ", where its training starts; found " + to_text(loss)};
+    };
+    expect("--target-loss", problem.objective.loss);
+    if (problem.objective.updates_so_far > 0) {
+      double all = std::numeric_limits<double>::infinity();
+      for_smallest_clusters([&](const ConvergenceCluster& cluster) {
+        all = std::min(all, std::floor(updates_to_loss(model, cluster, problem.objective.loss)));
+      });
+      if (!(problem.objective.updates_so_far < all))
+        throw InputError{"the updates so far: expected fewer than the " + to_text(all) +
+                         " that the smallest cluster takes to a loss of " + to_text(problem.objective.loss) +
+                         "; found " + to_text(problem.objective.updates_so_far)};
+    }
+    if (!problem.objective.loss_so_far) return;
+    if (!(*problem.objective.loss_so_far > problem.objective.loss))
+      throw InputError{"the loss so far: expected one above the target of " + to_text(problem.objective.loss) +
+                       "; found " + to_text(*problem.objective.loss_so_far)};
+  }
+
+  /// The step of a lone worker of each candidate.
+  void profile(const std::vector<Scenario>& alone) {
+    std::string problem;
+    const bool is_complete = simulate_each(
+        alone.size(), means_.parallel,
+        [&](std::size_t i) {
+          Scenario scenario = alone[i];
+          scenario.training.steps = static_cast<std::int64_t>(scenario.groups.back().workers()) *
+                                    (scenario.training.warmup_steps + kProfiledSteps);
+          return scenario;
+        },
+        [&](std::size_t i, const PooledRun& run) {
+          if (run.summary.empty())
+            problem = result_.problem.offers[i].name + ": " + run.error;
+          else
+            result_.problem.offers[i].worker.profiled =
+                Seconds{parse_json(run.summary, "summary")["iteration_time_s"].get<double>()};
+        },
+        means_.limits);
+    if (!is_complete) throw ProvisionStopped{};
+    if (!problem.empty()) throw NoResultError{"one worker alone: " + problem};
+    base_["training"].erase("steps");
+    result_.base = base_.dump();
+  }
+
+  /// As many machines of each candidate as of the others, as far as quotas allow, until there are `workers`.
+  std::vector<int> mixed_counts(int workers) const {
+    const std::vector<MachineOffer>& offers = result_.problem.offers;
+    std::vector<int> counts(offers.size());
+    int chosen = 0;
+    for (bool has_grown = true; has_grown && chosen < workers;) {
+      has_grown = false;
+      for (std::size_t i = 0; i < offers.size() && chosen < workers; ++i)
+        if (counts[i] < offers[i].quota) ++counts[i], chosen += offers[i].workers, has_grown = true;
+    }
+    return counts;
+  }
+
+  /// Share P of the time for which workers share the servers' bandwidth, so that the closed form does as many updates
+  /// per second as were simulated.
+  double contention_of(const MachinePlan& plan, double updates_per_s) const {
+    const ProvisionProblem& problem = result_.problem;
+    ProvisionProblem trial = problem;
+    double low = 0, high = 1;
+    for (int i = 0; i < 40; ++i) {
+      trial.workload.contention = {.slope = 0, .intercept = (low + high) / 2};
+      const bool is_slower = evaluate_plan(trial, plan.counts).updates_per_s < updates_per_s;
+      (is_slower ? high : low) = trial.workload.contention.intercept;
+    }
+    return (low + high) / 2;
+  }
+
+  /// P = slope sqrt(n) + intercept, by least squares, from simulations of mixed clusters of three sizes n that have
+  /// more workers than the servers' bandwidth serves at a time. Without such, P does not matter.
+  void fit_contention() {
+    ProvisionProblem& problem = result_.problem;
+    if (request_.contention) return;
+    int most = 0;
+    for (const MachineOffer& offer : problem.offers) most += offer.quota * offer.workers;
+    most = std::min(most, kMostInFit);
+    const double least = std::floor(problem.server.bandwidth / problem.workload.required_bandwidth) + 1;
+    if (least > most) return;
+    std::vector<MachinePlan> plans;
+    std::vector<std::string> scenarios;
+    for (const double size : {least, std::round(std::sqrt(least * most)), static_cast<double>(most)}) {
+      plans.push_back(evaluate_plan(problem, mixed_counts(static_cast<int>(size))));
+      Json scenario = parse_json(scenario_of(result_, plans.back()), "scenario");
+      scenario["training"].erase("target");
+      scenarios.push_back(scenario.dump());
+    }
+    std::vector<std::pair<double, double>> points(plans.size());  // sqrt(n), P
+    bool has_all = true;
+    const bool is_complete = simulate_each(
+        plans.size(), means_.parallel,
+        [&](std::size_t i) {
+          return read_scenario(parse_json(scenarios[i], result_.file_name), result_.file_name, catalog_);
+        },
+        [&](std::size_t i, const PooledRun& run) {
+          if (run.summary.empty()) return void(has_all = false);
+          const auto speed = parse_json(run.summary, "summary")["steps_per_s"].get<double>();
+          points[i] = {std::sqrt(plans[i].workers), contention_of(plans[i], speed)};
+        },
+        means_.limits);
+    if (!is_complete) throw ProvisionStopped{};
+    if (!has_all) return;  // always shared: no plan is thought to be faster than it is
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (const auto& [root, share] : points)
+      x += root / 3, y += share / 3, xx += root * root / 3, xy += root * share / 3;
+    const double variance = xx - x * x;
+    const double slope = variance > 1e-9 ? std::max(0.0, (xy - x * y) / variance) : 0;
+    problem.workload.contention = {.slope = slope, .intercept = y - slope * x};
+  }
+
+  const ProvisionRequest& request_;
+  const Catalog& catalog_;
+  const SimulationMeans& means_;
+  Json base_;
+  Json template_;  // the first group of workers
+  ProvisionCase result_;
+};
+
+/// The closed form's time at on-demand prices.
+std::optional<double> on_demand_cost(const ProvisionCase& provision, const MachinePlan& plan) {
+  if (!provision.fixed_on_demand_usd_per_hour) return {};
+  double usd = *provision.fixed_on_demand_usd_per_hour;
+  for (std::size_t i = 0; i < plan.counts.size(); ++i) {
+    if (plan.counts[i] == 0) continue;
+    if (!provision.on_demand_usd_per_hour[i]) return {};
+    usd += plan.counts[i] * *provision.on_demand_usd_per_hour[i];
+  }
+  return usd * plan.time.value() / 3600;
+}
+
+/// Collects what planners propose, each plan once.
+class Proposals {
+ public:
+  explicit Proposals(const ProvisionCase& provision) : provision_{provision} {}
+
+  std::size_t add(const MachinePlan& plan, const std::string& by) {
+    const auto [known, is_new] = known_.try_emplace(plan.counts, plans_.size());
+    if (is_new) {
+      ProposedPlan proposed{.plan = evaluate_plan(provision_.problem, plan.counts), .proposed_by = {}, .risk = {}};
+      for (std::size_t i = 0; i < plan.counts.size(); ++i)
+        proposed.exceeds_quota |= plan.counts[i] > provision_.problem.offers[i].quota;
+      proposed.on_demand_cost_usd = on_demand_cost(provision_, proposed.plan);
+      plans_.push_back(std::move(proposed));
+    }
+    std::vector<std::string>& names = plans_[known->second].proposed_by;
+    if (std::find(names.begin(), names.end(), by) == names.end()) names.push_back(by);
+    return known->second;
+  }
+
+  std::vector<ProposedPlan>& plans() { return plans_; }
+
+ private:
+  const ProvisionCase& provision_;
+  std::vector<ProposedPlan> plans_;
+  std::map<std::vector<int>, std::size_t> known_;
+};
+
+constexpr const char* kKnowsNoRun = "knows of no run that is under way";
+
+bool is_under_way(const ProvisionProblem& problem) {
+  return problem.objective.loss_so_far || problem.objective.updates_so_far > 0 ||
+         std::any_of(problem.offers.begin(), problem.offers.end(),
+                     [](const MachineOffer& offer) { return offer.existing > 0; });
+}
+
+PlannerOutcome outcome_of(const std::string& name, const PlannerResult& result, Proposals& proposals) {
+  PlannerOutcome outcome{.name = name,
+                         .plan = {},
+                         .considered = result.considered,
+                         .out_of_range = result.out_of_range,
+                         .is_optimal = result.is_optimal,
+                         .problem = {}};
+  if (result.plan)
+    outcome.plan = proposals.add(*result.plan, name);
+  else
+    outcome.problem = "no plan in time";
+  return outcome;
+}
+
+PlannerOutcome run_ours(const ProvisionCase& provision, const ProvisionOptions& options, Proposals& proposals) {
+  const CheapestPlans ours = cheapest_plans(provision.problem, options.most_of_ours);
+  PlannerOutcome outcome{.name = to_text(Planner::kOurs),
+                         .plan = {},
+                         .considered = ours.nodes,
+                         .out_of_range = ours.out_of_range,
+                         .is_optimal = ours.is_optimal,
+                         .problem = ours.plans.empty() ? "no plan in time" : ""};
+  for (const MachinePlan& plan : ours.plans) {
+    const std::size_t index = proposals.add(plan, outcome.name);
+    if (!outcome.plan) outcome.plan = index;
+  }
+  ProvisionProblem other = provision.problem;
+  for (const double percent : kLatePercents) {
+    other.objective.deadline = provision.problem.objective.deadline * (1 + percent / 100);
+    for (const MachinePlan& plan : cheapest_plans(other, kMostLate).plans)
+      if (plan.time > provision.problem.objective.deadline) proposals.add(plan, "ours +" + to_text(percent) + " %");
+  }
+  for (const double factor : kOtherDeadlines) {
+    other.objective.deadline = provision.problem.objective.deadline * factor;
+    for (const MachinePlan& plan : cheapest_plans(other).plans) proposals.add(plan, "ours x " + to_text(factor));
+  }
+  return outcome;
+}
+
+PlannerOutcome run_planner(Planner planner, const ProvisionCase& provision, const ProvisionOptions& options,
+                           Proposals& proposals) {
+  const std::string name = to_text(planner);
+  const ProvisionProblem& problem = provision.problem;
+  try {
+    switch (planner) {
+      case Planner::kOurs:
+        return run_ours(provision, options, proposals);
+      case Planner::kSpotdnnPaper:
+        return outcome_of(name, spotdnn_plan(problem), proposals);
+      case Planner::kSpotdnnReleased:
+        if (is_under_way(problem)) return {.name = name, .plan = {}, .problem = kKnowsNoRun};
+        return outcome_of(name, spotdnn_released_plan(problem), proposals);
+      case Planner::kCmDarePlus:
+        return outcome_of(name, spotdnn_plan(problem, SpeedModel::kIdeal), proposals);
+      case Planner::kExhaustive:
+        return outcome_of(name, exhaustive_plan(problem), proposals);
+      case Planner::kHomogeneous:
+        break;
+    }
+  } catch (const NoResultError& error) { return {.name = name, .plan = {}, .problem = error.what()}; }
+  PlannerOutcome outcome{.name = name, .plan = {}, .problem = "spotdnn-paper has no plan to follow"};
+  if (is_under_way(problem)) return outcome.problem = kKnowsNoRun, outcome;
+  const auto theirs = spotdnn_plan(problem).plan;
+  if (!theirs) return outcome;
+  outcome.problem = "no plan in time within the quotas";
+  for (const bool is_fast : {false, true}) {
+    const MachinePlan plan = homogeneous_plan(problem, *theirs, is_fast);
+    const std::size_t index = proposals.add(plan, is_fast ? "homo-fast" : "homo-slow");
+    ++outcome.considered;
+    if (!plan.is_in_range) ++outcome.out_of_range;
+    if (plan.time > problem.objective.deadline || proposals.plans()[index].exceeds_quota || !plan.is_in_range) continue;
+    if (!outcome.plan || plan.cost_usd < proposals.plans()[*outcome.plan].plan.cost_usd) outcome.plan = index;
+  }
+  if (outcome.plan) outcome.problem.clear();
+  return outcome;
+}
+
+void evaluate(const ProvisionCase& provision, std::vector<ProposedPlan>& plans, const PlanEvaluator& evaluate) {
+  const Objective& objective = provision.problem.objective;
+  std::vector<std::string> scenarios;
+  std::vector<Seconds> deadlines, extras;
+  for (const ProposedPlan& proposed : plans) {
+    scenarios.push_back(scenario_of(provision, proposed.plan));
+    // what the closed form adds to the training itself
+    extras.push_back(proposed.plan.time - Seconds{proposed.plan.updates / proposed.plan.updates_per_s});
+    if (extras.back() < Seconds{1e-6}) extras.back() = Seconds{};
+    deadlines.push_back(objective.deadline - extras.back());
+  }
+  const std::vector<PlanRisk> risks = evaluate(scenarios, deadlines);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    PlanRisk risk = risks.at(i);
+    const double extra = extras[i].value();
+    const double usd = (plans[i].plan.usd_per_hour + objective.fixed_usd_per_hour) * extra / 3600;
+    if (risk.error.empty()) {
+      for (double Quantiles::*of : {&Quantiles::p5, &Quantiles::p50, &Quantiles::p95})
+        risk.time_s.*of += extra, risk.cost_usd.*of += usd;
+    }
+    plans[i].risk = std::move(risk);
+  }
+}
+
+/// `order[i]` is the index that plan i had before.
+std::vector<std::size_t> sort_by_cost(std::vector<ProposedPlan>& plans) {
+  std::vector<std::size_t> order(plans.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const PlanRisk &risk_a = plans[a].risk, &risk_b = plans[b].risk;
+    if (risk_a.error.empty() != risk_b.error.empty()) return risk_a.error.empty();
+    return std::pair{risk_a.cost_usd.p50, risk_a.time_s.p50} < std::pair{risk_b.cost_usd.p50, risk_b.time_s.p50};
+  });
+  std::vector<ProposedPlan> sorted;
+  for (const std::size_t i : order) sorted.push_back(std::move(plans[i]));
+  plans = std::move(sorted);
+  return order;
+}
+
+void mark_frontier(std::vector<ProposedPlan>& plans) {
+  const auto is_candidate = [](const ProposedPlan& plan) { return plan.risk.error.empty() && !plan.exceeds_quota; };
+  for (ProposedPlan& plan : plans) {
+    if (!is_candidate(plan)) continue;
+    const PlanRisk& own = plan.risk;
+    plan.is_on_frontier = std::none_of(plans.begin(), plans.end(), [&](const ProposedPlan& other) {
+      const PlanRisk& risk = other.risk;
+      const bool is_as_good = risk.cost_usd.p50 <= own.cost_usd.p50 && risk.time_s.p50 <= own.time_s.p50 &&
+                              risk.probability >= own.probability;
+      const bool is_better = risk.cost_usd.p50 < own.cost_usd.p50 || risk.time_s.p50 < own.time_s.p50 ||
+                             risk.probability > own.probability;
+      return is_candidate(other) && is_as_good && is_better;
+    });
+  }
+}
+
+}  // namespace
+
+ProvisionCase prepare_provision(const ProvisionRequest& request, const Catalog& catalog, const SimulationMeans& means) {
+  return Preparation{request, catalog, means}.prepare();
+}
+
+std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan) {
+  const ProvisionProblem& problem = provision.problem;
+  Json json = parse_json(provision.base, provision.file_name);
+  json["name"] = plan_text(problem, plan.counts);
+  double slowest = 0;
+  for (std::size_t i = 0; i < plan.counts.size(); ++i) {
+    if (plan.counts[i] == 0) continue;
+    Json group = parse_json(provision.groups[i], provision.file_name);
+    group["count"] = plan.counts[i];
+    json["cluster"]["groups"].push_back(std::move(group));
+    slowest = std::max(slowest, problem.offers[i].worker.profiled.value());
+  }
+  const Json* warmup = json_pointer_find(json, "/training/warmup_steps");
+  const double steps = (warmup != nullptr ? warmup->get<double>() : 5) + kSimulatedSteps;
+  json["training"]["steps"] = static_cast<std::int64_t>(std::ceil(plan.updates_per_s * slowest * steps));
+  const Objective& objective = problem.objective;
+  const bool is_under_way = objective.loss_so_far || objective.updates_so_far > 0;
+  json["training"]["target"] = is_under_way ? Json{{"samples", std::max(1.0, plan.updates * plan.weighted_batch)}}
+                                            : Json{{"loss", objective.loss}};
+  return json.dump();
+}
+
+PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means) {
+  return [&catalog, file_name = std::move(file_name), means = std::move(means)](
+             const std::vector<std::string>& scenarios, const std::vector<Seconds>& deadlines) {
+    std::vector<PlanRisk> risks(scenarios.size());
+    std::size_t done = 0;
+    const bool is_complete = simulate_each(
+        scenarios.size(), means.parallel,
+        [&](std::size_t i) { return read_scenario(parse_json(scenarios[i], file_name), file_name, catalog); },
+        [&](std::size_t i, const PooledRun& run) {
+          if (means.on_done) means.on_done(++done, scenarios.size());
+          if (run.summary.empty()) return void(risks[i].error = run.error);
+          const Json summary = parse_json(run.summary, "summary");
+          const auto time = summary["training_time_s"].get<double>();
+          const auto cost = summary["training_cost_usd"].get<double>();
+          risks[i] = {.probability = time <= deadlines[i].value() ? 1.0 : 0.0,
+                      .time_s = {time, time, time},
+                      .cost_usd = {cost, cost, cost},
+                      .runs = 1,
+                      .error = {}};
+        },
+        means.limits);
+    if (!is_complete) throw ProvisionStopped{};
+    return risks;
+  };
+}
+
+Provision provision(const ProvisionCase& provision_case, const ProvisionOptions& options,
+                    const PlanEvaluator& evaluator) {
+  constexpr std::size_t kMostMisses = 3;
+  Proposals proposals{provision_case};
+  Provision result;
+  std::vector<Planner> planners{options.planner};
+  for (const Planner planner :
+       {Planner::kOurs, Planner::kSpotdnnPaper, Planner::kSpotdnnReleased, Planner::kCmDarePlus, Planner::kHomogeneous})
+    if (planner != options.planner) planners.push_back(planner);
+  for (const Planner planner : planners) {
+    result.planners.push_back(run_planner(planner, provision_case, options, proposals));
+  }
+  if (!result.planners.front().plan)
+    for (const MachinePlan& plan : fastest_plans(provision_case.problem, kMostMisses)) proposals.add(plan, "fastest");
+  result.plans = std::move(proposals.plans());
+  evaluate(provision_case, result.plans, evaluator);
+  const std::vector<std::size_t> order = sort_by_cost(result.plans);
+  std::vector<std::size_t> now(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) now[order[i]] = i;
+  for (PlannerOutcome& outcome : result.planners)
+    if (outcome.plan) outcome.plan = now[*outcome.plan];
+  mark_frontier(result.plans);
+
+  const auto is_answer = [&](const ProposedPlan& plan) {
+    return plan.risk.error.empty() && !plan.exceeds_quota && plan.plan.is_in_range &&
+           plan.risk.probability >= options.confidence && plan.risk.runs > 0;
+  };
+  if (options.planner == Planner::kOurs) {
+    const auto found = std::find_if(result.plans.begin(), result.plans.end(), is_answer);
+    if (found != result.plans.end()) result.answer = static_cast<std::size_t>(found - result.plans.begin());
+  } else if (const auto& plan = result.planners.front().plan; plan && is_answer(result.plans[*plan])) {
+    result.answer = plan;
+  }
+  if (result.answer) return result;
+  for (std::size_t i = 0; i < result.plans.size(); ++i)
+    if (result.plans[i].risk.error.empty() && !result.plans[i].exceeds_quota) result.misses.push_back(i);
+  std::stable_sort(result.misses.begin(), result.misses.end(), [&](std::size_t a, std::size_t b) {
+    const PlanRisk &risk_a = result.plans[a].risk, &risk_b = result.plans[b].risk;
+    return std::pair{-risk_a.probability, risk_a.time_s.p50} < std::pair{-risk_b.probability, risk_b.time_s.p50};
+  });
+  if (result.misses.size() > kMostMisses) result.misses.resize(kMostMisses);
+  return result;
+}
+
+namespace {
+
+Json to_json(const Quantiles& quantiles) {
+  return {{"p5", quantiles.p5}, {"p50", quantiles.p50}, {"p95", quantiles.p95}};
+}
+
+Json to_json(const ProvisionProblem& problem, const ProposedPlan& proposed) {
+  const MachinePlan& plan = proposed.plan;
+  Json machines = Json::object();
+  for (std::size_t i = 0; i < plan.counts.size(); ++i)
+    if (plan.counts[i] > 0) machines[problem.offers[i].name] = plan.counts[i];
+  Json json{{"plan", plan_text(problem, plan.counts)},
+            {"machines", std::move(machines)},
+            {"proposed_by", proposed.proposed_by},
+            {"workers", plan.workers},
+            {"usd_per_hour", plan.usd_per_hour + problem.objective.fixed_usd_per_hour},
+            {"weighted_batch", plan.weighted_batch},
+            {"convergence_coefficient", plan.spread},
+            {"is_in_range", plan.is_in_range},
+            {"exceeds_quota", proposed.exceeds_quota},
+            {"closed_form",
+             {{"samples_per_s", plan.samples_per_s},
+              {"updates", plan.updates},
+              {"time_s", plan.time.value()},
+              {"cost_usd", plan.cost_usd},
+              {"on_demand_cost_usd", proposed.on_demand_cost_usd ? Json(*proposed.on_demand_cost_usd) : Json{}}}}};
+  const PlanRisk& risk = proposed.risk;
+  const bool has_result = risk.error.empty();
+  json["probability"] = has_result ? Json(risk.probability) : Json{};
+  json["time_s"] = has_result ? to_json(risk.time_s) : Json{};
+  json["cost_usd"] = has_result ? to_json(risk.cost_usd) : Json{};
+  json["runs"] = risk.runs;
+  json["is_on_frontier"] = proposed.is_on_frontier;
+  json["error"] = has_result ? Json{} : Json(risk.error);
+  return json;
+}
+
+}  // namespace
+
+Json to_json(const ProvisionCase& provision_case, const ProvisionOptions& options, const Provision& result) {
+  const ProvisionProblem& problem = provision_case.problem;
+  const Objective& objective = problem.objective;
+  Json plans = Json::array(), planners = Json::array(), candidates = Json::array(), misses = Json::array();
+  for (const ProposedPlan& plan : result.plans) plans.push_back(to_json(problem, plan));
+  const auto text_of = [&](std::size_t i) { return plan_text(problem, result.plans[i].plan.counts); };
+  for (const PlannerOutcome& outcome : result.planners)
+    planners.push_back({{"name", outcome.name},
+                        {"plan", outcome.plan ? Json(text_of(*outcome.plan)) : Json{}},
+                        {"considered", outcome.considered},
+                        {"out_of_range", outcome.out_of_range},
+                        {"is_optimal", outcome.is_optimal},
+                        {"problem", outcome.problem.empty() ? Json{} : Json(outcome.problem)}});
+  for (const MachineOffer& offer : problem.offers)
+    candidates.push_back({{"name", offer.name},
+                          {"quota", offer.quota},
+                          {"existing", offer.existing},
+                          {"usd_per_hour", offer.usd_per_hour},
+                          {"workers", offer.workers},
+                          {"batch", offer.worker.batch},
+                          {"step_s", offer.worker.profiled.value()}});
+  for (const std::size_t i : result.misses) misses.push_back(text_of(i));
+  return {{"format", 1},
+          {"target_loss", objective.loss},
+          {"deadline_s", objective.deadline.value()},
+          {"confidence", options.confidence},
+          {"planner", to_text(options.planner)},
+          {"answer", result.answer ? to_json(problem, result.plans[*result.answer]) : Json{}},
+          {"nearest_misses", std::move(misses)},
+          {"planners", std::move(planners)},
+          {"candidates", std::move(candidates)},
+          {"dropped_candidates", provision_case.dropped},
+          {"closed_form",
+           {{"parameters_B", problem.workload.parameters.value()},
+            {"required_bandwidth_Bps", problem.workload.required_bandwidth.value()},
+            {"server_bandwidth_Bps", problem.server.bandwidth.value()},
+            {"contention_slope", problem.workload.contention.slope},
+            {"contention_intercept", problem.workload.contention.intercept},
+            {"servers_usd_per_hour", objective.fixed_usd_per_hour}}},
+          {"plans", std::move(plans)}};
+}
+
+std::string plans_csv(const ProvisionCase& provision_case, const Provision& result) {
+  CsvWriter csv{{"plan",
+                 "proposed_by",
+                 "workers",
+                 "usd_per_hour",
+                 "weighted_batch",
+                 "convergence_coefficient",
+                 "closed_form_time_s",
+                 "closed_form_cost_usd",
+                 "on_demand_cost_usd",
+                 "probability",
+                 "time_s_p5",
+                 "time_s_p50",
+                 "time_s_p95",
+                 "cost_usd_p5",
+                 "cost_usd_p50",
+                 "cost_usd_p95",
+                 "runs",
+                 "is_on_frontier",
+                 "exceeds_quota",
+                 "error"}};
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (const ProposedPlan& proposed : result.plans) {
+    const MachinePlan& plan = proposed.plan;
+    const PlanRisk& risk = proposed.risk;
+    const bool has_result = risk.error.empty();
+    std::string by;
+    for (const std::string& name : proposed.proposed_by) by += (by.empty() ? "" : "; ") + name;
+    csv.row({plan_text(provision_case.problem, plan.counts),
+             by,
+             plan.workers,
+             plan.usd_per_hour + provision_case.problem.objective.fixed_usd_per_hour,
+             plan.weighted_batch,
+             plan.spread,
+             plan.time.value(),
+             plan.cost_usd,
+             proposed.on_demand_cost_usd.value_or(none),
+             has_result ? risk.probability : none,
+             has_result ? risk.time_s.p5 : none,
+             has_result ? risk.time_s.p50 : none,
+             has_result ? risk.time_s.p95 : none,
+             has_result ? risk.cost_usd.p5 : none,
+             has_result ? risk.cost_usd.p50 : none,
+             has_result ? risk.cost_usd.p95 : none,
+             risk.runs,
+             proposed.is_on_frontier ? "yes" : "no",
+             proposed.exceeds_quota ? "yes" : "no",
+             risk.error});
+  }
+  return csv.text();
+}
+
+}  // namespace rehearse

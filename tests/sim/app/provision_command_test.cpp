@@ -1,0 +1,86 @@
+// rehearse provision as its user meets it.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::check_refused;
+using test::kRoot;
+using test::Outcome;
+using test::rehearse_with;
+using test::TemporaryFolder;
+
+const std::string kFile = kRoot + "/scenarios/provision/resnet110.json";
+const std::string kProvision = "provision " + kFile + " --deadline 2600s --target-loss 0.8 --quiet ";
+
+}  // namespace
+
+TEST_CASE("provision prints the answer and writes it, the same bytes whatever -j") {
+  const TemporaryFolder one, two;
+  const Outcome outcome = rehearse_with(kProvision + "-j 1 -o " + one.path.string());
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.starts_with("2*p3.2xlarge;2*g3.8xlarge: 2.41 USD, "));
+  CHECK(rehearse_with(kProvision + "-j 2 -o " + two.path.string()).out == outcome.out);
+  for (const char* file : {"summary.json", "plans.csv", "report.html", "scenario.json"})
+    CHECK(read_file(one.path / file, kMiB) == read_file(two.path / file, kMiB));
+  const Json summary = load_json_file(one.path / "summary.json");
+  CHECK(summary["answer"]["machines"] == Json{{"p3.2xlarge", 2}, {"g3.8xlarge", 2}});
+  CHECK(load_csv_file(one.path / "plans.csv").row_count() == summary["plans"].size());
+  CHECK(parse_json(rehearse_with(kProvision + "--json").out, "out") == summary);
+  // The scenario that is written gives the time and cost that were printed.
+  const Json run =
+      parse_json(rehearse_with("simulate " + (one.path / "scenario.json").string() + " --json").out, "run");
+  CHECK(run["training_time_s"] == summary["answer"]["time_s"]["p50"]);
+  CHECK(run["training_cost_usd"] == summary["answer"]["cost_usd"]["p50"]);
+}
+
+TEST_CASE("no plan in time: exit code 3, one line with the nearest misses") {
+  const Outcome outcome = rehearse_with("provision " + kFile + " --deadline 600s --target-loss 0.8 --quiet");
+  CHECK(outcome.exit_code == 3);
+  CHECK(
+      outcome.err.starts_with("rehearse: no plan of ours reaches a loss of 0.8 within 600s with a probability of 0.95; "
+                              "nearest: 2*p3.2xlarge;5*g3.8xlarge;3*g3.16xlarge in "));
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+}
+
+TEST_CASE("quotas, candidates, planners and a run under way") {
+  const auto answer = [&](const std::string& options) {
+    const Outcome outcome = rehearse_with(kProvision + options);
+    CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+    return outcome.out.substr(0, outcome.out.find(':'));
+  };
+  CHECK(answer("--quota p3.2xlarge=4") == "3*p3.2xlarge");
+  CHECK(answer("--planner spotdnn-released --candidate g3.8xlarge --candidate g3.16xlarge") ==
+        "5*g3.8xlarge;3*g3.16xlarge");
+  CHECK(answer("--planner exhaustive") == "2*p3.2xlarge;2*g3.8xlarge");
+  CHECK(answer("--existing g3.16xlarge=3 --current-loss 0.9").ends_with("3*g3.16xlarge"));
+}
+
+TEST_CASE("mistakes on the command line") {
+  check_refused("provision " + kFile + " --target-loss 0.8", 2, "--deadline is required");
+  check_refused("provision " + kFile + " --deadline 2600 --target-loss 0.8", 2, "--deadline: expected a time");
+  check_refused("provision " + kFile + " --deadline 0s --target-loss 0.8", 2, "--deadline: expected a time above 0s");
+  check_refused("provision " + kFile + " --deadline 1h --target-loss 0.4", 2,
+                "--target-loss: expected a loss above 0.5");
+  check_refused(kProvision + "--quota g3.8xlarg=5", 2, "did you mean \"g3.8xlarge\"?");
+  check_refused(kProvision + "--quota g3.8xlarge", 2, "--quota: expected an instance and 0 to 10000 machines");
+  check_refused(kProvision + "--existing g3.8xlarge=6", 2,
+                "expected a quota of at least the 6 existing machines; found 5");
+  check_refused(kProvision + "--planner mine", 2, "--planner: unknown planner \"mine\"");
+  check_refused(kProvision + "--price cheap", 2, "--price: unknown price source");
+  check_refused(kProvision + "--candidate g3.9xlarge", 2, "unknown instance \"g3.9xlarge\"; did you mean");
+  check_refused("provision " + test::kScenario + " --deadline 1h --target-loss 1", 2,
+                "/workload: expected \"convergence\"");
+}
+
+}  // namespace rehearse
