@@ -163,6 +163,7 @@ int run(const SimulateCommand& command) {
     std::fputs(describe_dry_run(scenario, options).c_str(), stdout);
     return kSuccess;
   }
+  if (command.runs) return run_many(command, scenario);
   if (command.common.output) create_folder(*command.common.output);
 
   catch_interrupts();

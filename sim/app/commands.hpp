@@ -12,6 +12,8 @@
 
 namespace rehearse {
 
+struct Scenario;
+
 inline constexpr int kSuccess = 0;
 inline constexpr int kBadInput = 2;
 inline constexpr int kNoResult = 3;
@@ -39,8 +41,10 @@ struct SimulateCommand {
   bool is_dry_run = false;
   bool is_exact = false;
   bool explains = false;
-  std::string trace_window;  // "10s..12s"
-  std::string trace_ranks;   // "0,8..15"
+  std::optional<std::size_t> runs;  // Monte Carlo
+  std::optional<Seconds> deadline;  // of them
+  std::string trace_window;         // "10s..12s"
+  std::string trace_ranks;          // "0,8..15"
 };
 
 struct ValidateCommand {
@@ -116,6 +120,8 @@ struct DiagnoseCommand {
 };
 
 int run(const SimulateCommand& command);
+/// With command.runs.
+int run_many(const SimulateCommand& command, const Scenario& scenario);
 int run(const ValidateCommand& command);
 int run(const CalibrateCommand& command);
 int calibrate_training_logs(const CalibrateCommand& command);  // one study, of kind "training_logs"

@@ -72,6 +72,7 @@ int run_command_line(int argc, char** argv) {
   init_verb->add_option("NAME", name, "File name without .json")->capture_default_str();
 
   SimulateCommand simulate;
+  std::string simulate_deadline;
   std::string max_wall_time;
   auto* simulate_verb = app.add_subcommand(
       "simulate",
@@ -89,6 +90,18 @@ int run_command_line(int argc, char** argv) {
                    "Give up after this much real time, such as 30s or 5min (default: none)")
       ->check(is_not_empty)
       ->type_name("T");
+  simulate_verb
+      ->add_option("--runs", simulate.runs,
+                   "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
+                   "percentiles; each membership of the cluster is simulated once")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  simulate_verb
+      ->add_option("--deadline", simulate_deadline,
+                   "With --runs: the probability of being finished by then, such as 24h")
+      ->check(is_not_empty)
+      ->type_name("T");
+  add_parallel(*simulate_verb, common);
   simulate_verb->add_flag("--dry-run", simulate.is_dry_run,
                           "Check the scenario; print memory, messages and an estimate of the run's own duration");
   simulate_verb->add_flag("--exact", simulate.is_exact,
@@ -367,7 +380,9 @@ int run_command_line(int argc, char** argv) {
 
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
-  list_verb->add_option("KIND", list_kind, "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
+  list_verb
+      ->add_option("KIND", list_kind,
+                   "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
       ->required();
   add_common(*list_verb, common);
 
@@ -389,6 +404,9 @@ int run_command_line(int argc, char** argv) {
   if (!max_wall_time.empty())
     simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
         read_seconds("--max-wall-time", max_wall_time);
+  if (!simulate_deadline.empty()) simulate.deadline = read_seconds("--deadline", simulate_deadline);
+  if (simulate.deadline && !simulate.runs)
+    throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
   if (!deadline.empty()) provision.deadline = read_seconds("--deadline", deadline);
   if (!takeover.empty()) provision.takeover = read_seconds("--takeover", takeover);
   if (!replaced_after.empty()) remaining.replaced_after = read_seconds("--replaced-after", replaced_after);

@@ -59,13 +59,13 @@ class Communicator {
   }
   /// Cuts what is under way.
   ~Communicator() {
-    for (const auto& [edge, message] : under_way_) {
-      if (message.has_left) {
+    for (const Message& message : under_way_) {
+      const PathIndex edge = message.edge;
+      if (message.state == Message::kHasLeft)
         traffic_.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
-      } else {
-        cluster_.network.cancel(message.flow);
-        cluster_.network.count(edge, Bytes{} - message.size);
-      }
+      if (message.state != Message::kIsLeaving) continue;
+      cluster_.network.cancel(message.flow);
+      cluster_.network.count(edge, Bytes{} - message.size);
     }
   }
   Communicator(const Communicator&) = delete;
@@ -160,20 +160,21 @@ class Communicator {
     const CollectivePhase& phase = plan()[phase_];
     const Bytes size = message_size(phase, on_wire_);
     messages_left_ = phase.edges.size();
-    for (const PathIndex edge : phase.edges) {
+    under_way_.clear();
+    for (const PathIndex edge : phase.edges) under_way_.push_back({.edge = edge, .size = size});
+    for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+      const PathIndex edge = phase.edges[e];
       const Seconds start = clock_.now();
       const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
       const Seconds latency = this->latency(phase, edge);
-      Message& message = under_way_[edge];
-      message = {.size = size, .flow = 0, .has_left = false};
-      message.flow = cluster_.network.start_flow(edge, size, [this, start, edge, from, to, size, latency] {
+      under_way_[e].flow = cluster_.network.start_flow(edge, size, [this, start, e, from, to, size, latency] {
         const Seconds now = clock_.now();
         traffic_.sent(from, to, size);
-        under_way_[edge].has_left = true;
+        under_way_[e].state = Message::kHasLeft;
         cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
-        clock_.schedule_in(latency, [this, edge, from, to, size] {
+        clock_.schedule_in(latency, [this, e, from, to, size] {
           traffic_.received(from, to, size);
-          under_way_.erase(edge);
+          under_way_[e].state = Message::kHasArrived;
           if (--messages_left_ == 0) next_round();
         });
       });
@@ -181,15 +182,17 @@ class Communicator {
   }
 
   struct Message {
+    enum State { kIsLeaving, kHasLeft, kHasArrived };
+    PathIndex edge = 0;
     Bytes size{};
     FlowId flow = 0;
-    bool has_left = false;
+    State state = kIsLeaving;
   };
 
   Cluster& cluster_;
   OwnedClock clock_;
   Traffic& traffic_;
-  std::map<PathIndex, Message> under_way_;  // by edge
+  std::vector<Message> under_way_;  // of the current round
   FastestCollective collective_;
   bool is_timed_;
   std::vector<std::vector<Bytes>> unsettled_;  // [methods][phases] over each edge, not counted yet

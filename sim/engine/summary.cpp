@@ -202,6 +202,10 @@ std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, 
              : std::optional{sum};
 }
 
+double forecast_updates(const Scenario& scenario, const Summary& summary) {
+  return forecast(scenario, summary).updates;
+}
+
 Seconds rented_time(const RunRecord& record, std::size_t machine) {
   Seconds time{};
   for (const Rental& rental : record.rentals[machine]) time += rental.span.end - rental.span.start;

@@ -67,6 +67,9 @@ struct Summary {
   std::optional<Forecast> to_target;  // if the training has one
 };
 
+/// Updates until the scenario's target at the speeds of the summary.
+double forecast_updates(const Scenario& scenario, const Summary& summary);
+
 /// Of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if its price is
 /// unknown.
 std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);

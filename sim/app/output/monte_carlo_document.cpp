@@ -1,0 +1,196 @@
+#include "sim/app/output/monte_carlo_document.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "sim/engine/machine_events.hpp"
+#include "sim/engine/machines.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::string number(double value) { return std::isfinite(value) ? display(value) : "never"; }
+
+std::string percent(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
+  return text.data();
+}
+
+/// F(x) of the values as a line of steps.
+Series distribution(std::string name, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  Series series{.name = std::move(name), .x = {}, .y = {}};
+  const auto count = static_cast<double>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    series.x.insert(series.x.end(), 2, values[i]);
+    series.y.push_back(static_cast<double>(i) / count);
+    series.y.push_back(static_cast<double>(i + 1) / count);
+  }
+  return series;
+}
+
+Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline) {
+  Section section{.title = "Distributions",
+                  .paragraphs = {"Share of the runs that were finished by a time, or cost no more. Runs that never "
+                                 "finish are missing at the top."}};
+  std::vector<double> hours, usd;
+  for (const RunOutcome& run : result.runs) {
+    if (!run.is_finished) continue;
+    hours.push_back(run.time_s / 3600);
+    if (run.cost_usd) usd.push_back(run.cost_usd->total());
+  }
+  Plot time{.title = "Finish time", .x_label = "hours", .y_label = "share of runs"};
+  time.series.push_back(distribution("runs", hours));
+  for (double& y : time.series[0].y) y *= static_cast<double>(hours.size()) / static_cast<double>(result.runs.size());
+  if (deadline)
+    time.series.push_back({.name = "deadline", .x = {deadline->value() / 3600, deadline->value() / 3600}, .y = {0, 1}});
+  section.plots.push_back(std::move(time));
+  if (!usd.empty()) {
+    Plot cost{.title = "Cost", .x_label = "USD", .y_label = "share of runs"};
+    cost.series.push_back(distribution("runs", usd));
+    section.plots.push_back(std::move(cost));
+    Plot both{.title = "Time and cost of each run", .x_label = "hours", .y_label = "USD"};
+    both.series.push_back({.name = "runs", .x = hours, .y = usd, .is_points = true});
+    section.plots.push_back(std::move(both));
+  }
+  return section;
+}
+
+/// Machines over time, and the moments at which something happened to the job.
+Section sample_run(const Scenario& scenario, const MonteCarlo& result) {
+  const std::vector<Machine> machines = list_machines(scenario);
+  Section section{.title = "One run in detail",
+                  .paragraphs = {"Run " + std::to_string(result.sample_index) +
+                                 ", the median by time: the same as simulate --runs 1 --seed " +
+                                 std::to_string(scenario.seed + result.sample_index) + "."}};
+  Plot fleet{.title = "Machines that run, and what happens", .x_label = "hours", .y_label = "machines"};
+  Series running{.name = "workers", .x = {0}, .y = {}};
+  Series revoked{.name = "revoked", .x = {}, .y = {}, .is_points = true};
+  Series stops{.name = "job stops", .x = {}, .y = {}, .is_points = true};
+  Series checkpoints{.name = "checkpoint", .x = {}, .y = {}, .is_points = true};
+  double count = 0;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    if (machines[m].workers > 0 && !result.sample.job.rentals[m].empty() &&
+        result.sample.job.rentals[m].front().span.start == Seconds{})
+      ++count;
+  running.y.push_back(count);
+  Table events{.header = {"event", "machine", "at, h", ""}, .rows = {}};
+  for (const EventSpan& event : result.sample.events) {
+    const double at = event.span.start.value() / 3600;
+    const bool is_worker = event.machine >= 0 && machines[static_cast<std::size_t>(event.machine)].workers > 0;
+    if (is_worker && (event.kind == "running" || event.kind == "revoked")) {
+      running.x.insert(running.x.end(), 2, at);
+      running.y.push_back(count);
+      running.y.push_back(count += event.kind == "running" ? 1 : -1);
+    }
+    Series* points = event.kind == "revoked"      ? &revoked
+                     : event.kind == "stop"       ? &stops
+                     : event.kind == "checkpoint" ? &checkpoints
+                                                  : nullptr;
+    if (points != nullptr) {
+      points->x.push_back(at);
+      points->y.push_back(count);
+    }
+    if (event.kind != "checkpoint" && event.kind != "request" && events.rows.size() < 200)
+      events.rows.push_back({event.kind,
+                             event.machine < 0 ? "job" : machines[static_cast<std::size_t>(event.machine)].name,
+                             display(at), event.detail});
+  }
+  running.x.push_back(result.sample.job.end.value() / 3600);
+  running.y.push_back(count);
+  fleet.series = {std::move(running), std::move(revoked), std::move(stops), std::move(checkpoints)};
+  section.plots.push_back(std::move(fleet));
+  if (!events.rows.empty()) {
+    section.paragraphs.push_back("The table has the first 200 events; requests and checkpoints are left out.");
+    section.tables.push_back(std::move(events));
+  }
+  return section;
+}
+
+Section memberships(const Scenario& scenario, const MonteCarlo& result) {
+  Table table{.header = {}, .rows = {}};
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) table.header.push_back(group.name);
+  table.header.push_back("steps/s");
+  for (const auto& [counts, speed] : result.speeds) {
+    std::vector<std::string> row;
+    for (std::size_t g = 0; g < counts.size(); ++g)
+      if (scenario.groups[g].role == Role::kWorker) row.push_back(std::to_string(counts[g]));
+    row.push_back(display(speed));
+    table.rows.push_back(std::move(row));
+  }
+  return {.title = "Speed of each membership",
+          .paragraphs = {"Machines of each group that train, and the speed that a simulation of just these, message by "
+                         "message, has in its steady state."},
+          .tables = {std::move(table)}};
+}
+
+}  // namespace
+
+Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline) {
+  Table table{.header = {"", "p5", "p50", "p95", "mean"}, .rows = {}};
+  const auto count = static_cast<double>(result.runs.size());
+  const auto finished = static_cast<double>(
+      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return run.is_finished; }));
+  const auto mean_of = [&](auto value) {
+    double sum = 0;
+    for (const RunOutcome& run : result.runs) sum += static_cast<double>(value(run));
+    return sum / count;
+  };
+  const RunPercentiles time = time_percentiles(result);
+  const auto hours = [](double seconds) { return number(seconds / 3600); };
+  table.rows.push_back(
+      {"finish time, h", hours(time.p5), hours(time.p50), hours(time.p95),
+       finished == count ? hours(mean_of([](const RunOutcome& run) { return run.time_s; })) : "never"});
+  if (const auto cost = cost_percentiles(result)) {
+    table.rows.push_back({"cost, USD", number(cost->p5), number(cost->p50), number(cost->p95),
+                          display(mean_of([](const RunOutcome& run) { return run.cost_usd->total(); }))});
+    const auto part = [&](const char* name, double CostSplit::*of) {
+      table.rows.push_back(
+          {name, "", "", "", display(mean_of([of](const RunOutcome& run) { return (*run.cost_usd).*of; }))});
+    };
+    part("  workers, while they train", &CostSplit::workers);
+    part("  servers", &CostSplit::servers);
+    part("  idle, while the job stands still", &CostSplit::idle);
+    part("  start-up of workers", &CostSplit::startup);
+  }
+  const auto mean_row = [&](const char* name, auto value) {
+    table.rows.push_back({name, "", "", "", display(mean_of(value))});
+  };
+  mean_row("revocations", [](const RunOutcome& run) { return run.interruptions.revocations; });
+  mean_row("restarts", [](const RunOutcome& run) { return run.interruptions.restarts; });
+  mean_row("steps lost", [](const RunOutcome& run) { return run.interruptions.lost_updates; });
+  mean_row("job stood still, s", [](const RunOutcome& run) { return run.interruptions.stopped.value(); });
+  mean_row("checkpoints", [](const RunOutcome& run) { return run.interruptions.checkpoints; });
+  if (finished < count) table.rows.push_back({"runs that never finish", "", "", "", percent(1 - finished / count)});
+  if (deadline)
+    table.rows.push_back(
+        {"finished within " + hours(deadline->value()) + " h", "", "", "", percent(probability_by(result, *deadline))});
+  return table;
+}
+
+std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
+  Document document{.title = scenario.name,
+                    .subtitle = std::to_string(result.runs.size()) + " runs of " + std::to_string(result.steps) +
+                                " steps, " + describe_strategy(scenario.training.strategy)};
+  const RunPercentiles time = time_percentiles(result);
+  document.headlines = {{"finish time, median", number(time.p50 / 3600) + " h"},
+                        {"finish time, 5 % to 95 %", number(time.p5 / 3600) + " to " + number(time.p95 / 3600) + " h"}};
+  if (const auto cost = cost_percentiles(result)) {
+    document.headlines.emplace_back("cost, median", number(cost->p50) + " USD");
+    document.headlines.emplace_back("cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD");
+  }
+  if (deadline) document.headlines.emplace_back("in time", percent(probability_by(result, *deadline)));
+  document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});
+  document.sections.push_back(distributions(result, deadline));
+  document.sections.push_back(sample_run(scenario, result));
+  document.sections.push_back(memberships(scenario, result));
+  if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
+  return render_html(document);
+}
+
+}  // namespace rehearse

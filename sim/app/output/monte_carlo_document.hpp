@@ -1,0 +1,18 @@
+#pragma once
+// The report of many runs of one job: distributions, the money, one run in detail.
+
+#include <optional>
+#include <string>
+
+#include "sim/app/output/document.hpp"
+#include "sim/plan/monte_carlo.hpp"
+
+namespace rehearse {
+
+/// What the terminal shows.
+Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline);
+
+/// report.html
+std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline);
+
+}  // namespace rehearse

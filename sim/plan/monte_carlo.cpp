@@ -1,0 +1,359 @@
+#include "sim/plan/monte_carlo.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/statistics.hpp"
+#include "sim/engine/machine_events.hpp"
+#include "sim/engine/machines.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/engine/summary.hpp"
+#include "sim/plan/cluster_variants.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+/// What one membership's simulation says.
+struct Measured {
+  double steps_per_s = 0, samples_per_s = 0;
+  double numerator = 1;  // of the convergence model
+};
+
+/// The scenario with these machines, none of which is revoked.
+Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) {
+  Json json = parse_json(scenario.effective, scenario.name);
+  for (Json& group : json["cluster"]["groups"])
+    for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+  for (std::size_t g = counts.size(); g-- > 0;)
+    if (scenario.groups[g].role == Role::kWorker) json = with_machines(std::move(json), g, counts[g]);
+  Json& training = json["training"];
+  for (const char* key : {"checkpoint", "recovery", "target", "steps", "start_interval"}) training.erase(key);
+  training["warmup_steps"] = 5;
+  training["steps_per_worker"] = scenario.training.step_time_variation > 0 ? 100 : 25;
+  return json;
+}
+
+double loss_numerator_of(const Scenario& scenario, const Summary& summary) {
+  ConvergenceCluster cluster{.workers = 0, .weighted_batch = summary.samples_per_s / summary.steps_per_s, .spread = 0};
+  std::vector<double> speeds;
+  for (const MachineSummary& machine : summary.machines) {
+    cluster.workers += machine.workers;
+    for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
+  }
+  cluster.spread = speed_spread(speeds);
+  if (const auto numerator = loss_numerator(*scenario.convergence, cluster)) return *numerator;
+  throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) + " workers"};
+}
+
+/// Memberships, simulated as they are asked for.
+class Speeds {
+ public:
+  Speeds(const Scenario& scenario, const MonteCarloOptions& options) : scenario_{scenario}, options_{options} {
+    const std::vector<Machine> machines = list_machines(scenario);
+    reference_.resize(scenario.groups.size());
+    for (const Machine& machine : machines)
+      if (machine.workers > 0 && scenario.groups[static_cast<std::size_t>(machine.group)].is_there_from_the_start())
+        ++reference_[static_cast<std::size_t>(machine.group)];
+    measure({reference_});
+  }
+
+  std::int64_t steps() const {
+    const auto& target = scenario_.training.target;
+    if (!target) return scenario_.training.steps;
+    const Measured& measured = measured_.at(reference_);
+    const double batch = measured.samples_per_s / measured.steps_per_s;
+    const double updates = target->samples ? *target->samples / batch : reference_updates_;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(updates)));
+  }
+
+  /// In steps of the reference cluster. A membership that has not been simulated yet is remembered as missing, and
+  /// goes at the reference's speed per machine meanwhile.
+  double operator()(const MachineCounts& counts) {
+    const auto found = measured_.find(counts);
+    if (found != measured_.end()) return worth(found->second);
+    missing_.insert(counts);
+    const auto machines = [](const MachineCounts& some) { return std::accumulate(some.begin(), some.end(), 0.0); };
+    return worth(measured_.at(reference_)) * machines(counts) / machines(reference_);
+  }
+
+  const std::set<MachineCounts>& missing() const { return missing_; }
+  void measure(const std::set<MachineCounts>& wanted) {
+    const std::vector<MachineCounts> list{wanted.begin(), wanted.end()};
+    std::string problem;
+    const bool is_complete = for_each_isolated(
+        list.size(), options_.parallel, [&](std::size_t i) { return simulate_membership(list[i]); },
+        [&](std::size_t i, const IsolatedResult& result) {
+          if (!result.has_succeeded) {
+            problem = result.text;
+            return;
+          }
+          const Json json = parse_json(result.text, "membership");
+          measured_[list[i]] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>()};
+          if (list[i] == reference_) reference_updates_ = json[3].get<double>();
+          if (options_.on_progress) options_.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
+        },
+        options_.limits);
+    if (!is_complete) throw MonteCarloStopped{};
+    if (!problem.empty()) throw NoResultError{"a part of the cluster cannot be simulated: " + problem};
+    missing_.clear();
+  }
+
+  std::map<MachineCounts, double> all() const {
+    std::map<MachineCounts, double> speeds;
+    for (const auto& [counts, measured] : measured_) speeds[counts] = worth(measured);
+    return speeds;
+  }
+
+ private:
+  std::string simulate_membership(const MachineCounts& counts) const {
+    const Catalog nothing{{}};
+    const Scenario membership = read_scenario(membership_scenario(scenario_, counts), scenario_.name, nothing);
+    const Summary summary = summarize(membership, simulate(membership));
+    Json result{summary.steps_per_s, summary.samples_per_s, 1.0, 0.0};
+    if (const auto& target = scenario_.training.target; target && target->loss) {
+      result[2] = loss_numerator_of(scenario_, summary);
+      Scenario with_target = membership;
+      with_target.training.target = target;
+      result[3] = forecast_updates(with_target, summary);
+    }
+    return to_json_text(result);
+  }
+
+  double worth(const Measured& measured) const {
+    const auto& target = scenario_.training.target;
+    const Measured& reference = measured_.at(reference_);
+    if (!target) return measured.steps_per_s;
+    if (target->samples) return measured.samples_per_s * reference.steps_per_s / reference.samples_per_s;
+    return measured.steps_per_s * reference.numerator / measured.numerator;
+  }
+
+  const Scenario& scenario_;
+  const MonteCarloOptions& options_;
+  MachineCounts reference_;
+  double reference_updates_ = 0;
+  std::map<MachineCounts, Measured> measured_;
+  std::set<MachineCounts> missing_;
+};
+
+Seconds overlap(Span a, Span b) { return std::max(Seconds{}, std::min(a.end, b.end) - std::max(a.start, b.start)); }
+
+/// Each rental's cost is split in proportion to time.
+std::optional<CostSplit> split_cost(const Scenario& scenario, const std::vector<Machine>& machines,
+                                    const JobResult& job) {
+  CostSplit split;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    for (const Rental& rental : job.rentals[m]) {
+      const auto usd = cost_of(scenario, machines[m], {rental});
+      if (!usd) return {};
+      const Seconds length = rental.span.end - rental.span.start;
+      const Span ready{rental.span.start + rental.startup, rental.span.end};
+      Seconds idle{};
+      for (const Span& stopped : job.stopped) idle += overlap(ready, stopped);
+      const double idle_share = length > Seconds{} ? idle / length : 0;
+      const double startup_share = length > Seconds{} ? rental.startup / length : 0;
+      split.idle += *usd * idle_share;
+      split.startup += *usd * startup_share;
+      (machines[m].workers > 0 ? split.workers : split.servers) += *usd * (1 - idle_share - startup_share);
+    }
+  return split;
+}
+
+Json to_json(const RunOutcome& run) {
+  const Interruptions& i = run.interruptions;
+  Json json{run.is_finished, run.time_s, i.notices,      i.revocations,     i.replacements,
+            i.restarts,      i.pauses,   i.lost_updates, i.stopped.value(), i.checkpoints};
+  if (run.cost_usd)
+    for (const double usd : {run.cost_usd->workers, run.cost_usd->servers, run.cost_usd->idle, run.cost_usd->startup})
+      json.push_back(usd);
+  return json;
+}
+
+RunOutcome run_outcome(const Json& json) {
+  RunOutcome run{
+      .is_finished = json[0].get<bool>(), .time_s = json[1].get<double>(), .cost_usd = {}, .interruptions = {}};
+  run.interruptions = {.notices = json[2].get<int>(),
+                       .revocations = json[3].get<int>(),
+                       .replacements = json[4].get<int>(),
+                       .restarts = json[5].get<int>(),
+                       .pauses = json[6].get<int>(),
+                       .lost_updates = json[7].get<std::int64_t>(),
+                       .stopped = Seconds{json[8].get<double>()},
+                       .checkpoints = json[9].get<std::int64_t>()};
+  if (json.size() > 10)
+    run.cost_usd =
+        CostSplit{json[10].get<double>(), json[11].get<double>(), json[12].get<double>(), json[13].get<double>()};
+  return run;
+}
+
+/// Memberships that do not train are counted as 0 machines, never asked for; `counts` of groups of servers are 0.
+std::vector<double> finished_times(const MonteCarlo& result) {
+  std::vector<double> times;
+  for (const RunOutcome& run : result.runs) times.push_back(run.is_finished ? run.time_s : kForever);
+  return times;
+}
+
+/// percentile() that does not interpolate towards infinity.
+double percentile_of(std::vector<double> values, double percent) {
+  std::sort(values.begin(), values.end());
+  const auto above = static_cast<std::size_t>(std::ceil(static_cast<double>(values.size() - 1) * percent / 100));
+  return values[above] == kForever ? kForever : percentile(values, percent);
+}
+
+RunPercentiles percentiles(const std::vector<double>& values) {
+  return {percentile_of(values, 5), percentile_of(values, 50), percentile_of(values, 95)};
+}
+
+}  // namespace
+
+MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
+  Speeds speeds{scenario, options};
+  Scenario job = scenario;
+  job.training.steps = speeds.steps();
+  job.training.target.reset();
+  const std::vector<Machine> machines = list_machines(scenario);
+  MonteCarlo result;
+  result.steps = job.training.steps;
+  const auto run = [&](std::size_t i, bool keeps_events) {
+    return run_trajectory(
+        job, scenario.seed + i, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
+  };
+  const std::size_t chunks = std::min(options.runs, static_cast<std::size_t>(options.parallel) * 4);
+  for (bool is_complete = false; !is_complete;) {
+    result.runs.assign(options.runs, {});
+    std::set<MachineCounts> missing;
+    std::string problem;
+    const bool has_ended = for_each_isolated(
+        chunks, options.parallel,
+        [&](std::size_t chunk) {
+          Json json{Json::array(), Json::array()};
+          for (std::size_t i = chunk; i < options.runs; i += chunks) {
+            const Trajectory trajectory = run(i, false);
+            RunOutcome outcome{.is_finished = trajectory.is_finished,
+                               .time_s = trajectory.job.end.value(),
+                               .cost_usd = split_cost(job, machines, trajectory.job),
+                               .interruptions = trajectory.job.interruptions};
+            json[0].push_back(to_json(outcome));
+          }
+          for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
+          return to_json_text(json);
+        },
+        [&](std::size_t chunk, const IsolatedResult& text) {
+          if (!text.has_succeeded) {
+            problem = text.text;
+            return;
+          }
+          const Json json = parse_json(text.text, "runs");
+          for (std::size_t k = 0; k < json[0].size(); ++k) result.runs[chunk + k * chunks] = run_outcome(json[0][k]);
+          for (const Json& counts : json[1]) missing.insert(counts.get<MachineCounts>());
+        },
+        options.limits);
+    if (!has_ended) throw MonteCarloStopped{};
+    if (!problem.empty()) throw NoResultError{problem};
+    is_complete = missing.empty();
+    if (!is_complete) speeds.measure(missing);
+  }
+  std::vector<std::size_t> order(options.runs);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::vector<double> times = finished_times(result);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  result.sample_index = order[order.size() / 2];
+  result.sample = run(result.sample_index, true);
+  result.speeds = speeds.all();
+  return result;
+}
+
+RunPercentiles time_percentiles(const MonteCarlo& result) { return percentiles(finished_times(result)); }
+
+std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result) {
+  std::vector<double> costs;
+  for (const RunOutcome& run : result.runs) {
+    if (!run.cost_usd) return {};
+    costs.push_back(run.cost_usd->total());
+  }
+  return percentiles(costs);
+}
+
+double probability_by(const MonteCarlo& result, Seconds deadline) {
+  const auto in_time = std::count_if(result.runs.begin(), result.runs.end(), [&](const RunOutcome& run) {
+    return run.is_finished && run.time_s <= deadline.value();
+  });
+  return static_cast<double>(in_time) / static_cast<double>(result.runs.size());
+}
+
+Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
+  const auto finite = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
+  const auto count = static_cast<double>(result.runs.size());
+  const auto mean_of = [&](auto value) {
+    double sum = 0;
+    for (const RunOutcome& run : result.runs) sum += static_cast<double>(value(run));
+    return sum / count;
+  };
+  const RunPercentiles time = time_percentiles(result);
+  const auto cost = cost_percentiles(result);
+  const auto finished =
+      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return run.is_finished; });
+  Json json{{"format", 1},
+            {"name", scenario.name},
+            {"seed", scenario.seed},
+            {"runs", result.runs.size()},
+            {"finished", finished},
+            {"steps", result.steps},
+            {"time_s", finite(time.p50)},
+            {"time_s_p5", finite(time.p5)},
+            {"time_s_p95", finite(time.p95)},
+            {"cost_usd", cost ? Json(cost->p50) : Json(nullptr)},
+            {"cost_usd_p5", cost ? Json(cost->p5) : Json(nullptr)},
+            {"cost_usd_p95", cost ? Json(cost->p95) : Json(nullptr)}};
+  if (deadline) {
+    json["deadline_s"] = deadline->value();
+    json["deadline_probability"] = probability_by(result, *deadline);
+  }
+  Json means{{"revocations", mean_of([](const RunOutcome& run) { return run.interruptions.revocations; })},
+             {"replacements", mean_of([](const RunOutcome& run) { return run.interruptions.replacements; })},
+             {"restarts", mean_of([](const RunOutcome& run) { return run.interruptions.restarts; })},
+             {"pauses", mean_of([](const RunOutcome& run) { return run.interruptions.pauses; })},
+             {"checkpoints", mean_of([](const RunOutcome& run) { return run.interruptions.checkpoints; })},
+             {"lost_steps", mean_of([](const RunOutcome& run) { return run.interruptions.lost_updates; })},
+             {"stopped_s", mean_of([](const RunOutcome& run) { return run.interruptions.stopped.value(); })}};
+  if (cost) {
+    means["workers_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->workers; });
+    means["servers_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->servers; });
+    means["idle_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->idle; });
+    means["startup_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->startup; });
+  }
+  json["mean"] = std::move(means);
+  json["memberships"] = Json::array();
+  for (const auto& [counts, speed] : result.speeds)
+    json["memberships"].push_back({{"machines", counts}, {"steps_per_s", speed}});
+  json["warnings"] = scenario.warnings;
+  return json;
+}
+
+std::string runs_csv(const MonteCarlo& result) {
+  CsvWriter csv{{"run", "finished", "time_s", "cost_usd", "workers_usd", "servers_usd", "idle_usd", "startup_usd",
+                 "revocations", "replacements", "restarts", "pauses", "checkpoints", "lost_steps", "stopped_s"}};
+  for (std::size_t i = 0; i < result.runs.size(); ++i) {
+    const RunOutcome& run = result.runs[i];
+    const Interruptions& what = run.interruptions;
+    const auto usd = [&](double CostSplit::*part) {
+      return run.cost_usd ? CsvField{(*run.cost_usd).*part} : CsvField{""};
+    };
+    csv.row({static_cast<std::int64_t>(i), run.is_finished ? "yes" : "no", run.time_s,
+             run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""}, usd(&CostSplit::workers),
+             usd(&CostSplit::servers), usd(&CostSplit::idle), usd(&CostSplit::startup), what.revocations,
+             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, what.stopped.value()});
+  }
+  return csv.text();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,76 @@
+#pragma once
+// Many runs of one job on spot machines, each with revocations of its own: when it finishes, what it costs, how likely
+// it is to be done in time.
+//
+// Each membership of the cluster that occurs is simulated once, message by message, in its steady state; each run then
+// is a sequence of events (job.hpp) at these speeds (memoised_session.hpp). Its seed is the scenario's plus its number,
+// so results depend neither on the number of processes nor on how many runs there are besides.
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/json.hpp"
+#include "sim/engine/isolated.hpp"
+#include "sim/engine/memoised_session.hpp"
+
+namespace rehearse {
+
+/// Where the money of one run goes, USD.
+struct CostSplit {
+  double workers = 0;  // while they train
+  double servers = 0;  // the same
+  double idle = 0;     // of all machines while the job stands still
+  double startup = 0;  // of workers before they can train
+  double total() const { return workers + servers + idle + startup; }
+};
+
+struct RunOutcome {
+  bool is_finished = false;
+  double time_s = 0;                  // until the end, or until it was given up
+  std::optional<CostSplit> cost_usd;  // none if a price is unknown
+  Interruptions interruptions;
+};
+
+struct MonteCarlo {
+  std::vector<RunOutcome> runs;
+  std::map<MachineCounts, double> speeds;  // steps per second, of the reference cluster's steps
+  std::int64_t steps = 0;
+  Trajectory sample;  // the run whose time is the median
+  std::size_t sample_index = 0;
+};
+
+struct MonteCarloOptions {
+  std::size_t runs = 1000;
+  int parallel = 1;
+  std::function<void(std::size_t done, std::size_t total)> on_progress = {};
+  IsolatedLimits limits = {};
+};
+
+/// Thrown when `limits.is_stopped` has ended the runs.
+struct MonteCarloStopped {};
+
+/// Steps are those of the scenario, or those that its target takes at the speed of the cluster that is there at the
+/// start. With a loss as the target a step of another membership counts A / A' as much, the numerators of the
+/// convergence model; with a number of samples, as its samples. Throws NoResultError if a membership cannot be
+/// simulated.
+MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options);
+
+/// Percentiles over all runs; one that is not finished takes for ever.
+struct RunPercentiles {
+  double p5 = 0, p50 = 0, p95 = 0;
+};
+RunPercentiles time_percentiles(const MonteCarlo& result);
+std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result);
+/// Share of runs that are finished by then.
+double probability_by(const MonteCarlo& result, Seconds deadline);
+
+/// Version 1 of summary.json for many runs: time_s and cost_usd are medians.
+Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline);
+/// runs.csv: one row for each.
+std::string runs_csv(const MonteCarlo& result);
+
+}  // namespace rehearse

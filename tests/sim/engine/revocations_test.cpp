@@ -1,0 +1,413 @@
+// Machines that are taken away: closed forms on an ideal cluster, and random schedules of every strategy.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "sim/engine/memoised_session.hpp"
+#include "tests/support/random_scenario.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// One tensor of 1 MB, 3 ms of compute, NICs of 1 GB/s, 10 us of latency.
+constexpr double kCompute = 3e-3, kAlpha = 10e-6, kSize = 1e6, kBeta = 1e9;
+double ring_step(int ranks) {
+  return ranks == 1 ? kCompute : kCompute + 2 * (ranks - 1) * (kAlpha + kSize / ranks / kBeta);
+}
+
+Json ring(int machines, int steps) {
+  Json scenario =
+      test::timed_scenario(machines, {{std::to_string(static_cast<int>(kSize)) + "B"}}, {{"kind", "all_reduce"}});
+  scenario["training"]["steps"] = steps;
+  return scenario;
+}
+
+/// Group `group` on the spot market, with these events after the adds at time 0.
+Json replayed(Json scenario, std::size_t group, const Json& events) {
+  Json& machines = scenario["cluster"]["groups"][group];
+  machines["market"] = "spot";
+  Json trace = Json::array();
+  for (int i = 0; i < machines.value("count", 1); ++i) trace.push_back({0, "add", "n" + std::to_string(i)});
+  for (const Json& event : events) trace.push_back(event);
+  machines["spot_pool"] = {{"replay", trace}};
+  return scenario;
+}
+
+Json run(const Json& scenario, bool is_exact = false) {
+  return test::in_child([&] {
+    const Scenario resolved = test::resolved(scenario);
+    const RunRecord record = simulate(resolved, {.is_exact = is_exact, .on_update = {}});
+    const Summary summary = summarize(resolved, record);
+    const Interruptions& what = record.interruptions;
+    Json rentals = Json::array();
+    for (const auto& of_machine : record.rentals) {
+      rentals.push_back(Json::array());
+      for (const Rental& rental : of_machine)
+        rentals.back().push_back({rental.span.start.value(), rental.span.end.value()});
+    }
+    return Json{{"time", record.end.value()},
+                {"updates", record.updates},
+                {"lost", what.lost_updates},
+                {"restarts", what.restarts},
+                {"pauses", what.pauses},
+                {"revocations", what.revocations},
+                {"stopped", what.stopped.value()},
+                {"lost_bytes", record.lost.value()},
+                {"cost", summary.cost_usd ? Json(*summary.cost_usd) : Json(nullptr)},
+                {"rentals", rentals},
+                {"steps", record.recorder.steps.size()}};
+  });
+}
+
+Json spot(const std::string& mean, const std::string& notice = "0s") {
+  return {{"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean}}}}}, {"notice", notice}};
+}
+
+}  // namespace
+
+TEST_CASE("a pool that revokes nobody changes nothing") {
+  for (const Json& plain :
+       {ring(4, 50),
+        test::with_servers(test::timed_scenario(3, {{"1000000B"}, {"500000B"}},
+                                                {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+                           2)}) {
+    Json scenario = plain;
+    scenario["training"]["steps"] = 60;
+    const Json without = run(scenario);
+    scenario["cluster"]["groups"][0]["market"] = "spot";
+    scenario["cluster"]["groups"][0]["spot_pool"] = spot("1e9s");
+    scenario["cluster"]["groups"][0]["spot_pool"]["lifetime"]["law"]["minimum"] = "100000h";
+    const Json with = run(scenario);
+    CHECK(with["time"] == without["time"]);
+    CHECK(with["updates"] == without["updates"]);
+  }
+}
+
+TEST_CASE("all-reduce goes on without a lost machine after the time-out") {
+  // Lost in step 11 of 40; its step is done again by the two that stay.
+  Json scenario = ring(3, 40);
+  const double lost_at = 10.5 * ring_step(3);
+  scenario["training"]["recovery"] = {{"timeout", "2s"}};
+  scenario = replayed(scenario, 0, {{lost_at, "remove", "n2"}});
+  for (const bool is_exact : {false, true}) {
+    CAPTURE(is_exact);
+    const Json result = run(scenario, is_exact);
+    CHECK(result.value("time", 0.0) == doctest::Approx(lost_at + 2 + 30 * ring_step(2)).epsilon(1e-9));
+    CHECK(result["pauses"] == 1);
+    CHECK(result["lost"] == 0);
+    CHECK(result["stopped"].get<double>() == doctest::Approx(2).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a job that restarts does the steps since its last checkpoint again") {
+  // Checkpoints after 10 and 20 steps of 1.001 s each; lost in step 25; back 5 s later; restart time 3 s, and the
+  // checkpoint is read in the time of writing one.
+  Json scenario = ring(2, 40);
+  scenario["training"]["checkpoint"] = {{"every_steps", 10}, {"fixed_time", "1s"}, {"rate", "1GBps"}};
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "3s"}};
+  const double step = ring_step(2);
+  // Momentum keeps one value more for each parameter: 2 MB.
+  const double written = 1 + 2 * kSize / kBeta;
+  scenario =
+      replayed(scenario, 0, {{24.5 * step + 2 * written, "remove", "n1"}, {24.5 * step + 2 * written + 5, "add", "m"}});
+  for (const bool is_exact : {false, true}) {
+    CAPTURE(is_exact);
+    const Json result = run(scenario, is_exact);
+    const double at = 24.5 * step + 2 * written;
+    // 20 more steps with a checkpoint after 30 and none after 40, when nothing is left.
+    CHECK(result.value("time", 0.0) == doctest::Approx(at + 5 + 3 + written + 20 * step + written).epsilon(1e-9));
+    CHECK(result["lost"] == 4);
+    CHECK(result["restarts"] == 1);
+    CHECK(result["updates"] == 40);
+    CHECK(result["rentals"][1].size() == 2);
+  }
+}
+
+TEST_CASE("asynchronous workers go on while one is away") {
+  Json scenario = test::with_servers(
+      test::timed_scenario(4, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  scenario["training"]["steps"] = 4000;
+  const Json plain = run(scenario);
+  const double step = plain["time"].get<double>() / 1000;
+  // Away from a quarter of the run to half of it: 250 steps of one of four workers are missing.
+  const Json away = run(replayed(scenario, 0, {{250 * step, "remove", "n3"}, {500 * step, "add", "m"}}));
+  CHECK(away.value("time", 0.0) == doctest::Approx(plain["time"].get<double>() * (1 + 0.25 / 4)).epsilon(2e-3));
+  CHECK(away["updates"] == 4000);
+  CHECK(away["lost"] == 0);
+}
+
+TEST_CASE("without its server the job restarts from the last checkpoint, or from the beginning") {
+  Json scenario = test::with_servers(
+      test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  scenario["training"]["steps"] = 2000;
+  const double whole = run(scenario)["time"].get<double>();
+  const Json lost = run(replayed(scenario, 1, {{whole / 2, "remove", "n0"}, {whole / 2 + 10, "add", "m"}}));
+  CHECK(lost.value("time", 0.0) == doctest::Approx(whole / 2 + 10 + 20 + whole).epsilon(1e-3));
+  CHECK(lost["restarts"] == 1);
+  CHECK(lost["lost"].get<int>() == doctest::Approx(1000).epsilon(0.01));
+  scenario["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "1us"}, {"rate", "1TBps"}};
+  CHECK(run(replayed(scenario, 1, {{whole / 2, "remove", "n0"}, {whole / 2 + 10, "add", "m"}}))["lost"].get<int>() <=
+        101);
+}
+
+TEST_CASE("who uses the notice loses no step and no message") {
+  Json scenario = ring(3, 40);
+  scenario["training"]["recovery"] = {{"uses_notice", true}, {"timeout", "2s"}};
+  scenario = replayed(scenario, 0, {{30 * ring_step(3), "remove", "n2"}});
+  scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
+  const Json result = run(scenario);
+  CHECK(result["pauses"] == 0);
+  CHECK(result["lost_bytes"] == 0);
+  // It leaves after the step in which the notice comes.
+  const double steps = std::ceil((30 * ring_step(3) - 20e-3) / ring_step(3));
+  INFO(result.value("time", 0.0) - (steps * ring_step(3) + (40 - steps) * ring_step(2)));
+  CHECK(result.value("time", 0.0) == doctest::Approx(steps * ring_step(3) + (40 - steps) * ring_step(2)).epsilon(1e-9));
+}
+
+TEST_CASE("a chief's job is handed over, or the job restarts when it is back") {
+  Json scenario = test::with_servers(
+      test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  scenario["training"]["steps"] = 4000;
+  scenario["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "1us"}, {"rate", "1TBps"}};
+  const double whole = run(scenario)["time"].get<double>();
+  const Json events{{whole / 4, "remove", "n0"}, {whole / 2, "add", "m"}};
+  CHECK(run(replayed(scenario, 0, events))["lost"] == 0);
+  scenario["training"]["recovery"] = {{"lost_chief", "restart"}};
+  const Json restarted = run(replayed(scenario, 0, events));
+  CHECK(restarted["restarts"] == 1);
+  CHECK(restarted["lost"].get<int>() ==
+        doctest::Approx(500).epsilon(0.25));  // by one worker, since the last checkpoint
+}
+
+TEST_CASE("a job whose machines never come back says so") {
+  CHECK(run(replayed(ring(1, 40), 0, {{0.01, "remove", "n0"}}))["error"] ==
+        "every worker has left after 0 of 40 steps");
+  Json scenario = ring(2, 40);
+  scenario["training"]["recovery"] = {{"lost_worker", "wait"}};
+  CHECK(run(replayed(scenario, 0, {{0.01, "remove", "n0"}}))["error"] ==
+        "the job waits for machines that never come after 2 of 40 steps");
+}
+
+TEST_CASE("a cost is the billed time by its price") {
+  Json scenario = ring(2, 40);
+  scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_spot"] = 3600.0;
+  scenario["training"]["recovery"] = {{"timeout", "1s"}};
+  const Json result = run(replayed(scenario, 0, {{0.05, "remove", "n1"}}));
+  CHECK(result["cost"].get<double>() == doctest::Approx(result["time"].get<double>() + 0.05).epsilon(1e-12));
+}
+
+TEST_CASE("recovery that does not fit the strategy is refused") {
+  Json scenario = ring(2, 4);
+  scenario["training"]["recovery"] = {{"lost_worker", "continue"}};
+  CHECK(test::problem_of(scenario) ==
+        "/training/recovery/lost_worker: expected \"shrink\", \"wait\" or \"restart\" for ring all-reduce");
+  scenario = ring(2, 4);
+  scenario["cluster"]["groups"][0]["spot_pool"] = spot("1h");
+  CHECK(test::problem_of(scenario) ==
+        "/cluster/groups/0/spot_pool: expected \"market\": \"spot\" for machines of a pool");
+  scenario["cluster"]["groups"][0]["market"] = "spot";
+  scenario["cluster"]["groups"][0]["replacement"] = {{"with", "other"}};
+  CHECK(test::problem_of(scenario) ==
+        "/cluster/groups/0/replacement/with: unknown group of the same role \"other\"; known: \"none\", \"workers\"");
+  scenario["cluster"]["groups"][0].erase("replacement");
+  scenario["training"]["strategy"]["overlap"] = "forward";
+  CHECK(test::problem_of(scenario) ==
+        "/cluster/groups: expected workers that stay for the whole run with the overlap \"forward\"; found "
+        "\"joins_at\", \"leaves_at\" or \"spot_pool\"");
+}
+
+TEST_CASE("jobs that restart take as long as Daly's formula says") {
+  // n machines with lifetimes of mean M fail together at the rate n / M. A segment of length tau + C is repeated, after
+  // a restart of length R, until no machine is lost in it:  E = exp(R n / M) (M / n) (exp((tau + C) n / M) - 1).
+  Json json = ring(4, 100);
+  json["cluster"]["groups"][0]["market"] = "spot";
+  json["cluster"]["groups"][0]["spot_pool"] = spot("400s");
+  json["training"]["checkpoint"] = {{"every_steps", 10}, {"fixed_time", "2s"}, {"rate", "1000TBps"}};
+  json["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "3s"}};
+  const Scenario scenario = test::resolved(json);
+  constexpr double kRate = 4 / 400.0, kStep = 1, kSegment = 10 * kStep;
+  constexpr int kRuns = 20'000;
+  double sum = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    const Trajectory run = run_trajectory(
+        scenario, static_cast<std::uint64_t>(i), [](const MachineCounts&) { return 1 / kStep; }, false);
+    REQUIRE(run.is_finished);
+    REQUIRE(run.job.updates == 100);
+    sum += run.job.end.value();
+  }
+  // The last segment has no checkpoint. Before the first one there is none to be read; later restarts take R + C.
+  const auto segment = [](double length, double restart) {
+    return std::exp(restart * kRate) / kRate * (std::exp(length * kRate) - 1);
+  };
+  const double first = segment(kSegment + 2, 3), middle = segment(kSegment + 2, 5), last = segment(kSegment, 5);
+  CHECK(sum / kRuns == doctest::Approx(first + 8 * middle + last).epsilon(0.01));
+}
+
+TEST_CASE("at known speeds a job goes as it does message by message") {
+  for (const char* lost_worker : {"shrink", "restart"}) {
+    Json json = ring(4, 3000);
+    json["cluster"]["groups"][0]["market"] = "spot";
+    json["cluster"]["groups"][0]["spot_pool"] = spot("5s");
+    json["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
+    json["training"]["recovery"] = {{"lost_worker", lost_worker}, {"timeout", "100ms"}, {"restart_time", "100ms"}};
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      CAPTURE(lost_worker);
+      CAPTURE(seed);
+      json["seed"] = seed;
+      const Json detail = run(json);
+      const Scenario scenario = test::resolved(json);
+      const Trajectory known = run_trajectory(
+          scenario, seed, [](const MachineCounts& counts) { return 1 / ring_step(counts[0]); }, false);
+      CHECK(known.job.end.value() == doctest::Approx(detail.value("time", 0.0)).epsilon(0.01));
+      CHECK(known.job.interruptions.revocations == doctest::Approx(detail.value("revocations", 0)).epsilon(0.1));
+    }
+  }
+}
+
+namespace {
+
+/// Revocations of workers and servers at random dates, in a run that takes `length` without them.
+Json with_random_revocations(Json scenario, double length, std::uint64_t seed) {
+  Rng random{seed, "revocations"};
+  const auto pick = [&](int n) { return static_cast<int>(random.below(static_cast<std::uint64_t>(n))); };
+  const auto seconds = [&](double most) { return std::to_string(random.uniform() * most) + "s"; };
+  const bool is_synchronous = scenario["training"]["strategy"]["kind"] == "all_reduce" ||
+                              scenario["training"]["strategy"].value("synchronization", "") == "synchronous";
+  for (Json& group : scenario["cluster"]["groups"]) {
+    if (group.contains("colocated_with") || (group["role"] == "parameter_server" && pick(2) == 0)) continue;
+    group["market"] = "spot";
+    const int machines = group.value("count", 1);
+    if (pick(2) == 0) {
+      group["spot_pool"] = {
+          {"source", "test"},
+          {"lifetime",
+           {{"law", {{"law", "exponential"}, {"mean", std::to_string(length * (0.2 + 2 * random.uniform())) + "s"}}}}},
+          {"notice", pick(2) == 0 ? "0s" : seconds(length / 10)}};
+      if (pick(4) == 0) group["replacement"] = {{"with", "none"}};
+      continue;
+    }
+    Json trace = Json::array();
+    std::vector<std::string> alive;
+    for (int i = 0; i < machines; ++i) trace.push_back({0, "add", alive.emplace_back("n" + std::to_string(i))});
+    double at = 0;
+    int next = machines;
+    for (int i = pick(12); i > 0; --i) {
+      at += pick(4) == 0 ? 0 : random.uniform() * length / 4;  // often at the same date
+      if (!alive.empty() && pick(2) == 0) {
+        const int most = pick(5) == 0 ? static_cast<int>(alive.size()) : 1;  // everybody at once
+        for (int k = 0; k < most; ++k) {
+          const auto which = alive.begin() + pick(static_cast<int>(alive.size()));
+          trace.push_back({at, "remove", *which});
+          alive.erase(which);
+        }
+      } else {
+        trace.push_back({at, "add", alive.emplace_back("n" + std::to_string(next++))});
+      }
+    }
+    for (; static_cast<int>(alive.size()) < machines && pick(3) > 0;)
+      trace.push_back({at + length / 2, "add", alive.emplace_back("n" + std::to_string(next++))});
+    group["spot_pool"] = {{"replay", trace}, {"notice", pick(2) == 0 ? "0s" : seconds(length / 10)}};
+  }
+  Json& recovery = scenario["training"]["recovery"];
+  recovery = {{"timeout", seconds(length / 5)},
+              {"restart_time", seconds(length / 5)},
+              {"uses_notice", pick(2) == 0},
+              {"give_up_after", std::to_string(length * 200 + 1) + "s"},
+              {"lost_chief", pick(2) == 0 ? "restart" : "hand_over"}};
+  if (is_synchronous)
+    recovery["lost_worker"] = std::vector<std::string>{"shrink", "wait", "restart"}[static_cast<std::size_t>(pick(3))];
+  else
+    recovery["lost_worker"] = pick(3) == 0 ? "restart" : "continue";
+  if (pick(3) == 0) recovery["minimum_workers"] = 1 + pick(3);
+  switch (pick(4)) {
+    case 0:
+      scenario["training"]["checkpoint"] = {
+          {"every_steps", 1 + pick(5)}, {"fixed_time", seconds(length / 10)}, {"rate", "1GBps"}};
+      break;
+    case 1:
+      scenario["training"]["checkpoint"] = {{"every", std::to_string(length / 8 + 0.001) + "s"},
+                                            {"fixed_time", seconds(length / 20)},
+                                            {"rate", "1GBps"},
+                                            {"pauses", "all"},
+                                            {"to", "disk"}};
+      break;
+    case 2:
+      scenario["training"]["checkpoint"] = {
+          {"interval", "young_daly"}, {"fixed_time", seconds(length / 20)}, {"rate", "1GBps"}};
+      break;
+    default:
+      scenario["training"].erase("checkpoint");
+  }
+  return scenario;
+}
+
+std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+Json random_job(std::uint64_t seed) {
+  Json scenario = test::ScenarioGenerator{seed}.generate();
+  for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
+  Json& strategy = scenario["training"]["strategy"];
+  for (const char* key : {"backup_workers", "pushes_back_each_variable", "aggregation"}) strategy.erase(key);
+  if (strategy.value("overlap", "") == "forward") strategy["overlap"] = "backward";
+  scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
+  return scenario;
+}
+
+}  // namespace
+
+/// REHEARSE_PRINT_SEED=n prints schedule n; REHEARSE_REVOCATIONS=10000 and REHEARSE_FIRST_SEED=1 run more.
+TEST_CASE("jobs under random revocations end or say why not, and break no invariant") {
+  const std::uint64_t first = number_from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = number_from_environment("REHEARSE_REVOCATIONS", 250);
+  std::vector<Json> jobs;
+  const auto lengths = run_isolated(count, 2, [first](std::size_t i) {
+    const Json plain = random_job(first + i);
+    return std::to_string(simulate(test::resolved(plain)).end.value());
+  });
+  const auto job = [&](std::size_t i) {
+    return with_random_revocations(random_job(first + i), std::atof(lengths[i].text.c_str()), first + i);
+  };
+  if (const std::uint64_t seed = number_from_environment("REHEARSE_PRINT_SEED", 0);
+      seed >= first && seed < first + count)
+    std::printf("%s", to_json_text(job(seed - first)).c_str());
+  const auto results = run_isolated(2 * count, 2, [&](std::size_t k) {
+    const Json scenario = job(k / 2);
+    const Scenario resolved = test::resolved(scenario);
+    const RunRecord record = simulate(resolved, {.is_exact = k % 2 == 1, .on_update = {}});
+    if (record.updates != resolved.training.steps) throw std::logic_error{"steps done = steps asked"};
+    std::int64_t recorded = 0;
+    for (const StepSpan& step : record.recorder.steps) recorded += step.repeats;
+    if (recorded < record.updates) throw std::logic_error{"every step is recorded"};
+    for (const auto& of_machine : record.rentals)
+      for (std::size_t r = 1; r < of_machine.size(); ++r)
+        if (of_machine[r].span.start < of_machine[r - 1].span.end) throw std::logic_error{"one machine in one slot"};
+    return Json{record.end.value(), record.interruptions.lost_updates, record.interruptions.revocations}.dump();
+  });
+  std::uint64_t finished = 0, differing = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    CAPTURE(first + i);
+    REQUIRE(lengths[i].has_succeeded);
+    for (const std::size_t k : {2 * i, 2 * i + 1}) {
+      CHECK(!results[k].has_died);
+      if (results[k].has_succeeded) continue;
+      const std::string& why = results[k].text;
+      const bool is_a_reason = why.starts_with("every worker has left") || why.starts_with("the job waits for") ||
+                               why.starts_with("not finished after");
+      CHECK_MESSAGE(is_a_reason, why);
+    }
+    finished += results[2 * i].has_succeeded ? 1 : 0;
+    if (!results[2 * i].has_succeeded || !results[2 * i + 1].has_succeeded) continue;
+    const double by_default = Json::parse(results[2 * i].text)[0], exact = Json::parse(results[2 * i + 1].text)[0];
+    if (std::abs(by_default - exact) > 1e-6 * exact) ++differing;
+  }
+  CHECK(finished > count / 2);
+  CHECK(differing <= count / 20);
+}
+
+}  // namespace rehearse
