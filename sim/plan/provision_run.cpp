@@ -28,11 +28,17 @@ std::string price_key(Market market) {
   return market == Market::kSpot ? "usd_per_hour_spot" : "usd_per_hour_on_demand";
 }
 
-/// Sets the market and the price of an effective group, as the request says.
+/// Sets the market and the list price of an effective group, as the request says.
 void set_price(Json& group, PriceSource source, const std::optional<double>& usd_per_hour) {
   if (source != PriceSource::kCatalog) group["market"] = source == PriceSource::kSpot ? "spot" : "on-demand";
   if (!usd_per_hour) return;
-  group["instance"][price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand)] = *usd_per_hour;
+  Json& instance = group["instance"];
+  instance[price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand)] = *usd_per_hour;
+  if (!instance.contains("prices")) return;
+  Json others = Json::array();  // those of a region would go before
+  for (const Json& price : instance["prices"])
+    if (price["market"] != group["market"]) others.push_back(price);
+  instance["prices"] = std::move(others);
 }
 
 class Preparation {
@@ -116,17 +122,15 @@ class Preparation {
       Json effective = groups.back();
       set_price(effective, request_.price, candidate.usd_per_hour);
       const bool is_spot = effective["market"] == "spot";
-      const Json& instance = effective["instance"];
-      const auto price = [&](Market market) {
-        return instance.contains(price_key(market)) ? std::optional{instance[price_key(market)].get<double>()}
-                                                    : std::nullopt;
+      const Group& workers = scenario.groups.back();
+      const auto price = [&](bool of_spot) {
+        return scenario.costs.usd_per_hour(workers.instance, of_spot, workers.zone, Seconds{}, request_.deadline);
       };
-      const auto usd = price(is_spot ? Market::kSpot : Market::kOnDemand);
+      const auto usd = candidate.usd_per_hour ? candidate.usd_per_hour : price(is_spot);
       if (!usd)
         throw InputError{"candidate " + in_quotes(candidate.name) + ": the catalogs have no " +
                          (is_spot ? "spot" : "on-demand") +
                          " price of it: give \"usd_per_hour\" in a provision file, or another price source"};
-      const Group& workers = scenario.groups.back();
       result_.problem.offers.push_back({.name = candidate.name,
                                         .worker = {.gpus = workers.gpus_per_worker,
                                                    .batch = static_cast<double>(workers.batch) *
@@ -135,7 +139,7 @@ class Preparation {
                                         .usd_per_hour = *usd,
                                         .quota = candidate.quota,
                                         .existing = candidate.existing});
-      result_.on_demand_usd_per_hour.push_back(price(Market::kOnDemand));
+      result_.on_demand_usd_per_hour.push_back(is_spot ? price(false) : usd);
       result_.groups.push_back(effective.dump());
       scenarios.push_back(std::move(scenario));
     }
@@ -183,21 +187,25 @@ class Preparation {
       all += rate * group.count;
       connections += nic * group.count;
     }
-    double usd = 0;
-    for (const Json& group : base_["cluster"]["groups"]) {
-      const Json& instance = group["instance"];
-      const std::string key = price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand);
-      const auto count = group["count"].get<double>();
-      if (!instance.contains(key))
-        throw InputError{request_.scenario_file + ": group " + in_quotes(group["name"].get<std::string>()) +
-                         ": the catalogs have no price of its market for " +
-                         in_quotes(instance["name"].get<std::string>()) +
+    double usd = 0, on_demand_usd = 0;
+    bool has_on_demand = true;
+    for (const Group& group : scenario.groups) {
+      if (group.role != Role::kParameterServer) continue;
+      const auto price = [&](bool of_spot) {
+        return scenario.costs.usd_per_hour(group.instance, of_spot, group.zone, Seconds{}, request_.deadline);
+      };
+      const bool is_spot = group.market == Market::kSpot;
+      const auto own = request_.server_usd_per_hour ? request_.server_usd_per_hour : price(is_spot);
+      const auto on_demand = is_spot ? price(false) : own;
+      if (!own)
+        throw InputError{request_.scenario_file + ": group " + in_quotes(group.name) +
+                         ": the catalogs have no price of its market for " + in_quotes(group.instance.name) +
                          ": give \"server_usd_per_hour\" in a provision file"};
-      usd += instance[key].get<double>() * count;
-      if (const auto on_demand = instance.find(price_key(Market::kOnDemand)); on_demand != instance.end())
-        result_.fixed_on_demand_usd_per_hour =
-            result_.fixed_on_demand_usd_per_hour.value_or(0) + on_demand->get<double>() * count;
+      usd += *own * group.count;
+      on_demand_usd += on_demand.value_or(0) * group.count;
+      has_on_demand = has_on_demand && on_demand.has_value();
     }
+    if (has_on_demand) result_.fixed_on_demand_usd_per_hour = on_demand_usd;
     BytesPerSecond fastest{};  // of any candidate
     for (const Scenario& each : alone) {
       const Group& workers = each.groups.back();
@@ -376,6 +384,18 @@ class Preparation {
   Json template_;  // the first group of workers
   ProvisionCase result_;
 };
+
+/// Rent of all machines for the whole training, as their providers bill it.
+double training_cost(const Scenario& scenario, Seconds time) {
+  double usd = 0;
+  for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0) continue;
+    const auto of_one =
+        scenario.costs.usd(group.instance, group.market == Market::kSpot, group.zone, Seconds{}, time, Ended::kByUser);
+    usd += of_one.value_or(0) * group.count;  // prepare_provision() has seen that every price is known
+  }
+  return usd;
+}
 
 /// The closed form's time at on-demand prices.
 std::optional<double> on_demand_cost(const ProvisionCase& provision, const MachinePlan& plan) {
@@ -597,7 +617,8 @@ PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string f
           if (run.summary.empty()) return void(risks[i].error = run.error);
           const Json summary = parse_json(run.summary, "summary");
           const auto time = summary["training_time_s"].get<double>();
-          const auto cost = summary["training_cost_usd"].get<double>();
+          const double cost =
+              training_cost(read_scenario(parse_json(scenarios[i], file_name), file_name, catalog), Seconds{time});
           risks[i] = {.probability = time <= deadlines[i].value() ? 1.0 : 0.0,
                       .time_s = {time, time, time},
                       .cost_usd = {cost, cost, cost},

@@ -266,7 +266,8 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
   request = request_for(0.8, 2600);
   request.price = PriceSource::kSpot;
   request.candidates[0].usd_per_hour.reset();
-  request.candidates[0].group = R"({"instance": "p3.16xlarge"})";
+  request.candidates[0].group = R"({"instance": {"name": "own", "vcpus": 8, "memory": "61GiB", "accelerator": "V100",
+                                                    "accelerators": 1, "nic": "10Gbps", "source": "test"}})";
   CHECK(problem_of<InputError>(request) ==
         "candidate \"p3.2xlarge\": the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
         "or another price source");
