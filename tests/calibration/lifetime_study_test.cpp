@@ -67,6 +67,17 @@ TEST_CASE("shipped lifetimes: within 0.10 of Kaplan and Meier at the hours, loss
   }
 }
 
+TEST_CASE("shipped fleets: up-times within 0.12, mean size within 5 %, sizes of losses within 0.12 of the recorded ones") {
+  for (const LifetimeSeries& series : shipped_study().series) {
+    if (!series.fleet) continue;
+    CAPTURE(series.name);
+    const FleetComparison likeness = *check_series(series, shipped_pool(series.name)).comparison;
+    CHECK(likeness.life_distance <= 0.12);
+    CHECK(likeness.simulated_mean_size == doctest::Approx(likeness.mean_size).epsilon(0.05));
+    CHECK(likeness.loss_size_distance <= 0.12);
+  }
+}
+
 TEST_CASE("counts, ages and brackets become observations") {
   const test::TemporaryFolder folder;
   folder.write("c.csv", kCounts);
