@@ -344,6 +344,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
     return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
                                                                 .most_values = most_values,
                                                                 .minimum = minimum,
+                                                                .always_ends = minimum > Seconds{},
                                                                 .looked_at_every = record.resolution})
         .front();
   };
