@@ -16,7 +16,7 @@ namespace {
 constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 constexpr Seconds kLongest{1e9};
 constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
-constexpr int kFleetsOfFit = 30, kFleetsOfMean = 1000;
+constexpr int kFleetsOfFit = 20, kFleetsOfMean = 1000;
 
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
 struct Look {
@@ -293,7 +293,7 @@ FleetTrace simulate_fleet(const SpotPool& pool, int slots, Seconds duration, boo
     return names[static_cast<std::size_t>(slot)];
   };
   for (int slot = 0; slot < slots; ++slot) trace.events.push_back({Seconds{}, true, name_next(slot)});
-  while (const auto event = fleet.next()) {
+  while (const auto event = fleet.next(duration)) {
     if (event->at > duration) break;
     if (event->kind == FleetEvent::Kind::kRevoked)
       trace.events.push_back({event->at, false, names[static_cast<std::size_t>(event->slot)]});
@@ -344,6 +344,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
     return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
                                                                 .most_values = most_values,
                                                                 .minimum = minimum,
+                                                                .always_ends = minimum > Seconds{},
                                                                 .looked_at_every = record.resolution})
         .front();
   };
@@ -404,9 +405,8 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
       std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
       if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
       if (has_both) start.push_back(std::log(record.resolution.value()));
-      Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 150);
-      found = nelder_mead(badness, found.at, 0.2, 1e-3, 100);
-      if (getenv("HL")) fprintf(stderr, "  %s life %d: %g\n", structure.wait_law.c_str(), has_life, found.value);
+      Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 120);
+      found = nelder_mead(badness, found.at, 0.2, 1e-3, 80);
       if (found.value >= best.second) continue;
       best = {structure, found.value};
       best.first.pool = *pool_of(found.at);

@@ -125,8 +125,10 @@ std::vector<Candidate> candidates(const LifetimeFitOptions& options) {
                                      .start_within = within};
                    }});
   }
-  std::erase_if(
-      all, [&](const Candidate& candidate) { return static_cast<int>(candidate.values.size()) > options.most_values; });
+  std::erase_if(all, [&](const Candidate& candidate) {
+    const bool lasts_for_ever = candidate.name.find("the others never") != std::string::npos;
+    return static_cast<int>(candidate.values.size()) > options.most_values || (options.always_ends && lasts_for_ever);
+  });
   return all;
 }
 

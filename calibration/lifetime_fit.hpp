@@ -52,7 +52,8 @@ struct LifetimeFitOptions {
   std::optional<Seconds> start_within;  // try a share that is lost within this age at the start
   std::optional<Seconds> deadline;      // try bathtubs that end here
   int most_values = 5;
-  Seconds minimum{};  // no time is shorter
+  Seconds minimum{};         // no time is shorter
+  bool always_ends = false;  // no share lasts for ever
   /// The machines were looked at this often (ages are multiples of it), and those that no look found are not among
   /// them. A machine found at k looks then counts with P(K = k | K >= 1), where  P(K >= k) = mean of S over [(k - 1) r,
   /// k r].

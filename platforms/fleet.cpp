@@ -13,7 +13,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()}, kLongest{1e9};
 
 /// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
 struct Action {
@@ -79,7 +79,7 @@ struct Fleet::State {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
   void schedule(Seconds at, Action::Kind kind, int subject, std::uint64_t life) {
-    if (at == kNever) return;
+    if (at > kLongest) return;
     actions.push({at, actions_scheduled++, kind, subject, life});
     if (kind != Action::Kind::kBulk) ++actions_of_machines;
   }
@@ -273,9 +273,9 @@ Fleet::Fleet(std::vector<FleetGroup> groups, double start_s_utc, std::uint64_t s
 Fleet::~Fleet() = default;
 Fleet::Fleet(Fleet&&) noexcept = default;
 
-std::optional<FleetEvent> Fleet::next() {
+std::optional<FleetEvent> Fleet::next(Seconds until) {
   State& state = *state_;
-  while (state.events.empty() && !state.is_over()) {
+  while (state.events.empty() && !state.is_over() && state.actions.top().at <= until) {
     const Action action = state.actions.top();
     state.actions.pop();
     state.act(action);

@@ -55,8 +55,9 @@ class Fleet {
   Fleet(Fleet&&) noexcept;
 
   /// The next event, in order of date; events of one date in the order in which they were caused. None: nothing will
-  /// happen any more. A fleet with replacements goes on for ever.
-  std::optional<FleetEvent> next();
+  /// happen any more, or not up to `until`. A fleet with replacements goes on for ever; what would come after 1e9 s
+  /// never comes.
+  std::optional<FleetEvent> next(Seconds until = Seconds{1e9});
   /// Whether there is a machine in this slot at time 0.
   bool runs_at_start(int slot) const;
   int slots() const;

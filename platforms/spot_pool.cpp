@@ -14,7 +14,7 @@ namespace {
 
 BulkRevocations read_bulk(const JsonReader& json) {
   BulkRevocations bulk{.interval = read_distribution(json.child("interval"))};
-  json.child("interval").expect(bulk.interval.mean() >= Seconds{1}, "a mean of at least 1s");
+  json.child("interval").expect(bulk.interval.mean() >= Seconds{10}, "a mean of at least 10s");
   const JsonReader share = json.child("share");
   const auto shape = [&](const char* key) {
     const auto value = share.required<double>(key);

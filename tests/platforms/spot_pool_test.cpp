@@ -83,7 +83,7 @@ TEST_CASE("mistakes in pools are named") {
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
                  R"(, "bulk": {"interval": {"law": "exponential", "mean": "1ms"}, "share": {"a": 1, "b": 1}}})"),
-      R"(p.json: /bulk/interval: expected a mean of at least 1s; found an object)",
+      R"(p.json: /bulk/interval: expected a mean of at least 10s; found an object)",
       InputError);
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
