@@ -80,6 +80,10 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   if (const auto& target = summary.to_target)
     std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
                 target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
+  if (const auto& what = summary.interruptions)
+    std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %.4g s\n",
+                "on the spot market", what->revocations, what->replacements, what->restarts,
+                static_cast<long long>(what->lost_updates), what->stopped.value());
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,

@@ -294,6 +294,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
     cost += usd.value_or(0);
   }
   if (is_priced) summary.cost_usd = cost;
+  if (scenario.has_revocations()) summary.interruptions = record.interruptions;
   if (scenario.training.target) summary.to_target = forecast(scenario, summary);
 
   const Candidate bottleneck = find_bottleneck(summary, scenario, record.busiest_link);
@@ -372,6 +373,15 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"warnings", scenario.warnings},
             {"machines", std::move(machines)},
             {"fingerprint", summary.fingerprint}};
+  if (const auto& what = summary.interruptions)
+    json["interruptions"] = {{"notices", what->notices},
+                             {"revocations", what->revocations},
+                             {"replacements", what->replacements},
+                             {"restarts", what->restarts},
+                             {"pauses", what->pauses},
+                             {"lost_steps", what->lost_updates},
+                             {"stopped_s", what->stopped.value()},
+                             {"checkpoints", what->checkpoints}};
   if (const auto& target = summary.to_target) {
     json["training_updates"] = target->updates;
     json["training_samples"] = target->samples;

@@ -64,7 +64,8 @@ struct Summary {
   std::string fingerprint;
   Span window;
   std::vector<MachineSummary> machines;
-  std::optional<Forecast> to_target;  // if the training has one
+  std::optional<Forecast> to_target;           // if the training has one
+  std::optional<Interruptions> interruptions;  // if machines may be revoked
 };
 
 /// Updates until the scenario's target at the speeds of the summary.

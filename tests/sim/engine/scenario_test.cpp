@@ -85,11 +85,12 @@ TEST_CASE("a scenario outside of what the profile was fitted on carries warnings
   CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
 }
 
-TEST_CASE("a spot group carries a warning, since revocations are not simulated") {
+TEST_CASE("a spot group without a pool carries a warning, since none of its machines is revoked") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/1/market", "spot"}}));
   REQUIRE(scenario.warnings.size() == 1);
   CHECK(scenario.warnings[0] ==
-        "group \"workers\" is on the spot market: its price applies, but revocations are not simulated");
+        "group \"workers\" is on the spot market without a \"spot_pool\": its price applies, but none of its machines "
+        "is revoked");
 }
 
 TEST_CASE("steps can be given for each worker") {
