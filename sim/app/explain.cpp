@@ -137,6 +137,36 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
 
 }  // namespace
 
+namespace {
+
+/// Mean of the first hour.
+std::optional<double> hourly_price(const Scenario& scenario, const Group& group) {
+  return scenario.costs.usd_per_hour(group.instance, group.market == Market::kSpot, group.zone, Seconds{},
+                                     Seconds{3600});
+}
+
+/// How long machines live, what they cost, how long new ones take.
+std::string market_text(const Scenario& scenario, const Group& group) {
+  std::string text;
+  if (const auto price = hourly_price(scenario, group))
+    append(text, "  %.4g USD per hour and machine, %s\n", *price, group.market == Market::kSpot ? "spot" : "on demand");
+  if (group.replay) append(text, "  revoked as in a recorded fleet of %zu events\n", group.replay->events.size());
+  if (group.pool) {
+    const Lifetime& lifetime = group.pool->lifetime;
+    append(text, "  spot pool %s: revoked by themselves within 1 h %.1f %%, 6 h %.1f %%, 24 h %.1f %%; notice %s%s\n",
+           group.pool->name.c_str(), 100 * (1 - lifetime.survival(Seconds{3600})),
+           100 * (1 - lifetime.survival(Seconds{6 * 3600.0})), 100 * (1 - lifetime.survival(Seconds{86400})),
+           to_text(group.pool->notice).c_str(), group.pool->bulk ? "; bulk revocations besides" : "");
+    text += "  source: " + group.pool->source + "\n";
+    if (const auto startup = startup_of(scenario, group))
+      append(text, "  a new machine runs after %.3g s on average, its framework after another %.3g s\n",
+             startup->mean().value(), startup->framework.time(scenario.workload.trainable_tensors(), true).value());
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string explain(const Scenario& scenario) {
   std::string text;
   const Workload& workload = scenario.workload;
@@ -154,7 +184,7 @@ std::string explain(const Scenario& scenario) {
     append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
            group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
            to_text(group.instance.nic).c_str(), scenario.profile.network.nic_efficiency_for(group.instance.name));
-    text += "  source: " + group.instance.source + "\n";
+    text += "  source: " + group.instance.source + "\n" + market_text(scenario, group);
     if (group.role == Role::kWorker && group.instance.accelerators > 1) {
       text += "  " + interconnect_text(group) + "\n";
       if (!group.interconnect.source.empty()) text += "  source: " + group.interconnect.source + "\n";
@@ -202,10 +232,10 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   bool is_priced = true;
   for (const Group& group : scenario.groups) {
     if (group.colocated_with >= 0) continue;  // on machines that are paid for already
-    const auto& own =
-        group.market == Market::kSpot ? group.instance.usd_per_hour_spot : group.instance.usd_per_hour_on_demand;
+    if (group.is_standby) continue;
+    const auto own = hourly_price(scenario, group);
     is_priced = is_priced && own;
-    if (own) price += *own * group.count;
+    price += own.value_or(0) * group.count;
   }
   if (is_priced)
     append(text, "the cluster costs %.4g USD per hour\n", price);

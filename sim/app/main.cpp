@@ -405,6 +405,9 @@ int run_command_line(int argc, char** argv) {
     simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
         read_seconds("--max-wall-time", max_wall_time);
   if (!simulate_deadline.empty()) simulate.deadline = read_seconds("--deadline", simulate_deadline);
+  if (simulate.runs && simulate.is_exact)
+    throw InputError{
+        "--exact: expected no --runs beside it, which go on speeds of whole memberships; see rehearse simulate --help"};
   if (simulate.deadline && !simulate.runs)
     throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
   if (!deadline.empty()) provision.deadline = read_seconds("--deadline", deadline);

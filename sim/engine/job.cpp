@@ -95,12 +95,13 @@ void Job::schedule_next_event() {
   if (!event || event->at > Clock::kLatest) return;
   provider_.schedule(event->at, [this, event = *event] {
     schedule_next_event();
-    react(event.machine, static_cast<int>(event.kind));
+    react(event);
   });
 }
 
-void Job::react(MachineIndex machine, int kind) {
-  switch (static_cast<Kind>(kind)) {
+void Job::react(const MachineEvent& event) {
+  const MachineIndex machine = event.machine;
+  switch (event.kind) {
     case Kind::kRequested:
       return record(machine, "request", "");
     case Kind::kRunning:

@@ -12,6 +12,7 @@
 namespace rehearse {
 
 class MachineEvents;
+struct MachineEvent;
 
 /// Where a job takes place. The same rules (Recovery) hold for a training that is simulated message by message and for
 /// one whose speed in each membership is known.
@@ -52,7 +53,7 @@ class Job {
  private:
   void schedule_next_event();
   void announce_next_change();
-  void react(MachineIndex machine, int kind);
+  void react(const MachineEvent& event);
   void start(MachineIndex machine);
   void revoke(MachineIndex machine);
   void receive(MachineIndex machine);
@@ -79,8 +80,8 @@ class Job {
   std::vector<std::optional<Rental>> rented_;     // [machines] now
   std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
   std::vector<OwnedClock> starting_;              // [machines]
-  int workers_at_begin_ = 0;                          // of the current training
-  MachineIndex lost_chief_ = -1;                      // whose return is awaited
+  int workers_at_begin_ = 0;                      // of the current training
+  MachineIndex lost_chief_ = -1;                  // whose return is awaited
   bool is_done_ = false;
   // While the job stands still:
   bool keeps_updates_ = true;    // the survivors, or servers, have the model

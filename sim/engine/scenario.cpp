@@ -173,6 +173,7 @@ class ScenarioReader {
 
     if (group.role == Role::kWorker) read_membership(json, group);
     read_revocations(json, group, effective);
+    if (json.has("disk")) read_disk(json.child("disk"), group, effective["disk"]);
 
     std::string name;
     const JsonReader instance =
@@ -222,6 +223,21 @@ class ScenarioReader {
         resolve(json, "spot_pool", effective["spot_pool"], name,
                 [this](const std::string& n, const JsonReader& by) { return catalog_.spot_pool(n, by); });
     group.pool = read_spot_pool(name, without_name(pool));
+  }
+
+  /// { "size": "100GiB", "storage": NAME or object }
+  void read_disk(const JsonReader& json, Group& group, Json& effective) {
+    group.disk = json.required<Bytes>("size");
+    json.expect(group.disk > Bytes{}, "size", "more than 0B");
+    const JsonReader storage = json.child("storage");
+    const std::string name = storage.is_string() ? storage.as<std::string>() : name_of_inline(storage);
+    group.disk_price =
+        storage.is_string() ? catalog_.storage(name, storage) : read_storage_price(name, without_name(storage));
+    effective["storage"] = {{"name", name},
+                            {"usd_per_gib_month", group.disk_price->usd_per_gib_month},
+                            {"date", group.disk_price->date},
+                            {"source", group.disk_price->source}};
+    json.reject_unknown_keys();
   }
 
   /// { "replay": FILE or [[seconds, "add" or "remove", node], ...], "notice": "30s" }

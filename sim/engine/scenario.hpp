@@ -53,6 +53,8 @@ struct Group {
   Seconds replacement_delay{};               // from the revocation to the request
   std::shared_ptr<const FleetTrace> replay;  // what happened to its machines, instead of a pool
   Seconds replay_notice{};
+  Bytes disk{};  // of each machine, besides its price
+  std::optional<StoragePrice> disk_price;
   int gpus_per_worker = 1;
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's

@@ -73,6 +73,14 @@ constexpr std::string_view kSchema = R"json({
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
             "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
             "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form; or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "type": ["string", "object"] },
+            "disk": {
+              "type": "object",
+              "description": "of each machine, paid for while it is rented, besides its price",
+              "required": ["size", "storage"],
+              "additionalProperties": false,
+              "properties": {
+                "size": { "$ref": "#/$defs/size" },
+                "storage": { "description": "name in a catalog's storage, or an object of that form", "type": ["string", "object"] } } },
             "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
             "replacement": {
               "type": "object",

@@ -196,6 +196,7 @@ std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, 
                            rental.span.end, rental.is_ended_by_provider ? Ended::kByProvider : Ended::kByUser);
     if (!usd) return {};
     sum += *usd;
+    if (group.disk_price) sum += storage_usd(*group.disk_price, group.disk, rental.span.end - rental.span.start);
   }
   return rentals.empty() && !group.instance.usd_per_hour(group.market == Market::kSpot, group.zone)
              ? std::nullopt

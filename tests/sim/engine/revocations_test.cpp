@@ -199,6 +199,19 @@ TEST_CASE("a cost is the billed time by its price") {
   CHECK(result["cost"].get<double>() == doctest::Approx(result["time"].get<double>() + 0.05).epsilon(1e-12));
 }
 
+TEST_CASE("disks are paid for while their machines are rented") {
+  Json scenario = ring(2, 40);
+  scenario["cluster"]["groups"][0]["market"] = "spot";
+  scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_spot"] = 3600.0;
+  const Json without = run(scenario);
+  // 730 h a month: 730 x 3600 USD for each GiB and month are 1 USD for each second.
+  scenario["cluster"]["groups"][0]["disk"] = {
+      {"size", "3GiB"}, {"storage", {{"usd_per_gib_month", 730.0 * 3600}, {"date", "test"}, {"source", "test"}}}};
+  const Json with = run(scenario);
+  CHECK(with.value("cost", 0.0) - without["cost"].get<double>() ==
+        doctest::Approx(2 * 3 * with["time"].get<double>()).epsilon(1e-9));
+}
+
 TEST_CASE("recovery that does not fit the strategy is refused") {
   Json scenario = ring(2, 4);
   scenario["training"]["recovery"] = {{"lost_worker", "continue"}};
