@@ -251,24 +251,25 @@ class ScenarioReader {
     const auto own = static_cast<int>(&group - scenario_.groups.data());
     if (group.pool && !group.replay) group.replaced_by = own;
     if (!json.has("replacement")) return;
-    if (!group.pool)
-      json.fail("replacement", std::string{"expected a group with a \"spot_pool\" "} +
-                                   (group.replay ? "that is not replayed: a replay has its own replacements"
-                                                 : "for machines to be replaced"));
+    if (!group.pool && !group.replay)
+      json.fail("replacement", "expected a group with a \"spot_pool\" for machines to be replaced");
     const JsonReader replacement = json.child("replacement");
     group.replacement_delay = replacement.optional<Seconds>("delay", Seconds{});
-    if (replacement.has("with")) {
+    if (replacement.has("with") || group.replay) {
       const auto name = replacement.required<std::string>("with");
       std::vector<std::string> known{"none"};
       group.replaced_by.reset();
       for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-        if (scenario_.groups[g].colocated_with >= 0 || scenario_.groups[g].role != group.role) continue;
+        const Group& other = scenario_.groups[g];
+        if (other.colocated_with >= 0 || other.replay || other.role != group.role) continue;
         known.push_back(scenario_.groups[g].name);
         if (known.back() == name) group.replaced_by = static_cast<int>(g);
       }
       if (name != "none" && !group.replaced_by)
         replacement.fail("with", unknown_name_message("group of the same role", name, known));
     }
+    if (replacement.has("at"))
+      group.requests_at_notice = read_word<bool>(replacement, "at", {{"notice", true}, {"revocation", false}});
     replacement.reject_unknown_keys();
   }
 

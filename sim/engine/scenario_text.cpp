@@ -76,11 +76,12 @@ constexpr std::string_view kSchema = R"json({
             "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
             "replacement": {
               "type": "object",
-              "description": "of revoked machines; by default another of the same group at once",
+              "description": "of revoked machines; by default another of the same group at once; of a replay, which brings its own, none",
               "additionalProperties": false,
               "properties": {
                 "with": { "type": "string", "description": "name of a group of the same role, or none" },
-                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from the revocation, or the notice if it is used, to the request" } } },
+                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from then to the request" },
+                "at": { "enum": ["notice", "revocation"], "description": "when the delay begins; by default with the notice if recovery uses it" } } },
             "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
             "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
