@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "platforms/fleet_trace.hpp"
+
 namespace rehearse {
 
 namespace {

@@ -160,7 +160,7 @@ constexpr std::string_view kSchema = R"json({
             "lost_chief": { "enum": ["hand_over", "restart"], "default": "hand_over", "description": "restart: no checkpoints until its machine is back, then the job restarts from the last one" },
             "timeout": { "$ref": "#/$defs/time", "default": "30s", "description": "until the others notice that a worker is gone" },
             "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
-            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested; a checkpoint is written where the loss would cost work" },
+            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
             "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
         },

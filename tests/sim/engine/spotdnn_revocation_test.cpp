@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "sim/base/csv.hpp"
 #include "tests/support/simulated.hpp"
