@@ -797,6 +797,14 @@ class ScenarioReader {
                                  " warm-up steps each: speeds are means over the whole run");
   }
 
+  /// Those of standby groups come only for others.
+  int workers_without_standby() const {
+    int sum = 0;
+    for (const Group& group : scenario_.groups)
+      if (!group.is_standby) sum += group.workers();
+    return sum;
+  }
+
   void warn_about_range() {
     const Profile& profile = scenario_.profile;
     if (profile.fitted_models.empty()) return;
@@ -819,9 +827,8 @@ class ScenarioReader {
       if (batch < profile.fitted_batch_min || batch > profile.fitted_batch_max)
         warn("batch " + std::to_string(batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
              std::to_string(profile.fitted_batch_max) + ")");
-    if (scenario_.count(Role::kWorker) > profile.fitted_workers_max)
-      warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " +
-           std::to_string(profile.fitted_workers_max) + ")");
+    if (const int workers = workers_without_standby(); workers > profile.fitted_workers_max)
+      warn(std::to_string(workers) + " workers (fitted: up to " + std::to_string(profile.fitted_workers_max) + ")");
     if (scenario_.count(Role::kParameterServer) > profile.fitted_servers_max)
       warn(std::to_string(scenario_.count(Role::kParameterServer)) + " parameter servers (fitted: up to " +
            std::to_string(profile.fitted_servers_max) + ")");
@@ -841,7 +848,7 @@ class ScenarioReader {
           named.insert(group.batch).second)
         warn("batch " + std::to_string(group.batch) + " (fitted: " + to_text(model.weighted_batch.first) + " to " +
              to_text(model.weighted_batch.second) + ")");
-    const int workers = scenario_.count(Role::kWorker);
+    const int workers = workers_without_standby();
     if (workers < model.workers.first || workers > model.workers.second)
       warn(std::to_string(workers) + " workers (fitted: " + std::to_string(model.workers.first) + " to " +
            std::to_string(model.workers.second) + ")");
