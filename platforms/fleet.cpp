@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "platforms/fleet_trace.hpp"
 #include "sim/base/random.hpp"
 
 namespace rehearse {
@@ -17,11 +18,11 @@ constexpr Seconds kNever{std::numeric_limits<double>::infinity()}, kLongest{1e9}
 
 /// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
 struct Action {
-  enum class Kind { kNotice, kRevoke, kRequest, kRun, kBulk };
+  enum class Kind { kNotice, kRevoke, kRequest, kRun, kBulk, kRecorded };
   Seconds at{};
   std::uint64_t order = 0;
   Kind kind = Kind::kNotice;
-  int subject = 0;  // slot; of kBulk a zone
+  int subject = 0;  // slot; of kBulk a zone; of kRecorded a group
   std::uint64_t life = 0;
 
   friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
@@ -38,7 +39,7 @@ struct SlotStreams {
 };
 
 struct Slot {
-  enum class Use { kFree, kRequested, kRunning };
+  enum class Use { kFree, kRequested, kRunning, kReplayed };
   int group = 0;
   std::optional<std::size_t> zone;  // whose bulk revocations hit it
   Use use = Use::kFree;
@@ -66,6 +67,7 @@ struct Fleet::State {
   double start_s_utc = 0;
   std::vector<Slot> slots;
   std::vector<int> first_slots;           // of each group
+  std::vector<std::size_t> replayed;      // of each group: so many events of its replay have happened
   std::vector<std::deque<int>> requests;  // waiting for a free slot of each group: slots whose machine was lost
   std::vector<Zone> zones;
   std::priority_queue<Action, std::vector<Action>, std::greater<>> actions;
@@ -95,17 +97,21 @@ struct Fleet::State {
   void act(const Action& action);
   void announce(Seconds now, int slot);
   void revoke(Seconds now, int slot);
+  void replay(int group);
   void hit_zone(Seconds now, int zone);
 };
 
 Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t seed)
-    : groups{std::move(groups_)}, start_s_utc{start}, requests(groups.size()) {
+    : groups{std::move(groups_)}, start_s_utc{start}, replayed(groups.size()), requests(groups.size()) {
   std::vector<std::string> zone_names;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const FleetGroup& group = groups[g];
     if (group.slots < 0 ||
-        (group.replaced_by && (*group.replaced_by < 0 || index(*group.replaced_by) >= groups.size())))
-      throw std::invalid_argument{"Fleet: a group refers to a group that is not there"};
+        (group.replaced_by && (*group.replaced_by < 0 || index(*group.replaced_by) >= groups.size() ||
+                               groups[index(*group.replaced_by)].replay)))
+      throw std::invalid_argument{"Fleet: a group refers to a group that is not there, or has no place"};
+    if (group.replay && group.replay->slots() != group.slots)
+      throw std::invalid_argument{"Fleet: a replay of other slots than the group's"};
     first_slots.push_back(static_cast<int>(slots.size()));
     std::optional<std::size_t> zone;
     if (group.pool && group.pool->bulk) {
@@ -122,7 +128,9 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
       const int slot = static_cast<int>(slots.size());
       slots.push_back({.group = static_cast<int>(g),
                        .zone = zone,
-                       .use = group.is_standby ? Slot::Use::kFree : Slot::Use::kRunning,
+                       .use = group.replay       ? Slot::Use::kReplayed
+                              : group.is_standby ? Slot::Use::kFree
+                                                 : Slot::Use::kRunning,
                        .streams = SlotStreams{seed, std::to_string(g) + ' ' + std::to_string(i)}});
       if (zone) zones[*zone].slots.push_back(slot);
     }
@@ -130,6 +138,24 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
     if (slots[index(slot)].use == Slot::Use::kRunning) start_life(Seconds{}, slot);
   for (int zone = 0; zone < static_cast<int>(zones.size()); ++zone) schedule_bulk(Seconds{}, zone);
+  for (int group = 0; group < static_cast<int>(groups.size()); ++group)
+    if (const auto& recorded = groups[index(group)].replay)
+      for (const FleetEvent& event : recorded->events()) schedule(event.at, Action::Kind::kRecorded, group, 0);
+}
+
+/// The next event of the group's replay happens. Without a notice the request comes with the revocation.
+void Fleet::State::replay(int group) {
+  const FleetGroup& recorded = groups[index(group)];
+  const FleetEvent event = recorded.replay->events()[replayed[index(group)]++];
+  const int slot = first_slots[index(group)] + event.slot;
+  tell(event.at, slot, event.kind);
+  bool& is_announced = slots[index(slot)].is_announced;
+  const bool requests = event.kind == FleetEvent::Kind::kNotice ? recorded.requests_at_notice
+                                                                : event.kind == FleetEvent::Kind::kRevoked &&
+                                                                      !(recorded.requests_at_notice && is_announced);
+  is_announced = event.kind == FleetEvent::Kind::kNotice;
+  if (requests && recorded.replaced_by)
+    schedule(event.at + recorded.replacement_delay, Action::Kind::kRequest, slot, 0);
 }
 
 void Fleet::State::start_life(Seconds now, int slot) {
@@ -253,6 +279,7 @@ bool Fleet::State::is_over() const {
 void Fleet::State::act(const Action& action) {
   if (action.kind == Action::Kind::kBulk) return hit_zone(action.at, action.subject);
   --actions_of_machines;
+  if (action.kind == Action::Kind::kRecorded) return replay(action.subject);
   if (action.kind == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
   if (action.life != slots[index(action.subject)].life) return;  // about dates that were changed since
   switch (action.kind) {
@@ -287,7 +314,9 @@ std::optional<FleetEvent> Fleet::next(Seconds until) {
 }
 
 bool Fleet::runs_at_start(int slot) const {
-  return !state_->groups[State::index(state_->slots[State::index(slot)].group)].is_standby;
+  const auto group = State::index(state_->slots[State::index(slot)].group);
+  const FleetGroup& its = state_->groups[group];
+  return its.replay ? its.replay->runs_at_start(slot - state_->first_slots[group]) : !its.is_standby;
 }
 
 int Fleet::slots() const { return static_cast<int>(state_->slots.size()); }

@@ -26,11 +26,15 @@ struct FleetEvent {
   friend bool operator==(const FleetEvent&, const FleetEvent&) = default;
 };
 
+class FleetReplay;
+
 /// Machines of one type. Its `slots` are its quota: so many places, each with one machine or none.
 struct FleetGroup {
   int slots = 1;
-  bool is_standby = false;         // requested only as replacements for others
-  std::optional<SpotPool> pool;    // none: on demand, never revoked
+  bool is_standby = false;       // requested only as replacements for others
+  std::optional<SpotPool> pool;  // none: on demand, never revoked
+  /// What happened to its machines, instead of a pool; of as many slots. It has no place for other machines.
+  std::shared_ptr<const FleetReplay> replay;
   std::string zone;                // machines of one zone and pool share bulk revocations
   std::optional<Startup> startup;  // none: running as soon as the pool has a machine
   /// Index of the group that gives the replacement of a revoked machine; its own: another of the same type. None: not
@@ -40,7 +44,7 @@ struct FleetGroup {
   bool requests_at_notice = false;  // counted from the notice instead
 };
 
-/// Machines of groups that are not standby run, newly started, at time 0.
+/// Machines of groups that are not standby run, newly started, at time 0; of a replay, those that it says.
 ///
 /// A machine is revoked when its own life ends or when a bulk revocation hits it, whichever comes first. The notice
 /// comes SpotPool::notice earlier, but not before it runs; a bulk revocation hits who runs when its notice is given.

@@ -46,6 +46,8 @@ class FleetReplay {
   FleetReplay(const FleetTrace& trace, int slots, Seconds from = {}, Seconds notice = {});
 
   std::optional<FleetEvent> next();
+  /// All of them, in order of date.
+  const std::vector<FleetEvent>& events() const { return events_; }
   bool runs_at_start(int slot) const { return runs_at_start_[static_cast<std::size_t>(slot)]; }
   int slots() const { return static_cast<int>(runs_at_start_.size()); }
 

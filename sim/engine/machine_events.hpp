@@ -1,7 +1,6 @@
 #pragma once
 // What the provider does to the machines of a scenario, in order of date.
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -21,15 +20,13 @@ struct MachineEvent {
 class MachineEvents {
  public:
   MachineEvents(const Scenario& scenario, std::uint64_t seed);
-  ~MachineEvents();
 
   std::optional<MachineEvent> next();
   /// [machines]
   std::vector<bool> running_at_start() const;
 
  private:
-  struct Source;
-  std::vector<std::unique_ptr<Source>> sources_;
+  Fleet fleet_;
 };
 
 /// Machines that are there at the start if no machine is ever revoked: [machines]

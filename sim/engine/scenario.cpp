@@ -267,24 +267,25 @@ class ScenarioReader {
     const auto own = static_cast<int>(&group - scenario_.groups.data());
     if (group.pool && !group.replay) group.replaced_by = own;
     if (!json.has("replacement")) return;
-    if (!group.pool)
-      json.fail("replacement", std::string{"expected a group with a \"spot_pool\" "} +
-                                   (group.replay ? "that is not replayed: a replay has its own replacements"
-                                                 : "for machines to be replaced"));
+    if (!group.pool && !group.replay)
+      json.fail("replacement", "expected a group with a \"spot_pool\" for machines to be replaced");
     const JsonReader replacement = json.child("replacement");
     group.replacement_delay = replacement.optional<Seconds>("delay", Seconds{});
-    if (replacement.has("with")) {
+    if (replacement.has("with") || group.replay) {
       const auto name = replacement.required<std::string>("with");
       std::vector<std::string> known{"none"};
       group.replaced_by.reset();
       for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-        if (scenario_.groups[g].colocated_with >= 0 || scenario_.groups[g].role != group.role) continue;
+        const Group& other = scenario_.groups[g];
+        if (other.colocated_with >= 0 || other.replay || other.role != group.role) continue;
         known.push_back(scenario_.groups[g].name);
         if (known.back() == name) group.replaced_by = static_cast<int>(g);
       }
       if (name != "none" && !group.replaced_by)
         replacement.fail("with", unknown_name_message("group of the same role", name, known));
     }
+    if (replacement.has("at"))
+      group.requests_at_notice = read_word<bool>(replacement, "at", {{"notice", true}, {"revocation", false}});
     replacement.reject_unknown_keys();
   }
 
@@ -812,6 +813,14 @@ class ScenarioReader {
                                  " warm-up steps each: speeds are means over the whole run");
   }
 
+  /// Those of standby groups come only for others.
+  int workers_without_standby() const {
+    int sum = 0;
+    for (const Group& group : scenario_.groups)
+      if (!group.is_standby) sum += group.workers();
+    return sum;
+  }
+
   void warn_about_range() {
     const Profile& profile = scenario_.profile;
     if (profile.fitted_models.empty()) return;
@@ -834,9 +843,8 @@ class ScenarioReader {
       if (batch < profile.fitted_batch_min || batch > profile.fitted_batch_max)
         warn("batch " + std::to_string(batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
              std::to_string(profile.fitted_batch_max) + ")");
-    if (scenario_.count(Role::kWorker) > profile.fitted_workers_max)
-      warn(std::to_string(scenario_.count(Role::kWorker)) + " workers (fitted: up to " +
-           std::to_string(profile.fitted_workers_max) + ")");
+    if (const int workers = workers_without_standby(); workers > profile.fitted_workers_max)
+      warn(std::to_string(workers) + " workers (fitted: up to " + std::to_string(profile.fitted_workers_max) + ")");
     if (scenario_.count(Role::kParameterServer) > profile.fitted_servers_max)
       warn(std::to_string(scenario_.count(Role::kParameterServer)) + " parameter servers (fitted: up to " +
            std::to_string(profile.fitted_servers_max) + ")");
@@ -856,7 +864,7 @@ class ScenarioReader {
           named.insert(group.batch).second)
         warn("batch " + std::to_string(group.batch) + " (fitted: " + to_text(model.weighted_batch.first) + " to " +
              to_text(model.weighted_batch.second) + ")");
-    const int workers = scenario_.count(Role::kWorker);
+    const int workers = workers_without_standby();
     if (workers < model.workers.first || workers > model.workers.second)
       warn(std::to_string(workers) + " workers (fitted: " + std::to_string(model.workers.first) + " to " +
            std::to_string(model.workers.second) + ")");

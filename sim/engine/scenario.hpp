@@ -51,6 +51,7 @@ struct Group {
   bool is_standby = false;                   // its machines are requested only to replace others
   std::optional<int> replaced_by;            // index of the group that replaces a revoked machine; often its own
   Seconds replacement_delay{};               // from the revocation to the request
+  std::optional<bool> requests_at_notice;    // counted from the notice instead; not stated: if recovery uses it
   std::shared_ptr<const FleetTrace> replay;  // what happened to its machines, instead of a pool
   Seconds replay_notice{};
   Bytes disk{};  // of each machine, besides its price
@@ -151,7 +152,7 @@ struct Recovery {
   LostChief lost_chief = LostChief::kHandOver;
   Seconds timeout{30};       // until the others notice that one is lost
   Seconds restart_time{20};  // from the decision to restart until the first step, besides reading the checkpoint
-  bool uses_notice = false;  // who is given notice ends its step and leaves; its replacement is requested at once
+  bool uses_notice = false;  // who is given notice ends its step and leaves
   /// With fewer the job waits; not stated: 1, or as many as there were before for kWait and kRestart.
   std::optional<int> minimum_workers;
   std::optional<Seconds> give_up_after;  // the run has no result if it takes longer

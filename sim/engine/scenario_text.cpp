@@ -84,11 +84,12 @@ constexpr std::string_view kSchema = R"json({
             "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
             "replacement": {
               "type": "object",
-              "description": "of revoked machines; by default another of the same group at once",
+              "description": "of revoked machines; by default another of the same group at once; of a replay, which brings its own, none",
               "additionalProperties": false,
               "properties": {
                 "with": { "type": "string", "description": "name of a group of the same role, or none" },
-                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from the revocation, or the notice if it is used, to the request" } } },
+                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from then to the request" },
+                "at": { "enum": ["notice", "revocation"], "description": "when the delay begins; by default with the notice if recovery uses it" } } },
             "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
             "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
@@ -167,7 +168,7 @@ constexpr std::string_view kSchema = R"json({
             "lost_chief": { "enum": ["hand_over", "restart"], "default": "hand_over", "description": "restart: no checkpoints until its machine is back, then the job restarts from the last one" },
             "timeout": { "$ref": "#/$defs/time", "default": "30s", "description": "until the others notice that a worker is gone" },
             "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
-            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested; a checkpoint is written where the loss would cost work" },
+            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
             "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
         },

@@ -173,6 +173,7 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
     ConvergenceCluster cluster{.workers = 0, .weighted_batch = batch, .spread = 0};
     std::vector<double> speeds;  // of workers
     for (const MachineSummary& machine : summary.machines) {
+      if (machine.samples_per_s <= 0) continue;  // not there in the steady state
       cluster.workers += machine.workers;
       for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
     }

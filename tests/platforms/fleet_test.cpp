@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/fleet_trace.hpp"
 #include "sim/base/random.hpp"
 
 namespace rehearse {
@@ -111,6 +112,33 @@ TEST_CASE("a replacement requested at the notice starts when its predecessor is 
     CHECK(events[2].kind == Kind::kRevoked);
     CHECK(events[3].kind == Kind::kRunning);
     CHECK(events[3].at.value() == doctest::Approx(std::max(100.0, 70 + boot)));
+  }
+}
+
+TEST_CASE("machines of a replay come and go as recorded, and are replaced by those of another group") {
+  const FleetTrace trace{
+      .events = {
+          {Seconds{0}, true, "a"}, {Seconds{0}, true, "b"}, {Seconds{50}, false, "b"}, {Seconds{80}, true, "c"}}};
+  for (const bool requests_at_notice : {false, true}) {
+    Fleet fleet{{{.slots = 2,
+                  .replay = std::make_shared<const FleetReplay>(trace, 2, Seconds{}, Seconds{20}),
+                  .replaced_by = 1,
+                  .replacement_delay = Seconds{5},
+                  .requests_at_notice = requests_at_notice},
+                 {.slots = 1, .is_standby = true}},
+                0,
+                1};
+    CHECK(fleet.runs_at_start(0));
+    CHECK(fleet.runs_at_start(1));
+    CHECK_FALSE(fleet.runs_at_start(2));
+    const Seconds asked{requests_at_notice ? 35.0 : 55.0};
+    std::vector<FleetEvent> expected{{Seconds{30}, 1, Kind::kNotice},
+                                     {Seconds{50}, 1, Kind::kRevoked},
+                                     {asked, 2, Kind::kRequested},
+                                     {asked, 2, Kind::kRunning},
+                                     {Seconds{80}, 1, Kind::kRunning}};
+    if (requests_at_notice) std::rotate(expected.begin() + 1, expected.begin() + 2, expected.begin() + 4);
+    CHECK(events_until(fleet, 1e6) == expected);
   }
 }
 

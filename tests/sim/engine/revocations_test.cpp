@@ -167,6 +167,40 @@ TEST_CASE("who uses the notice loses no step and no message") {
   CHECK(result.value("time", 0.0) == doctest::Approx(steps * ring_step(3) + (40 - steps) * ring_step(2)).epsilon(1e-9));
 }
 
+TEST_CASE("a replacement from a standby group can be requested at the notice while the machine trains on") {
+  // Notice at 10 s, gone at 14 s; the newcomer needs 5 s from 1 s after the notice: it comes at 16 s. Requested at the
+  // revocation it comes at 20 s.
+  Json scenario = test::with_servers(
+      test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  scenario["training"]["steps"] = 4000;
+  const double whole = run(scenario)["time"].get<double>();
+  scenario["training"]["steps"] = static_cast<int>(4000 * 30 / whole);
+  Json& groups = scenario["cluster"]["groups"];
+  Json standby = groups[0];
+  standby["name"] = "standby";
+  standby["count"] = 1;
+  standby["standby"] = true;
+  standby["market"] = "spot";
+  standby["spot_pool"] = spot("1e9s");
+  standby["spot_pool"]["lifetime"]["law"]["minimum"] = "100000h";
+  standby["spot_pool"]["wait"] = {{"law", "lognormal"}, {"median", "5s"}, {"sigma", 1e-6}};
+  groups.push_back(standby);
+  scenario = replayed(scenario, 0, {{14, "remove", "n1"}});
+  Json& workers = scenario["cluster"]["groups"][0];
+  workers["spot_pool"]["notice"] = "4s";
+  workers["replacement"] = {{"with", "standby"}, {"delay", "1s"}};
+  for (const auto& [at, comes_at] : {std::pair{"notice", 16.0}, std::pair{"revocation", 20.0}}) {
+    workers["replacement"]["at"] = at;
+    const Json result = run(scenario);
+    CAPTURE(result.dump());
+    REQUIRE(result.contains("time"));
+    CHECK(result["lost"] == 0);
+    CHECK(result["rentals"][1][0][1] == 14);
+    REQUIRE(result["rentals"].back().size() == 1);
+    CHECK(result["rentals"].back()[0][0].get<double>() == doctest::Approx(comes_at).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a chief's job is handed over, or the job restarts when it is back") {
   Json scenario = test::with_servers(
       test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
@@ -225,7 +259,16 @@ TEST_CASE("recovery that does not fit the strategy is refused") {
   scenario["cluster"]["groups"][0]["replacement"] = {{"with", "other"}};
   CHECK(test::problem_of(scenario) ==
         "/cluster/groups/0/replacement/with: unknown group of the same role \"other\"; known: \"none\", \"workers\"");
-  scenario["cluster"]["groups"][0].erase("replacement");
+  scenario["cluster"]["groups"][0]["replacement"] = {{"at", "once"}};
+  CHECK(test::problem_of(scenario) ==
+        "/cluster/groups/0/replacement/at: unknown at \"once\"; known: \"notice\", \"revocation\"");
+  scenario = replayed(ring(2, 4), 0, Json::array());
+  scenario["cluster"]["groups"][0]["replacement"] = {{"with", "workers"}};
+  CHECK(test::problem_of(scenario) ==
+        "/cluster/groups/0/replacement/with: unknown group of the same role \"workers\"; known: \"none\"");
+  scenario = ring(2, 4);
+  scenario["cluster"]["groups"][0]["market"] = "spot";
+  scenario["cluster"]["groups"][0]["spot_pool"] = spot("1h");
   scenario["training"]["strategy"]["overlap"] = "forward";
   CHECK(test::problem_of(scenario) ==
         "/cluster/groups: expected workers that stay for the whole run with the overlap \"forward\"; found "
