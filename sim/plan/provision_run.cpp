@@ -22,8 +22,9 @@ constexpr int kMostInFit = 24;       // workers of a cluster that is simulated f
 /// The closed form may say so much too long, on purpose: spotDNN, section IV-C.
 constexpr double kLatePercents[] = {1, 2, 3.5, 5};
 constexpr std::size_t kMostLate = 2;  // plans for each
-/// Of the deadline, for plans without some of the machines that may be revoked.
-constexpr double kSaferDeadlines[] = {0.8, 0.9, 1};
+/// Parts of the deadline for which plans are looked for if machines may be revoked, and how many for each.
+constexpr double kSaferDeadlines[] = {0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1};
+constexpr std::size_t kMostSafer = 3;
 constexpr double kOtherDeadlines[] = {0.5, 0.6, 0.7, 0.8, 0.9, 1.25, 1.5, 2};
 
 std::string price_key(Market market) {
@@ -461,7 +462,7 @@ PlannerOutcome outcome_of(const std::string& name, const PlannerResult& result, 
   return outcome;
 }
 
-/// Plans with fewer kinds of machines that may be revoked, which the closed form takes for no better than others.
+/// Plans with time to spare, and with fewer kinds of machines that may be revoked: the closed form sees no use in them.
 void propose_safer(const ProvisionCase& provision, Proposals& proposals) {
   const auto propose = [&](const std::string& name, const auto& is_left_out) {
     ProvisionProblem problem = provision.problem;
@@ -473,11 +474,12 @@ void propose_safer(const ProvisionCase& provision, Proposals& proposals) {
     if (!has_any) return;
     for (const double factor : kSaferDeadlines) {
       problem.objective.deadline = provision.problem.objective.deadline * factor;
-      for (const MachinePlan& plan : cheapest_plans(problem).plans)
+      for (const MachinePlan& plan : cheapest_plans(problem, kMostSafer).plans)
         proposals.add(plan, name + (factor == 1 ? "" : " x " + to_text(factor)));
     }
   };
   if (std::none_of(provision.is_revocable.begin(), provision.is_revocable.end(), [](bool is) { return is; })) return;
+  propose("ours", [](std::size_t) { return false; });
   for (std::size_t i = 0; i < provision.is_revocable.size(); ++i)
     if (provision.is_revocable[i])
       propose("ours without " + provision.problem.offers[i].name, [i](std::size_t k) { return k == i; });
