@@ -163,7 +163,8 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, cons
 
 namespace {
 
-/// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is unknown.
+/// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
+/// unknown.
 std::optional<double> training_cost(const Scenario& scenario, Seconds time) {
   double sum = 0;
   for (const Machine& machine : list_machines(scenario)) {

@@ -93,9 +93,9 @@ PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_n
             run_monte_carlo(scenario,
                             {.runs = runs, .parallel = means.parallel, .known = &known, .limits = means.limits}),
             deadlines[i]);
-      } catch (const NoResultError& error) {
-        risks[i].error = error.what();
-      } catch (const MonteCarloStopped&) { throw ProvisionStopped{}; }
+      } catch (const NoResultError& error) { risks[i].error = error.what(); } catch (const MonteCarloStopped&) {
+        throw ProvisionStopped{};
+      }
       if (means.on_done) means.on_done(++done, scenarios.size());
     }
     return risks;

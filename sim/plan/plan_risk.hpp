@@ -42,8 +42,8 @@ using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<std:
 /// One simulation of each, without revocations: a probability of 0 or 1.
 PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means);
 
-/// `runs` jobs with revocations (monte_carlo.hpp) of each scenario whose machines may be revoked; one simulation of each
-/// of the others. Run i of every scenario has the same seed. Memberships that several scenarios have in common are
+/// `runs` jobs with revocations (monte_carlo.hpp) of each scenario whose machines may be revoked; one simulation of
+/// each of the others. Run i of every scenario has the same seed. Memberships that several scenarios have in common are
 /// simulated once.
 PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_name, SimulationMeans means,
                                       std::size_t runs);
