@@ -91,6 +91,7 @@ struct ProvisionCommand {
   std::optional<std::string> price;
   std::string planner = "ours";
   int plans = 6;
+  int runs = 200;                        // of each plan whose machines may be revoked
   std::optional<Seconds> max_wall_time;  // of each simulation
 };
 

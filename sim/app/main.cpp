@@ -289,6 +289,12 @@ int run_command_line(int argc, char** argv) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->type_name("N");
+  provision_verb
+      ->add_option("--runs", provision.runs,
+                   "Run each plan whose machines may be revoked so many times, each with revocations of its own")
+      ->check(CLI::Range(2, 1'000'000))
+      ->capture_default_str()
+      ->type_name("N");
   provision_verb->add_option("--set", provision.overrides, "Override a scenario field: /json/pointer=value; repeatable")
       ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");

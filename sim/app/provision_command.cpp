@@ -118,8 +118,9 @@ int run(const ProvisionCommand& command) {
     if (!command.common.is_quiet)
       for (const std::string& reason : provision_case.dropped)
         std::fprintf(stderr, "rehearse: warning: candidate left out: %s\n", shortened(reason, 500).c_str());
-    const Provision result =
-        provision(provision_case, options, evaluate_without_revocations(catalog, provision_case.file_name, means));
+    const Provision result = provision(
+        provision_case, options,
+        evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));
     const std::string json = to_json_text(to_json(provision_case, options, result));
     if (const auto& folder = command.common.output) {
       write_file(*folder / "summary.json", json);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/machines.hpp"
 
 namespace rehearse {
 
@@ -162,6 +163,21 @@ Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, cons
 
 namespace {
 
+/// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
+/// unknown.
+std::optional<double> training_cost(const Scenario& scenario, Seconds time) {
+  double sum = 0;
+  for (const Machine& machine : list_machines(scenario)) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+    const Span rented{group.joins_at, std::min(time, group.leaves_at.value_or(time))};
+    if (group.is_standby || !(rented.end > rented.start)) continue;
+    const auto usd = cost_of(scenario, machine, {Rental{.span = rented}});
+    if (!usd) return {};
+    sum += *usd;
+  }
+  return sum;
+}
+
 /// b_w = sum (b_i / T_i) / sum (1 / T_i): samples over updates.
 Forecast forecast(const Scenario& scenario, const Summary& summary) {
   Forecast forecast;
@@ -182,7 +198,7 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
     forecast.samples = forecast.updates * batch;
   }
   forecast.time = Seconds{forecast.updates / summary.steps_per_s};
-  if (summary.cost_usd) forecast.cost_usd = *summary.cost_usd * (forecast.time / summary.time);
+  forecast.cost_usd = training_cost(scenario, forecast.time);
   return forecast;
 }
 

@@ -34,7 +34,7 @@ struct Forecast {
   double updates = 0;
   double samples = 0;
   Seconds time{};
-  std::optional<double> cost_usd;
+  std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
 };
 
 struct Summary {

@@ -88,7 +88,15 @@ class Speeds {
 
   const std::set<MachineCounts>& missing() const { return missing_; }
   void measure(const std::set<MachineCounts>& wanted) {
-    const std::vector<MachineCounts> list{wanted.begin(), wanted.end()};
+    std::vector<MachineCounts> list;
+    for (const MachineCounts& counts : wanted) {
+      if (options_.known != nullptr)
+        if (const auto found = options_.known->find(key_of(counts)); found != options_.known->end()) {
+          keep(counts, found->second);
+          continue;
+        }
+      list.push_back(counts);
+    }
     std::string problem;
     const bool is_complete = for_each_isolated(
         list.size(), options_.parallel, [&](std::size_t i) { return simulate_membership(list[i]); },
@@ -97,9 +105,8 @@ class Speeds {
             problem = result.text;
             return;
           }
-          const Json json = parse_json(result.text, "membership");
-          measured_[list[i]] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>()};
-          if (list[i] == reference_) reference_updates_ = json[3].get<double>();
+          keep(list[i], result.text);
+          if (options_.known != nullptr) options_.known->emplace(key_of(list[i]), result.text);
           if (options_.on_progress) options_.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
         },
         options_.limits);
@@ -115,6 +122,19 @@ class Speeds {
   }
 
  private:
+  void keep(const MachineCounts& counts, const std::string& text) {
+    const Json json = parse_json(text, "membership");
+    measured_[counts] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>()};
+    if (counts == reference_) reference_updates_ = json[3].get<double>();
+  }
+
+  std::string key_of(const MachineCounts& counts) const {
+    Json json = membership_scenario(scenario_, counts);
+    json.erase("name");
+    const auto& target = scenario_.training.target;
+    return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
+  }
+
   std::string simulate_membership(const MachineCounts& counts) const {
     const Catalog nothing{{}};
     const Scenario membership = read_scenario(membership_scenario(scenario_, counts), scenario_.name, nothing);

@@ -43,9 +43,13 @@ struct MonteCarlo {
   std::size_t sample_index = 0;
 };
 
+/// What was simulated, as JSON text, and what came of it: for jobs of which some memberships are the same.
+using SimulatedMemberships = std::map<std::string, std::string>;
+
 struct MonteCarloOptions {
   std::size_t runs = 1000;
   int parallel = 1;
+  SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
   IsolatedLimits limits = {};
 };

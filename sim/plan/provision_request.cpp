@@ -60,7 +60,7 @@ ProvisionCandidate read_candidate(const JsonReader& json) {
   if (json.has("group")) {
     const JsonReader group = json.child("group");
     group.expect(group.is_object(), "an object: fields of a scenario's group of workers");
-    for (const char* key : {"name", "role", "instance", "count"})
+    for (const char* key : {"name", "role", "instance", "count", "standby"})
       if (group.has(key)) group.fail(key, "this is what provision sets; found a value");
     own = group.value();
   }
@@ -222,7 +222,7 @@ std::string_view provision_schema() {
           "quota": { "type": "integer", "minimum": 0, "maximum": 10000, "default": 10, "description": "most machines, with the existing ones" },
           "existing": { "type": "integer", "minimum": 0, "default": 0, "description": "machines that train already: part of every plan" },
           "usd_per_hour": { "type": "number", "minimum": 0, "description": "price in place of the catalog's" },
-          "group": { "type": "object", "description": "fields of a scenario's group that differ from the first group of workers, such as batch_per_worker" }
+          "group": { "type": "object", "description": "fields of a scenario's group that differ from the first group of workers, such as batch_per_worker, or where they come from: market, spot_pool, zone, replacement. Plans with machines of a spot_pool are simulated many times, with revocations" }
         }
       }
     },

@@ -22,15 +22,27 @@ constexpr int kMostInFit = 24;       // workers of a cluster that is simulated f
 /// The closed form may say so much too long, on purpose: spotDNN, section IV-C.
 constexpr double kLatePercents[] = {1, 2, 3.5, 5};
 constexpr std::size_t kMostLate = 2;  // plans for each
+/// Parts of the deadline for which plans are looked for if machines may be revoked, and how many for each.
+constexpr double kSaferDeadlines[] = {0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1};
+constexpr std::size_t kMostSafer = 3;
 constexpr double kOtherDeadlines[] = {0.5, 0.6, 0.7, 0.8, 0.9, 1.25, 1.5, 2};
 
 std::string price_key(Market market) {
   return market == Market::kSpot ? "usd_per_hour_spot" : "usd_per_hour_on_demand";
 }
 
-/// Sets the market and the list price of an effective group, as the request says.
-void set_price(Json& group, PriceSource source, const std::optional<double>& usd_per_hour) {
+void keep_for_good(Json& group) {
+  for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+}
+
+/// Machines that are rented on demand are not revoked.
+void set_market(Json& group, PriceSource source) {
   if (source != PriceSource::kCatalog) group["market"] = source == PriceSource::kSpot ? "spot" : "on-demand";
+  if (group.value("market", Json{}) != "spot") keep_for_good(group);
+}
+
+/// The list price of an effective group's market.
+void set_price(Json& group, const std::optional<double>& usd_per_hour) {
   if (!usd_per_hour) return;
   Json& instance = group["instance"];
   instance[price_key(group["market"] == "spot" ? Market::kSpot : Market::kOnDemand)] = *usd_per_hour;
@@ -101,8 +113,9 @@ class Preparation {
       if (candidate.quota == 0) continue;
       Json group = template_;
       group.update(parse_json(candidate.group, "candidate"));
-      for (const char* key : {"count", "joins_at", "leaves_at"}) group.erase(key);
+      for (const char* key : {"count", "joins_at", "leaves_at", "standby"}) group.erase(key);
       group["name"] = candidate.name;
+      set_market(group, request_.price);
       Scenario scenario;
       try {
         scenario = read_scenario(with_group(group), request_.scenario_file, catalog_);
@@ -120,7 +133,7 @@ class Preparation {
       const Json groups = parse_json(scenario.effective, "effective")["cluster"]["groups"];
       if (scenarios.empty()) keep_servers(groups);
       Json effective = groups.back();
-      set_price(effective, request_.price, candidate.usd_per_hour);
+      set_price(effective, candidate.usd_per_hour);
       const bool is_spot = effective["market"] == "spot";
       const Group& workers = scenario.groups.back();
       const auto price = [&](bool of_spot) {
@@ -141,6 +154,7 @@ class Preparation {
                                         .existing = candidate.existing});
       result_.on_demand_usd_per_hour.push_back(is_spot ? price(false) : usd);
       result_.groups.push_back(effective.dump());
+      result_.is_revocable.push_back(workers.pool || workers.replay);
       scenarios.push_back(std::move(scenario));
     }
     return scenarios;
@@ -151,7 +165,7 @@ class Preparation {
     base_["cluster"]["groups"] = Json::array();
     for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
       Json group = groups[i];
-      set_price(group, PriceSource::kCatalog, request_.server_usd_per_hour);
+      set_price(group, request_.server_usd_per_hour);
       base_["cluster"]["groups"].push_back(std::move(group));
     }
   }
@@ -291,6 +305,7 @@ class Preparation {
         alone.size(), means_.parallel,
         [&](std::size_t i) {
           Scenario scenario = alone[i];
+          for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
           scenario.training.steps = static_cast<std::int64_t>(scenario.groups.back().workers()) *
                                     (scenario.training.warmup_steps + kProfiledSteps);
           return scenario;
@@ -352,6 +367,7 @@ class Preparation {
       plans.push_back(evaluate_plan(problem, mixed_counts(static_cast<int>(size))));
       Json scenario = parse_json(scenario_of(result_, plans.back()), "scenario");
       scenario["training"].erase("target");
+      for (Json& group : scenario["cluster"]["groups"]) keep_for_good(group);
       scenarios.push_back(scenario.dump());
     }
     std::vector<std::pair<double, double>> points(plans.size());  // sqrt(n), P
@@ -384,18 +400,6 @@ class Preparation {
   Json template_;  // the first group of workers
   ProvisionCase result_;
 };
-
-/// Rent of all machines for the whole training, as their providers bill it.
-double training_cost(const Scenario& scenario, Seconds time) {
-  double usd = 0;
-  for (const Group& group : scenario.groups) {
-    if (group.colocated_with >= 0) continue;
-    const auto of_one =
-        scenario.costs.usd(group.instance, group.market == Market::kSpot, group.zone, Seconds{}, time, Ended::kByUser);
-    usd += of_one.value_or(0) * group.count;  // prepare_provision() has seen that every price is known
-  }
-  return usd;
-}
 
 /// The closed form's time at on-demand prices.
 std::optional<double> on_demand_cost(const ProvisionCase& provision, const MachinePlan& plan) {
@@ -458,6 +462,30 @@ PlannerOutcome outcome_of(const std::string& name, const PlannerResult& result, 
   return outcome;
 }
 
+/// Plans with time to spare, and with fewer kinds of machines that may be revoked: the closed form sees no use in them.
+void propose_safer(const ProvisionCase& provision, Proposals& proposals) {
+  const auto propose = [&](const std::string& name, const auto& is_left_out) {
+    ProvisionProblem problem = provision.problem;
+    bool has_any = false;
+    for (std::size_t i = 0; i < problem.offers.size(); ++i) {
+      if (is_left_out(i)) problem.offers[i].quota = problem.offers[i].existing;
+      has_any |= problem.offers[i].quota > 0;
+    }
+    if (!has_any) return;
+    for (const double factor : kSaferDeadlines) {
+      problem.objective.deadline = provision.problem.objective.deadline * factor;
+      for (const MachinePlan& plan : cheapest_plans(problem, kMostSafer).plans)
+        proposals.add(plan, name + (factor == 1 ? "" : " x " + to_text(factor)));
+    }
+  };
+  if (std::none_of(provision.is_revocable.begin(), provision.is_revocable.end(), [](bool is) { return is; })) return;
+  propose("ours", [](std::size_t) { return false; });
+  for (std::size_t i = 0; i < provision.is_revocable.size(); ++i)
+    if (provision.is_revocable[i])
+      propose("ours without " + provision.problem.offers[i].name, [i](std::size_t k) { return k == i; });
+  propose("ours without revocations", [&](std::size_t k) { return provision.is_revocable[k]; });
+}
+
 PlannerOutcome run_ours(const ProvisionCase& provision, const ProvisionOptions& options, Proposals& proposals) {
   const CheapestPlans ours = cheapest_plans(provision.problem, options.most_of_ours);
   PlannerOutcome outcome{.name = to_text(Planner::kOurs),
@@ -480,6 +508,7 @@ PlannerOutcome run_ours(const ProvisionCase& provision, const ProvisionOptions& 
     other.objective.deadline = provision.problem.objective.deadline * factor;
     for (const MachinePlan& plan : cheapest_plans(other).plans) proposals.add(plan, "ours x " + to_text(factor));
   }
+  propose_safer(provision, proposals);
   return outcome;
 }
 
@@ -602,33 +631,6 @@ std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan)
   json["training"]["target"] = is_under_way ? Json{{"samples", std::max(1.0, plan.updates * plan.weighted_batch)}}
                                             : Json{{"loss", objective.loss}};
   return json.dump();
-}
-
-PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means) {
-  return [&catalog, file_name = std::move(file_name), means = std::move(means)](
-             const std::vector<std::string>& scenarios, const std::vector<Seconds>& deadlines) {
-    std::vector<PlanRisk> risks(scenarios.size());
-    std::size_t done = 0;
-    const bool is_complete = simulate_each(
-        scenarios.size(), means.parallel,
-        [&](std::size_t i) { return read_scenario(parse_json(scenarios[i], file_name), file_name, catalog); },
-        [&](std::size_t i, const PooledRun& run) {
-          if (means.on_done) means.on_done(++done, scenarios.size());
-          if (run.summary.empty()) return void(risks[i].error = run.error);
-          const Json summary = parse_json(run.summary, "summary");
-          const auto time = summary["training_time_s"].get<double>();
-          const double cost =
-              training_cost(read_scenario(parse_json(scenarios[i], file_name), file_name, catalog), Seconds{time});
-          risks[i] = {.probability = time <= deadlines[i].value() ? 1.0 : 0.0,
-                      .time_s = {time, time, time},
-                      .cost_usd = {cost, cost, cost},
-                      .runs = 1,
-                      .error = {}};
-        },
-        means.limits);
-    if (!is_complete) throw ProvisionStopped{};
-    return risks;
-  };
 }
 
 Provision provision(const ProvisionCase& provision_case, const ProvisionOptions& options,

@@ -3,34 +3,24 @@
 // propose plans, the engine simulates them, and the cheapest that is in time with enough probability is the answer.
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/isolated.hpp"
+#include "sim/plan/plan_risk.hpp"
 #include "sim/plan/provision.hpp"
 #include "sim/plan/provision_request.hpp"
 
 namespace rehearse {
-
-/// What the simulations of many plans need.
-struct SimulationMeans {
-  int parallel = 1;
-  std::function<void(std::size_t done, std::size_t total)> on_done = {};
-  IsolatedLimits limits = {};
-};
-
-/// Thrown when `limits.is_stopped` has ended the simulations.
-struct ProvisionStopped {};
 
 /// A request with everything looked up and every candidate timed.
 struct ProvisionCase {
   ProvisionProblem problem;
   std::string base;                 // JSON text: the scenario, without groups of workers
   std::vector<std::string> groups;  // [offers] JSON text: one machine of each, prices filled in
+  std::vector<bool> is_revocable;   // [offers] machines of a spot pool
   std::vector<std::optional<double>> on_demand_usd_per_hour;  // [offers]
   std::optional<double> fixed_on_demand_usd_per_hour;         // of the servers
   std::string file_name;                                      // of the scenario
@@ -45,26 +35,6 @@ ProvisionCase prepare_provision(const ProvisionRequest& request, const Catalog& 
 
 /// The scenario (JSON text) that trains on the plan's machines until the loss, or for the samples that are left.
 std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan);
-
-struct Quantiles {
-  double p5 = 0, p50 = 0, p95 = 0;
-};
-
-/// What a plan's simulations say.
-struct PlanRisk {
-  double probability = 0;  // of being done by the deadline
-  Quantiles time_s, cost_usd;
-  std::size_t runs = 0;
-  std::string error;  // why there is nothing; then the rest is 0
-};
-
-/// Risks of scenarios (JSON texts) that have a training target, in their order, with a deadline for each. May throw
-/// ProvisionStopped.
-using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<std::string>& scenarios,
-                                                          const std::vector<Seconds>& deadlines)>;
-
-/// One simulation of each, without revocations: a probability of 0 or 1.
-PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means);
 
 /// A plan that somebody proposed.
 struct ProposedPlan {
@@ -100,7 +70,8 @@ struct ProvisionOptions {
 };
 
 /// Plans of all planners, and ours for other deadlines, from half to double, for the frontier; evaluated and ranked.
-/// With a planner other than ours its plan alone can be the answer.
+/// The closed form knows no revocations: if machines may be revoked, ours without those of each candidate, and without
+/// any of them, are evaluated, too. With a planner other than ours its plan alone can be the answer.
 Provision provision(const ProvisionCase& provision_case, const ProvisionOptions& options,
                     const PlanEvaluator& evaluate);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "sim/base/names.hpp"
@@ -12,6 +13,7 @@ namespace rehearse {
 namespace {
 
 std::string fixed(double value, int digits) {
+  if (std::isinf(value)) return "never";
   std::array<char, 400> text{};
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
@@ -27,6 +29,17 @@ std::string joined(const std::vector<std::string>& names) {
 bool is_a_planners_own(const ProposedPlan& plan) {
   return std::any_of(plan.proposed_by.begin(), plan.proposed_by.end(),
                      [](const std::string& by) { return !by.starts_with("ours") && by != "fastest"; });
+}
+
+/// Probability by cost of the plans on the frontier, or of the answer.
+Series risks_of(const Provision& result, bool is_of_answer) {
+  Series series{.name = is_of_answer ? "answer" : "frontier", .x = {}, .y = {}, .is_points = true};
+  for (std::size_t i = 0; i < result.plans.size(); ++i) {
+    if (!result.plans[i].is_on_frontier || (result.answer == i) != is_of_answer) continue;
+    series.x.push_back(result.plans[i].risk.cost_usd.p50);
+    series.y.push_back(result.plans[i].risk.probability * 100);
+  }
+  return series;
 }
 
 }  // namespace
@@ -117,7 +130,7 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
   double dearest = 0;
   for (std::size_t i = 0; i < result.plans.size(); ++i) {
     const PlanRisk& risk = result.plans[i].risk;
-    if (!risk.error.empty()) continue;
+    if (!risk.error.empty() || std::isinf(risk.time_s.p50)) continue;
     Series& series = result.answer == i ? answer : plans;
     series.x.push_back(risk.time_s.p50);
     series.y.push_back(risk.cost_usd.p50);
@@ -132,6 +145,17 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
                             .x_label = "time, s",
                             .y_label = "cost, USD",
                             .series = {plans, answer, edge, deadline}});
+  if (std::any_of(result.plans.begin(), result.plans.end(),
+                  [](const ProposedPlan& plan) { return plan.risk.runs > 1; })) {
+    frontier.paragraphs.emplace_back(
+        "Plans whose machines may be revoked were run many times, run i of each with the same seed: p50 is the median, "
+        "p5 and p95 hold nine runs of ten between them. The others were simulated once. Ours without X was found "
+        "without machines of type X, or without any that may be revoked.");
+    frontier.plots.push_back({.title = "What being in time costs",
+                              .x_label = "cost, USD",
+                              .y_label = "in time, %",
+                              .series = {risks_of(result, false), risks_of(result, true)}});
+  }
   document.sections.push_back(std::move(frontier));
 
   document.sections.push_back(

@@ -43,6 +43,32 @@ TEST_CASE("provision prints the answer and writes it, the same bytes whatever -j
   CHECK(run["training_time_s"] == summary["answer"]["time_s"]["p50"]);
 }
 
+TEST_CASE("machines that may be revoked: percentiles, the same bytes whatever -j") {
+  const TemporaryFolder one, two;
+  const std::string arguments = "provision " + kRoot +
+                                "/scenarios/provision/resnet110-spot.json --deadline 3000s --target-loss 0.8 --quiet "
+                                "--runs 30 --quota g4dn.4xlarge=0 --quota g3.8xlarge-on-demand=0 ";
+  const Outcome outcome = rehearse_with(arguments + "-j 1 -o " + one.path.string());
+  CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+  CHECK(outcome.out.find("cost p50 (p5 - p95), USD") != std::string::npos);
+  CHECK(outcome.out.find("% of 30 simulations") != std::string::npos);
+  CHECK(rehearse_with(arguments + "-j 2 -o " + two.path.string()).out == outcome.out);
+  for (const char* file : {"summary.json", "plans.csv", "report.html", "scenario.json"})
+    CHECK(read_file(one.path / file, kMiB) == read_file(two.path / file, kMiB));
+  const Json summary = load_json_file(one.path / "summary.json");
+  CHECK(summary["answer"]["probability"].get<double>() >= 0.95);
+  const std::string report = read_file(one.path / "report.html", kMiB);
+  CHECK(report.find("What being in time costs") != std::string::npos);
+  // The scenario that is written gives the answer's runs.
+  const Json runs = parse_json(
+      rehearse_with("simulate " + (one.path / "scenario.json").string() + " --runs 30 --deadline 3000s --json --quiet")
+          .out,
+      "runs");
+  CHECK(runs["deadline_probability"] == summary["answer"]["probability"]);
+  CHECK(runs["time_s"] == summary["answer"]["time_s"]["p50"]);
+  CHECK(runs["cost_usd"] == summary["answer"]["cost_usd"]["p50"]);
+}
+
 TEST_CASE("no plan in time: exit code 3, one line with the nearest misses") {
   const Outcome outcome = rehearse_with("provision " + kFile + " --deadline 600s --target-loss 0.8 --quiet");
   CHECK(outcome.exit_code == 3);

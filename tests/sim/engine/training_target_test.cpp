@@ -37,6 +37,23 @@ TEST_CASE("the time to a loss is its updates over updates per second") {
   CHECK(summary["training_cost_usd"].get<double>() == doctest::Approx(0.05 * seconds).epsilon(1e-9));
 }
 
+TEST_CASE("the whole training is billed once, whatever the few steps that are simulated would cost") {
+  Json scenario = trained(4, {{"loss", 1.5}});
+  for (Json& group : scenario["cluster"]["groups"]) group["instance"]["provider"] = "aws";  // at least 60 s
+  const Json summary = test::simulated(scenario);
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  REQUIRE(summary["time_s"].get<double>() < 60);
+  CHECK(summary["cost_usd"].get<double>() == doctest::Approx(0.05 * 60).epsilon(1e-9));
+  // Rounded up to whole seconds, at least 60
+  const double billed = std::max(60.0, std::ceil(summary["training_time_s"].get<double>()));
+  CHECK(summary["training_cost_usd"].get<double>() == doctest::Approx(0.05 * billed).epsilon(1e-9));
+  scenario["training"]["target"]["loss"] = 0.51;
+  const Json longer = test::simulated(scenario);
+  REQUIRE(longer["training_time_s"].get<double>() > 60);
+  CHECK(longer["training_cost_usd"].get<double>() ==
+        doctest::Approx(0.05 * std::ceil(longer["training_time_s"].get<double>())).epsilon(1e-9));
+}
+
 TEST_CASE("the spread of the workers' speeds counts if the model has it") {
   Json scenario = trained(4, {{"loss", 1.5}});
   scenario["workload"]["convergence"]["spread_offset"] = 0.25;

@@ -1,3 +1,205 @@
+// Many runs of one job: what they have in common with one simulation, closed forms, costs.
+
 #include "sim/plan/monte_carlo.hpp"
+
 #include <doctest/doctest.h>
-TEST_SUITE_BEGIN("monte carlo");
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// One tensor of 1.2 MB, 3 ms of compute, NICs of 1 GB/s, 10 us of latency.
+double ring_step(int ranks) { return ranks == 1 ? 3e-3 : 3e-3 + 2 * (ranks - 1) * (10e-6 + 1.2e6 / ranks / 1e9); }
+
+/// Machines at 1 USD a second.
+Json priced(Json scenario) {
+  for (Json& group : scenario["cluster"]["groups"])
+    for (const char* key : {"usd_per_hour_spot", "usd_per_hour_on_demand"}) group["instance"][key] = 3600.0;
+  return scenario;
+}
+
+Json ring(int machines, int steps) {
+  Json scenario = test::timed_scenario(machines, {{"1200000B"}}, {{"kind", "all_reduce"}});
+  scenario["training"]["steps"] = steps;
+  return priced(scenario);
+}
+
+Json asynchronous(int machines, int steps) {
+  Json scenario = test::with_servers(
+      test::timed_scenario(machines, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+      1);
+  scenario["training"]["steps"] = steps;
+  return priced(scenario);
+}
+
+/// The workers on the spot market, with exponential lifetimes.
+Json revocable(Json scenario, const std::string& mean_lifetime) {
+  scenario["cluster"]["groups"][0].update(
+      {{"market", "spot"},
+       {"spot_pool",
+        {{"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean_lifetime}}}}}}}});
+  return scenario;
+}
+
+/// The workers on the spot market, with these events after the adds at time 0.
+Json replayed(Json scenario, const Json& events) {
+  Json& machines = scenario["cluster"]["groups"][0];
+  Json trace = Json::array();
+  for (int i = 0; i < machines.value("count", 1); ++i) trace.push_back({0, "add", "n" + std::to_string(i)});
+  for (const Json& event : events) trace.push_back(event);
+  machines.update({{"market", "spot"}, {"spot_pool", {{"replay", trace}}}});
+  return scenario;
+}
+
+MonteCarlo runs_of(const Json& scenario, std::size_t runs, int parallel = 2) {
+  return run_monte_carlo(test::resolved(scenario), {.runs = runs, .parallel = parallel});
+}
+
+}  // namespace
+
+TEST_CASE("results depend neither on the number of processes nor on how many runs there are") {
+  Json scenario = revocable(ring(4, 20'000), "60s");
+  scenario["training"]["recovery"] = {{"timeout", "500ms"}};
+  const MonteCarlo result = runs_of(scenario, 12, 1);
+  const std::string text = to_json(test::resolved(scenario), result, Seconds{100}).dump();
+  CHECK(runs_csv(runs_of(scenario, 12, 2)) == runs_csv(result));
+  CHECK(to_json(test::resolved(scenario), runs_of(scenario, 12, 3), Seconds{100}).dump() == text);
+  const std::string five = runs_csv(runs_of(scenario, 5));
+  CHECK(runs_csv(result).starts_with(five));
+  CHECK(result.runs[0].time_s != result.runs[1].time_s);
+  scenario["seed"] = 2;  // run 0 is run 1 of seed 1
+  CHECK(runs_of(scenario, 2).runs[0].time_s == result.runs[1].time_s);
+}
+
+TEST_CASE("without revocations all runs are alike and take as long as one simulation") {
+  const MonteCarlo synchronous = runs_of(ring(4, 5000), 3);
+  for (const RunOutcome& run : synchronous.runs) {
+    CHECK(run.is_finished);
+    CHECK(run.time_s == doctest::Approx(5000 * ring_step(4)).epsilon(1e-9));
+    CHECK(run.interruptions.revocations == 0);
+  }
+  CHECK(synchronous.speeds == std::map<MachineCounts, double>{{{4}, synchronous.speeds.begin()->second}});
+  CHECK(synchronous.speeds.begin()->second == doctest::Approx(1 / ring_step(4)).epsilon(1e-9));
+
+  const Json scenario = asynchronous(3, 3000);
+  const double time = test::simulated(scenario)["time_s"].get<double>();
+  for (const RunOutcome& run : runs_of(scenario, 3).runs) CHECK(run.time_s == doctest::Approx(time).epsilon(0.01));
+}
+
+TEST_CASE("memberships that are known are not simulated again") {
+  SimulatedMemberships known;
+  Json json = revocable(ring(3, 2000), "20s");
+  json["cluster"]["groups"][0]["replacement"] = {{"with", "none"}};
+  json["training"]["recovery"] = {{"timeout", "1s"}};
+  const Scenario scenario = test::resolved(json);
+  const MonteCarlo first = run_monte_carlo(scenario, {.runs = 20, .known = &known});
+  CHECK(known.size() == first.speeds.size());
+  for (auto& [what, text] : known) {  // all of them at half the speed
+    Json measured = parse_json(text, "known");
+    measured[0] = measured[0].get<double>() / 2;
+    text = measured.dump();
+  }
+  const MonteCarlo slower = run_monte_carlo(scenario, {.runs = 20, .known = &known});
+  CHECK(slower.speeds.at({3}) == doctest::Approx(first.speeds.at({3}) / 2).epsilon(1e-12));
+  CHECK(slower.speeds.at({2}) == doctest::Approx(first.speeds.at({2}) / 2).epsilon(1e-12));
+}
+
+TEST_CASE("the cost is the billed time by the price, and its parts add up to it") {
+  // Restart: one of two is lost at 20 s and back at 25 s; nobody trains until the job has restarted.
+  Json scenario = ring(2, 10'000);
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "3s"}};
+  const RunOutcome run = runs_of(replayed(scenario, Json{{20.0, "remove", "n1"}, {25.0, "add", "m"}}), 1).runs[0];
+  REQUIRE(run.is_finished);
+  REQUIRE(run.cost_usd);
+  CHECK(run.time_s == doctest::Approx(28 + 10'000 * ring_step(2)).epsilon(1e-6));
+  CHECK(run.cost_usd->total() == doctest::Approx(2 * run.time_s - 5).epsilon(1e-9));
+  CHECK(run.interruptions.stopped.value() == doctest::Approx(8).epsilon(1e-6));
+  CHECK(run.cost_usd->idle == doctest::Approx(8 + 3).epsilon(1e-6));  // the survivor, and the newcomer
+  CHECK(run.cost_usd->servers == 0);
+  CHECK(run.cost_usd->startup == 0);
+
+  // Asynchronous: a server is paid for throughout, a worker while it is there.
+  const RunOutcome other =
+      runs_of(replayed(asynchronous(3, 30'000), Json{{10.0, "remove", "n2"}, {16.0, "add", "m"}}), 1).runs[0];
+  REQUIRE(other.is_finished);
+  CHECK(other.cost_usd->servers == doctest::Approx(other.time_s).epsilon(1e-9));
+  CHECK(other.cost_usd->workers == doctest::Approx(3 * other.time_s - 6).epsilon(1e-9));
+  CHECK(other.cost_usd->idle == 0);
+}
+
+TEST_CASE("the probability of being in time is a share of the runs, and cost percentiles are theirs") {
+  const MonteCarlo result = runs_of(revocable(ring(4, 20'000), "100s"), 40);
+  std::vector<double> times, costs;
+  for (const RunOutcome& run : result.runs) times.push_back(run.time_s), costs.push_back(run.cost_usd->total());
+  std::sort(times.begin(), times.end());
+  std::sort(costs.begin(), costs.end());
+  REQUIRE(times.front() < times.back());
+  CHECK(probability_by(result, Seconds{times.front() - 1e-6}) == 0);
+  CHECK(probability_by(result, Seconds{times[9]}) ==
+        static_cast<double>(std::upper_bound(times.begin(), times.end(), times[9]) - times.begin()) / 40);
+  CHECK(probability_by(result, Seconds{times.back()}) == 1);
+  CHECK(time_percentiles(result).p50 == doctest::Approx((times[19] + times[20]) / 2).epsilon(1e-12));
+  CHECK(cost_percentiles(result)->p50 == doctest::Approx((costs[19] + costs[20]) / 2).epsilon(1e-12));
+}
+
+TEST_CASE("more revocations take longer") {
+  double before = 0;
+  for (const char* mean : {"10000s", "300s", "60s"}) {
+    const MonteCarlo result = runs_of(revocable(ring(4, 20'000), mean), 60);
+    CHECK(time_percentiles(result).p50 >= before);
+    before = time_percentiles(result).p50;
+  }
+  CHECK(before > 1.05 * 20'000 * ring_step(4));
+}
+
+TEST_CASE("with a loss as the target a step of fewer workers counts more, as the convergence model says") {
+  // loss = 1000 sqrt(n) / (j + 100) + 0.5. To 0.6 four workers take 1000 * 2 / 0.1 - 100 updates; with two, each
+  // update counts sqrt(4 / 2) as much.
+  Json scenario = asynchronous(4, 1000);
+  scenario["workload"]["convergence"] = {{"offset", 100},   {"batch_slope", 0},         {"batch_intercept", 1000},
+                                         {"floor", 0.5},    {"weighted_batch", {1, 1}}, {"workers", {1, 4}},
+                                         {"source", "test"}};
+  const auto speed = [&](int machines) {
+    Json some = scenario;
+    some["cluster"]["groups"][0]["count"] = machines;
+    return test::simulated(some)["steps_per_s"].get<double>();
+  };
+  scenario["training"]["target"] = {{"loss", 0.6}};
+  constexpr double kUpdates = 19'900, kLost = 6;
+  const RunOutcome run = runs_of(replayed(scenario, Json{{kLost, "remove", "n2"}, {kLost, "remove", "n3"}}), 1).runs[0];
+  REQUIRE(run.is_finished);
+  const double left = kUpdates - kLost * speed(4);
+  REQUIRE(left > 0);
+  CHECK(run.time_s == doctest::Approx(kLost + left / (speed(2) * std::sqrt(2))).epsilon(1e-3));
+
+  // A number of samples takes as long as there are samples.
+  scenario["training"]["target"] = {{"samples", kUpdates}};
+  CHECK(runs_of(replayed(scenario, Json{{kLost, "remove", "n2"}, {kLost, "remove", "n3"}}), 1).runs[0].time_s ==
+        doctest::Approx(kLost + left / speed(2)).epsilon(1e-3));
+}
+
+TEST_CASE("a run that does not end takes for ever: percentiles that it reaches are null") {
+  // Nobody replaces the only machine: the job ends with probability exp(-length / mean), here exp(-1).
+  Json scenario = revocable(ring(1, 1000), "3s");
+  scenario["cluster"]["groups"][0]["replacement"] = {{"with", "none"}};
+  const MonteCarlo result = runs_of(scenario, 2000);
+  const auto finished = static_cast<double>(
+      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return run.is_finished; }));
+  CHECK(std::abs(finished / 2000 - std::exp(-1)) < 0.04);  // 3.7 standard deviations
+  CHECK(probability_by(result, Seconds{1e9}) == finished / 2000);
+  const Json json = to_json(test::resolved(scenario), result, {});
+  CHECK(json["finished"] == finished);
+  CHECK(json["time_s_p5"].get<double>() == doctest::Approx(3).epsilon(1e-9));
+  CHECK(json["time_s"].is_null());
+  CHECK(json["time_s_p95"].is_null());
+  CHECK_FALSE(json.contains("deadline_probability"));
+}
+
+}  // namespace rehearse

@@ -54,7 +54,8 @@ TEST_CASE("mistakes in a provision file are named with their place") {
   CHECK(problem_of(R"("price": "spot")").empty());
   CHECK(problem_of(R"("prices": "spot")") == "p.json: unknown key \"prices\"; did you mean \"price\"?");
   CHECK(problem_of(R"("price": "sport")") == "p.json: /price: unknown price source \"sport\"; did you mean \"spot\"?");
-  CHECK(problem_of(R"("candidates": [])") == "p.json: /candidates: expected at least one candidate; found an empty array");
+  CHECK(problem_of(R"("candidates": [])") ==
+        "p.json: /candidates: expected at least one candidate; found an empty array");
   CHECK(problem_of(R"("candidates": [{"instance": "a", "quota": -1}])") ==
         "p.json: /candidates/0/quota: expected 0 to 10000 machines; found -1");
   CHECK(problem_of(R"("candidates": [{"instance": "a", "quota": 2, "existing": 3}])") ==

@@ -73,6 +73,33 @@ PlanRisk risk_of(double probability, double time, double cost) {
           .error = {}};
 }
 
+const std::string kSpotFile = test::source_folder() + "/scenarios/provision/resnet110-spot.json";
+
+/// Machines on the spot market with exponential lifetimes.
+ProvisionRequest spot_request(double deadline, const std::string& mean_lifetime) {
+  ProvisionRequest request = load_provision_request(kSpotFile);
+  request.loss = 0.8;
+  request.deadline = Seconds{deadline};
+  for (const char* name : {"g4dn.4xlarge", "g3.8xlarge-on-demand"}) find_candidate(request, name, "test").quota = 0;
+  for (ProvisionCandidate& candidate : request.candidates) {
+    Json group = parse_json(candidate.group, "candidate");
+    if (group["market"] != "spot") continue;
+    group["spot_pool"] = {{"source", "test"},
+                          {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean_lifetime}}}}},
+                          {"wait", {{"law", "exponential"}, {"mean", "300s"}}}};
+    candidate.group = group.dump();
+  }
+  return request;
+}
+
+std::string answer_of(const ProvisionRequest& request) {
+  const ProvisionCase provision_case = prepared(request);
+  const Provision result =
+      provision(provision_case, {},
+                evaluate_by_monte_carlo(test::shipped_catalog(), provision_case.file_name, {.parallel = 2}, 40));
+  return result.answer ? plan_text(provision_case.problem, result.plans[*result.answer].plan.counts) : "none";
+}
+
 }  // namespace
 
 TEST_CASE("a lone worker of each candidate has its published speed, the closed form what the scenario says") {
@@ -320,6 +347,68 @@ TEST_CASE("prices come from where they are asked for") {
   CHECK(scenario["cluster"]["groups"].back()["instance"]["usd_per_hour_on_demand"] == 2);
   CHECK(scenario["cluster"]["groups"].back()["market"] == "on-demand");
   CHECK(scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_on_demand"] == 0.5);
+}
+
+TEST_CASE("where a candidate's machines come from reaches the scenario of its plans") {
+  ProvisionRequest request = load_provision_request(kSpotFile);
+  request.loss = 0.8;
+  request.deadline = Seconds{3000};
+  const ProvisionCase provision_case = prepared(request);
+  CHECK(provision_case.is_revocable == std::vector<bool>{true, true, true, false, false});
+  const Json groups = parse_json(scenario_of(provision_case, evaluate_plan(provision_case.problem, {1, 0, 2, 1, 0})),
+                                 "scenario")["cluster"]["groups"];
+  REQUIRE(groups.size() == 4);
+  CHECK(groups[1]["spot_pool"]["notice"] == "120s");
+  CHECK(groups[1]["zone"] == "us-east-1c");
+  CHECK(groups[2]["replacement"] == Json{{"delay", "30s"}});
+  CHECK(groups[3]["market"] == "on-demand");
+  CHECK_FALSE(groups[3].contains("spot_pool"));
+  // Machines that all are rented on demand are not revoked.
+  request.price = PriceSource::kOnDemand;
+  for (ProvisionCandidate& candidate : request.candidates) candidate.usd_per_hour.reset();
+  CHECK(prepared(request).is_revocable == std::vector<bool>(5, false));
+}
+
+TEST_CASE("the sooner machines are revoked, the more of them are rented, or others") {
+  const std::string without = answer_of([] {
+    ProvisionRequest request = spot_request(2600, "1h");
+    for (ProvisionCandidate& candidate : request.candidates) {
+      Json group = parse_json(candidate.group, "candidate");
+      group.erase("spot_pool"), group.erase("replacement");
+      candidate.group = group.dump();
+    }
+    return request;
+  }());
+  CHECK(without == "2*p3.2xlarge;2*g3.8xlarge");
+  CHECK(answer_of(spot_request(2600, "1e9s")) == without);
+  const ProvisionCase provision_case = prepared(spot_request(2600, "1h"));
+  const auto cost = [&](const std::string& plan) {
+    return evaluate_plan(provision_case.problem, counts_of(provision_case.problem, plan)).usd_per_hour;
+  };
+  const std::string some = answer_of(spot_request(2600, "2h")), many = answer_of(spot_request(2600, "5min"));
+  CHECK_MESSAGE(cost(some) > cost(without), some);
+  CHECK_MESSAGE(many.find("on-demand") != std::string::npos, many);
+  CHECK(cost(many) > cost(some));
+}
+
+TEST_CASE("the later the deadline, the more likely a plan is in time; its cost is the same") {
+  const ProvisionCase provision_case = prepared(spot_request(2600, "1h"));
+  const std::string scenario = scenario_of(provision_case, evaluate_plan(provision_case.problem, {2, 2, 0}));
+  const Catalog catalog = test::shipped_catalog();
+  const PlanEvaluator evaluate = evaluate_by_monte_carlo(catalog, provision_case.file_name, {.parallel = 2}, 100);
+  const std::vector<PlanRisk> risks =
+      evaluate(std::vector<std::string>(4, scenario), {Seconds{2500}, Seconds{2600}, Seconds{2800}, Seconds{1e5}});
+  CHECK(risks.front().probability == 0);  // not even without revocations
+  CHECK(risks[1].probability > 0);
+  CHECK(risks[2].probability > risks[1].probability);
+  CHECK(risks[2].probability < 1);
+  CHECK(risks.back().probability == 1);
+  for (const PlanRisk& risk : risks) {
+    CHECK(risk.runs == 100);
+    CHECK(risk.cost_usd.p50 == risks[0].cost_usd.p50);
+    CHECK(risk.time_s.p5 < risk.time_s.p50);
+    CHECK(risk.time_s.p50 < risk.time_s.p95);
+  }
 }
 
 }  // namespace rehearse

@@ -1,0 +1,51 @@
+#pragma once
+// What a plan's simulations say: when its training ends, what it costs, how likely it is to be in time.
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "sim/base/units.hpp"
+#include "sim/engine/isolated.hpp"
+
+namespace rehearse {
+
+/// What the simulations of many plans need.
+struct SimulationMeans {
+  int parallel = 1;
+  std::function<void(std::size_t done, std::size_t total)> on_done = {};
+  IsolatedLimits limits = {};
+};
+
+/// Thrown when `limits.is_stopped` has ended the simulations.
+struct ProvisionStopped {};
+
+/// Infinity: so many of the runs never end.
+struct Quantiles {
+  double p5 = 0, p50 = 0, p95 = 0;
+};
+
+struct PlanRisk {
+  double probability = 0;  // of being done by the deadline
+  Quantiles time_s, cost_usd;
+  std::size_t runs = 0;  // 1: without revocations
+  std::string error;     // why there is nothing; then the rest is 0
+};
+
+/// Risks of scenarios (JSON texts) that have a training target, in their order, with a deadline for each. May throw
+/// ProvisionStopped.
+using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<std::string>& scenarios,
+                                                          const std::vector<Seconds>& deadlines)>;
+
+/// One simulation of each, without revocations: a probability of 0 or 1.
+PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means);
+
+/// `runs` jobs with revocations (monte_carlo.hpp) of each scenario whose machines may be revoked; one simulation of
+/// each of the others. Run i of every scenario has the same seed. Memberships that several scenarios have in common are
+/// simulated once.
+PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_name, SimulationMeans means,
+                                      std::size_t runs);
+
+}  // namespace rehearse
