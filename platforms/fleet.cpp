@@ -150,11 +150,12 @@ void Fleet::State::replay(int group) {
   const int slot = first_slots[index(group)] + event.slot;
   tell(event.at, slot, event.kind);
   bool& is_announced = slots[index(slot)].is_announced;
-  const bool requests = event.kind == FleetEvent::Kind::kNotice ? recorded.requests_at_notice
-                                                                : event.kind == FleetEvent::Kind::kRevoked &&
-                                                                      !(recorded.requests_at_notice && is_announced);
+  const bool is_requested =
+      event.kind == FleetEvent::Kind::kNotice
+          ? recorded.requests_at_notice
+          : event.kind == FleetEvent::Kind::kRevoked && !(recorded.requests_at_notice && is_announced);
   is_announced = event.kind == FleetEvent::Kind::kNotice;
-  if (requests && recorded.replaced_by)
+  if (is_requested && recorded.replaced_by)
     schedule(event.at + recorded.replacement_delay, Action::Kind::kRequest, slot, 0);
 }
 

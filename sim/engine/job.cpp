@@ -276,7 +276,7 @@ void Job::try_to_resume() {
 
 /// Those who have the model begin, the others join them.
 void Job::resume() {
-  site_.checkpoints.resume(result_.updates, site_.clock.now());
+  site_.checkpoints.resume(result_.updates, site_.clock.now(), !keeps_updates_);
   if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
   if (keeps_updates_ && site_.clock.now() > Seconds{})

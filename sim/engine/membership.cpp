@@ -90,10 +90,11 @@ void Checkpoints::lose_chief(Seconds now) {
   if (rule_ && rule_->is_on_disk) latest_ = before_ = 0;
 }
 
-void Checkpoints::resume(std::int64_t updates, Seconds now) {
+void Checkpoints::resume(std::int64_t updates, Seconds now, bool is_from_checkpoint) {
   latest_ = before_ = latest(now);
-  written_until_ = began_ = now;
+  written_until_ = now;
   is_asked_for_ = false;
+  if (is_from_checkpoint) began_ = now;
   if (rule_ && rule_->every_steps > 0) periods_ = updates / rule_->every_steps;
 }
 

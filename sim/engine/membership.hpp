@@ -70,8 +70,9 @@ class Checkpoints {
   std::int64_t latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
   /// What is being written is given up; what lies on the chief's disk is lost.
   void lose_chief(Seconds now);
-  /// The training goes on from so many updates.
-  void resume(std::int64_t updates, Seconds now);
+  /// The training goes on from so many updates: those of a checkpoint, from which the next interval then counts, or
+  /// those that it had reached.
+  void resume(std::int64_t updates, Seconds now, bool is_from_checkpoint);
   std::int64_t count() const { return count_; }
 
  private:

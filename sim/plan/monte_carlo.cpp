@@ -353,8 +353,12 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   }
   json["mean"] = std::move(means);
   json["memberships"] = Json::array();
-  for (const auto& [counts, speed] : result.speeds)
-    json["memberships"].push_back({{"machines", counts}, {"steps_per_s", speed}});
+  for (const auto& [counts, speed] : result.speeds) {
+    Json machines = Json::object();
+    for (std::size_t g = 0; g < counts.size(); ++g)
+      if (scenario.groups[g].role == Role::kWorker) machines[scenario.groups[g].name] = counts[g];
+    json["memberships"].push_back({{"machines", std::move(machines)}, {"steps_per_s", speed}});
+  }
   json["warnings"] = scenario.warnings;
   return json;
 }

@@ -61,7 +61,7 @@ Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline)
 }
 
 /// Machines over time, and the moments at which something happened to the job.
-Section sample_run(const Scenario& scenario, const MonteCarlo& result) {
+std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& result) {
   const std::vector<Machine> machines = list_machines(scenario);
   Section section{.title = "One run in detail",
                   .paragraphs = {"Run " + std::to_string(result.sample_index) +
@@ -104,11 +104,12 @@ Section sample_run(const Scenario& scenario, const MonteCarlo& result) {
   running.y.push_back(count);
   fleet.series = {std::move(running), std::move(revoked), std::move(stops), std::move(checkpoints)};
   section.plots.push_back(std::move(fleet));
-  if (!events.rows.empty()) {
-    section.paragraphs.push_back("The table has the first 200 events; requests and checkpoints are left out.");
-    section.tables.push_back(std::move(events));
-  }
-  return section;
+  std::vector<Section> sections{std::move(section)};
+  if (!events.rows.empty())
+    sections.push_back({.title = "Its events",
+                        .paragraphs = {"The first 200; requests and checkpoints are left out."},
+                        .tables = {std::move(events)}});
+  return sections;
 }
 
 Section memberships(const Scenario& scenario, const MonteCarlo& result) {
@@ -187,7 +188,7 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   if (deadline) document.headlines.emplace_back("in time", percent(probability_by(result, *deadline)));
   document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});
   document.sections.push_back(distributions(result, deadline));
-  document.sections.push_back(sample_run(scenario, result));
+  for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));
   document.sections.push_back(memberships(scenario, result));
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
   return render_html(document);

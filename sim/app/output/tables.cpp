@@ -101,10 +101,9 @@ std::string costs_csv(const Scenario& scenario, const RunRecord& record) {
       usd += cost.value_or(0);
     }
     const bool is_spot = group.market == Market::kSpot;
-    const std::optional<double> list_price = group.instance.usd_per_hour(is_spot, group.zone);
-    const double price = machine_hours > 0 ? usd / machine_hours : list_price.value_or(0);
+    const auto price = scenario.costs.usd_per_hour(group.instance, is_spot, group.zone, Seconds{}, record.end);
     csv.row({group.name, is_spot ? "spot" : "on-demand", group.count, machine_hours / group.count,
-             is_priced ? CsvField{price} : CsvField{""}, is_priced ? CsvField{usd} : CsvField{""}});
+             price ? CsvField{*price} : CsvField{""}, is_priced ? CsvField{usd} : CsvField{""}});
   }
   return csv.text();
 }

@@ -50,7 +50,8 @@ TEST_CASE("simulate --runs prints and writes percentiles, the same bytes whateve
 
 TEST_CASE("runs that do not end are said to take for ever") {
   const Outcome outcome = rehearse_with(kSimulate +
-                                        "--set '/cluster/groups/1/spot_pool/lifetime/law/mean=\"20s\"' --set "
+                                        "--set '/cluster/groups/1/spot_pool={\"source\": \"test\", \"lifetime\": "
+                                        "{\"law\": {\"law\": \"exponential\", \"mean\": \"20s\"}}}' --set "
                                         "'/cluster/groups/1/replacement={\"with\": \"none\"}'");
   CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
   CHECK(outcome.out.find("never") != std::string::npos);

@@ -233,6 +233,24 @@ TEST_CASE("a cost is the billed time by its price") {
   CHECK(result["cost"].get<double>() == doctest::Approx(result["time"].get<double>() + 0.05).epsilon(1e-12));
 }
 
+TEST_CASE("losses that cost no update do not put off checkpoints") {
+  // A machine is lost and comes back every 70 ms; a checkpoint is due every 100 ms.
+  Json scenario = ring(2, 400);
+  scenario["training"]["checkpoint"] = {{"every", "100ms"}, {"fixed_time", "1us"}, {"rate", "1TBps"}};
+  scenario["training"]["recovery"] = {{"timeout", "1ms"}};
+  Json events = Json::array();
+  for (int i = 1; i < 30; ++i) {
+    events.push_back({0.07 * i, "remove", i == 1 ? "n1" : "m" + std::to_string(i - 1)});
+    events.push_back({0.07 * i + 0.01, "add", "m" + std::to_string(i)});
+  }
+  scenario = replayed(scenario, 0, events);
+  const Trajectory known = run_trajectory(
+      test::resolved(scenario), 1, [](const MachineCounts& counts) { return 1 / ring_step(counts[0]); }, false);
+  const auto expected = static_cast<int>(known.job.end.value() / 0.105);
+  CHECK(known.job.interruptions.checkpoints >= expected - 2);
+  CHECK(run(scenario).value("restarts", -1) == 0);
+}
+
 TEST_CASE("disks are paid for while their machines are rented") {
   Json scenario = ring(2, 40);
   scenario["cluster"]["groups"][0]["market"] = "spot";
