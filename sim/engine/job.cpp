@@ -180,7 +180,7 @@ void Job::revoke(MachineIndex machine) {
       choose_chief();
     }
   }
-  if (session_) return lose_worker(machine);
+  if (session_) return lose(machine);
   survivors_[m] = false;
   if (is_resuming_) resumption_.retire();
   is_resuming_ = false;
@@ -191,7 +191,7 @@ void Job::revoke(MachineIndex machine) {
   try_to_resume();
 }
 
-void Job::lose_worker(MachineIndex machine) {
+void Job::lose(MachineIndex machine) {
   const bool restarts = recovery_.lost_worker == Recovery::LostWorker::kRestart;
   if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a server is lost");
   if (restarts) return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), {}, "a worker is lost");
@@ -212,8 +212,11 @@ void Job::choose_chief() {
 
 int Job::workers_there() const {
   int workers = 0;
-  for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (site_.membership.is_there(static_cast<MachineIndex>(m))) workers += site_.machines[m].workers;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine))
+      workers += site_.machines[m].workers;
+  }
   return workers;
 }
 

@@ -57,11 +57,11 @@ class Job {
   void start(MachineIndex machine);
   void revoke(MachineIndex machine);
   void receive(MachineIndex machine);
-  void lose_worker(MachineIndex machine);
+  void lose(MachineIndex machine);
   void choose_chief();
   bool is_worker(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].workers > 0; }
   bool is_server(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].servers > 0; }
-  int workers_there() const;
+  int workers_there() const;  // that do not have to leave
   void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
   void roll_back();
   void try_to_resume();

@@ -35,7 +35,8 @@ class MemoisedSession final : public Session {
 
   void begin() override {
     for (std::size_t m = 0; m < trains_.size(); ++m)
-      trains_[m] = site_.machines[m].workers > 0 && site_.membership.is_there(static_cast<MachineIndex>(m));
+      trains_[m] = site_.machines[m].workers > 0 && site_.membership.is_there(static_cast<MachineIndex>(m)) &&
+                   !site_.membership.has_to_leave(static_cast<MachineIndex>(m));
     change();
   }
 

@@ -201,6 +201,18 @@ TEST_CASE("a replacement from a standby group can be requested at the notice whi
   }
 }
 
+TEST_CASE("when all have left at their notice the job restarts with those that come") {
+  Json scenario = ring(2, 40);
+  scenario["training"]["recovery"] = {{"uses_notice", true}, {"restart_time", "10ms"}};
+  scenario =
+      replayed(scenario, 0, {{0.05, "remove", "n0"}, {0.05, "remove", "n1"}, {0.1, "add", "a"}, {0.1, "add", "b"}});
+  scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
+  CHECK(run(scenario).value("time", 0.0) == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
+  const Trajectory known = run_trajectory(
+      test::resolved(scenario), 1, [](const MachineCounts& counts) { return 1 / ring_step(counts[0]); }, false);
+  CHECK(known.job.end.value() == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
+}
+
 TEST_CASE("a chief's job is handed over, or the job restarts when it is back") {
   Json scenario = test::with_servers(
       test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
