@@ -401,7 +401,7 @@ Json with_random_revocations(Json scenario, double length, std::uint64_t seed) {
   recovery = {{"timeout", seconds(length / 5)},
               {"restart_time", seconds(length / 5)},
               {"uses_notice", pick(2) == 0},
-              {"give_up_after", std::to_string(length * 200 + 1) + "s"},
+              {"give_up_after", std::to_string(length * 20 + 1) + "s"},
               {"lost_chief", pick(2) == 0 ? "restart" : "hand_over"}};
   if (is_synchronous)
     recovery["lost_worker"] = std::vector<std::string>{"shrink", "wait", "restart"}[static_cast<std::size_t>(pick(3))];
