@@ -86,6 +86,8 @@ class OwnedClock {
   void schedule(Seconds when, Clock::Action action) { clock_->schedule(when, std::move(action), owner_); }
   void schedule_in(Seconds delay, Clock::Action action) { clock_->schedule_in(delay, std::move(action), owner_); }
   void retire() { clock_->retire(owner_); }
+  /// The same clock for another owner.
+  OwnedClock for_new_owner() const { return OwnedClock{*clock_, clock_->new_owner()}; }
 
  private:
   Clock* clock_;

@@ -7,7 +7,7 @@ namespace rehearse {
 
 Connection::Connection(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
                        OnArrival on_arrival)
-    : clock_{clock},
+    : clock_{clock.for_new_owner()},
       network_{network},
       traffic_{traffic},
       recorder_{recorder},
@@ -16,6 +16,7 @@ Connection::Connection(OwnedClock clock, Network& network, Traffic& traffic, Rec
       on_arrival_{std::move(on_arrival)} {}
 
 Connection::~Connection() {
+  clock_.retire();
   if (!queue_.empty()) {
     network_.cancel(flow_);
     network_.count(path_, Bytes{} - queue_.front().size);
