@@ -284,11 +284,6 @@ double LifetimeSeries::revocations() const {
   return sum;
 }
 
-bool is_lifetime_study(const Json& file) {
-  const auto kind = file.is_object() ? file.find("kind") : file.end();
-  return file.is_object() && kind != file.end() && *kind == "lifetimes";
-}
-
 LifetimeStudy load_lifetime_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};

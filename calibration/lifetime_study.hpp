@@ -32,8 +32,8 @@ struct LifetimeSeries {
 
 /// A file { "format": 1, "kind": "lifetimes", "series": [...] }. Each series has "name", "source", "file" (a CSV), and
 /// optionally "notice", "cap" and "start_within". "rows" says what the file's rows are:
-///   "fleet"          a trace as fleet_trace.hpp reads it, "from" some date on (default 0s); "slots" (default: the most at one time) and "resolution"
-///   (default:
+///   "fleet"          a trace as fleet_trace.hpp reads it, "from" some date on (default 0s); "slots" (default: the most
+///   at one time) and "resolution" (default:
 ///                    the shortest time between two changes)
 ///   "hourly_counts"  machines revoked at ages between two bounds: columns "from", "to" (times "unit"), "count" and, if
 ///   the
@@ -49,7 +49,6 @@ struct LifetimeStudy {
   std::string name;
   std::vector<LifetimeSeries> series;
 };
-bool is_lifetime_study(const Json& file);
 /// Throws InputError.
 LifetimeStudy load_lifetime_study(const std::filesystem::path& path);
 

@@ -318,6 +318,11 @@ bool has_use(const Study& study, RowUse use) {
   return std::any_of(study.rows.begin(), study.rows.end(), [use](const StudyRow& row) { return row.use == use; });
 }
 
+std::string study_kind(const Json& file) {
+  if (!file.is_object() || !file.contains("kind") || !file["kind"].is_string()) return {};
+  return file["kind"].get<std::string>();
+}
+
 std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::path>& measurements) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};

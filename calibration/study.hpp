@@ -87,6 +87,10 @@ std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
 std::string measurements_hash(const Study& study);
 bool has_use(const Study& study, RowUse use);
 
+/// The "kind" of a study file: "lifetimes" (lifetime_study.hpp), "training_logs" (training_fit.hpp); empty for the
+/// studies of this header.
+std::string study_kind(const Json& file);
+
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the file of
 /// measurements by another of the same format. Throws InputError.
 std::vector<Study> load_studies(const std::filesystem::path& path,

@@ -443,11 +443,6 @@ Json to_json(const Convergence& model) {
 
 }  // namespace
 
-bool is_training_study(const Json& file) {
-  const auto kind = file.is_object() ? file.find("kind") : file.end();
-  return file.is_object() && kind != file.end() && *kind == "training_logs";
-}
-
 TrainingStudy load_training_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};

@@ -38,9 +38,6 @@ struct TrainingStudy {
   std::vector<std::pair<std::string, std::string>> files;  // name and hash of what was read
 };
 
-/// Whether a file is such a study.
-bool is_training_study(const Json& file);
-
 /// Throws InputError.
 TrainingStudy load_training_study(const std::filesystem::path& path);
 

@@ -288,9 +288,9 @@ int run(const ValidateCommand& command) {
 
 int run(const CalibrateCommand& command) {
   for (const fs::path& path : command.studies)
-    if (const Json file = load_json_file(path); is_training_study(file))
+    if (const std::string kind = study_kind(load_json_file(path)); kind == "training_logs")
       return calibrate_training_logs(command);
-    else if (is_lifetime_study(file))
+    else if (kind == "lifetimes")
       return calibrate_lifetimes(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
@@ -418,8 +418,9 @@ int print_schema(const std::string& kind) {
   else if (kind == "provision")
     std::cout << provision_schema();
   else
-    throw InputError{"schema: " +
-                     unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision"})};
+    throw InputError{
+        "schema: " +
+        unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision"})};
   std::cout.flush();
   return kSuccess;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "calibration/study.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -178,7 +179,7 @@ TEST_CASE("a study of training logs is read with its files") {
     "logs": [ { "file": "chief.log", "line": "loss = {loss}, step = {step} ({elapsed_s} sec)", "cluster": "one",
                 "worker": "chief", "instance": "p3.2xlarge", "batch": 128 } ],
     "parameters": "10MB", "required_bandwidth": "200MBps", "skip_first": 2 })json");
-  CHECK(is_training_study(load_json_file(study_file)));
+  CHECK(study_kind(load_json_file(study_file)) == "training_logs");
   const TrainingCoefficients fit = fit_training_logs(load_training_study(study_file));
   CHECK(fit.machines.at(0).step.value == doctest::Approx(0.2));
   CHECK(fit.convergence->floor == doctest::Approx(1).epsilon(1e-3));

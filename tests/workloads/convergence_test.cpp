@@ -8,23 +8,13 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/released_convergence.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// ResNet-110 on CIFAR-100, as released: calibration/data/spotdnn/resnet110_fitted_coefficients.csv.
-Convergence released() {
-  return {.offset = 876.5,
-          .initial_loss = {},
-          .batch_slope = -0.2,
-          .batch_intercept = 2507.6,
-          .spread_offset = {},
-          .floor = 0.5,
-          .weighted_batch = {1024, 2048},
-          .workers = {1, 10},
-          .source = "test"};
-}
+Convergence released() { return test::released_convergence(10); }
 
 std::string problem_of(const std::string& text) {
   const Json json = parse_json(text, "c.json");

@@ -24,12 +24,7 @@ namespace {
 
 const std::string kProgram = REHEARSE_BINARY_DIR "/rehearse";
 
-using test::check_refused;
-using test::kRoot;
-using test::kScenario;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 /// All-reduce of 1000 workers: an update takes long.
 std::string slow_step(const TemporaryFolder& folder) {

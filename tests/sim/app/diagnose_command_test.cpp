@@ -9,11 +9,7 @@
 
 namespace rehearse {
 
-using test::check_refused;
-using test::kScenario;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as JSON") {
   const TemporaryFolder folder;

@@ -10,16 +10,7 @@
 
 namespace rehearse {
 
-namespace {
-
-using test::check_refused;
-using test::kRoot;
-using test::kScenario;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
-
-}  // namespace
+using namespace test;
 
 TEST_CASE("diff names the inputs that differ, the results, and what each input did") {
   const TemporaryFolder folder;

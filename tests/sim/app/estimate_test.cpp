@@ -11,8 +11,7 @@ namespace rehearse {
 
 namespace {
 
-using test::timed_scenario;
-using test::with_servers;
+using namespace test;
 
 /// Messages of an exact run, in which each of them is recorded; without copies between a host and its own GPUs.
 double recorded_messages(const Json& scenario) {

@@ -12,9 +12,7 @@ namespace rehearse {
 
 namespace {
 
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 const std::string kSimulate = "simulate " + test::kRoot + "/scenarios/cm-dare-spot.json --runs 5 --quiet ";
 

@@ -13,11 +13,7 @@ namespace rehearse {
 
 namespace {
 
-using test::check_refused;
-using test::kRoot;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 const std::string kFile = kRoot + "/scenarios/provision/resnet110.json";
 const std::string kProvision = "provision " + kFile + " --deadline 2600s --target-loss 0.8 --quiet ";

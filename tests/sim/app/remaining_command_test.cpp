@@ -9,12 +9,7 @@
 
 namespace rehearse {
 
-using test::check_refused;
-using test::kRoot;
-using test::kScenario;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 TEST_CASE("remaining prints the simulated time beside the controller's, and writes the same as JSON") {
   const TemporaryFolder folder;

@@ -20,12 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using test::check_refused;
-using test::kRoot;
-using test::kScenario;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 const std::string kSweep = "sweep " + kScenario + " --set /training/steps=8 ";
 

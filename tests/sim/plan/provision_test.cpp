@@ -10,6 +10,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/released_convergence.hpp"
 
 namespace rehearse {
 
@@ -25,15 +26,7 @@ ProvisionProblem released_problem(double loss, double deadline) {
                    .required_bandwidth = BytesPerSecond{142e6},
                    .contention = {.slope = 0.8, .intercept = -1.92}},
       .server = {},
-      .convergence = {.offset = 876.5,
-                      .initial_loss = {},
-                      .batch_slope = -0.2,
-                      .batch_intercept = 2507.6,
-                      .spread_offset = {},
-                      .floor = 0.5,
-                      .weighted_batch = {1024, 2048},
-                      .workers = {1, 100},
-                      .source = "test"},
+      .convergence = test::released_convergence(100),
       .objective = {.loss = loss, .deadline = Seconds{deadline}, .loss_so_far = {}, .keeps_range = false}};
   const CsvTable table = load_csv_file(kData / "resnet110_profile.csv");
   for (const CsvRow row : table.rows()) {
