@@ -14,6 +14,7 @@ namespace rehearse {
 namespace {
 
 constexpr double kLongest = 1e9;  // seconds
+constexpr std::size_t kMostEvents = 1'000'000;
 
 double read_time(const CsvRow& row, const std::string& column, double unit, double last) {
   const double time = row.number(column) * unit;
@@ -32,6 +33,11 @@ std::optional<TimeColumn> time_column(const CsvTable& table) {
   return {};
 }
 
+void add_event(FleetTrace& trace, TraceEvent event, const CsvRow& row, std::string_view column) {
+  if (trace.events.size() == kMostEvents) row.fail(column, "expected at most 1000000 arrivals and losses of machines");
+  trace.events.push_back(std::move(event));
+}
+
 FleetTrace read_events(const CsvTable& table, const TimeColumn& time) {
   FleetTrace trace;
   std::set<std::string, std::less<>> alive;
@@ -45,7 +51,7 @@ FleetTrace read_events(const CsvTable& table, const TimeColumn& time) {
     if (node.empty()) row.fail("node", "expected a name");
     if (is_added && !alive.insert(node).second) row.fail("node", "this node is already there");
     if (!is_added && alive.erase(node) == 0) row.fail("node", "this node is not there");
-    trace.events.push_back({Seconds{last}, is_added, std::move(node)});
+    add_event(trace, {Seconds{last}, is_added, std::move(node)}, row, "event");
   }
   trace.end = Seconds{last};
   return trace;
@@ -54,13 +60,15 @@ FleetTrace read_events(const CsvTable& table, const TimeColumn& time) {
 /// Turns numbers of machines into events: first come, first gone.
 class Counter {
  public:
-  void set(Seconds at, std::int64_t count) {
+  void set(Seconds at, const CsvRow& row, std::string_view column) {
+    const std::int64_t count = row.integer(column);
+    if (count < 0 || count > 10'000) row.fail(column, "expected 0 to 10000 machines");
     while (static_cast<std::int64_t>(alive_.size()) > count) {
-      trace_.events.push_back({at, false, std::to_string(alive_.front())});
+      add_event(trace_, {at, false, std::to_string(alive_.front())}, row, column);
       alive_.pop_front();
     }
     while (static_cast<std::int64_t>(alive_.size()) < count) {
-      trace_.events.push_back({at, true, std::to_string(next_)});
+      add_event(trace_, {at, true, std::to_string(next_)}, row, column);
       alive_.push_back(next_++);
     }
   }
@@ -76,18 +84,12 @@ class Counter {
   std::int64_t next_ = 1;
 };
 
-std::int64_t read_count(const CsvRow& row, const char* column) {
-  const std::int64_t count = row.integer(column);
-  if (count < 0 || count > 10'000) row.fail(column, "expected 0 to 10000 machines");
-  return count;
-}
-
 FleetTrace read_runs(const CsvTable& table) {
   Counter counter;
   double end = 0;
   for (const CsvRow& row : table.rows()) {
     const double start = read_time(row, "start_s", 1, end);
-    counter.set(Seconds{start}, read_count(row, "available_instances"));
+    counter.set(Seconds{start}, row, "available_instances");
     const double duration = row.number("duration_s");
     if (!(duration >= 0 && start + duration <= kLongest)) row.fail("duration_s", "expected a duration of at least 0 s");
     end = start + duration;
@@ -100,7 +102,7 @@ FleetTrace read_counts(const CsvTable& table, const TimeColumn& time) {
   double last = 0;
   for (const CsvRow& row : table.rows()) {
     last = read_time(row, time.name, time.seconds, last);
-    counter.set(Seconds{last}, read_count(row, "instances"));
+    counter.set(Seconds{last}, row, "instances");
   }
   return counter.finish(Seconds{last});
 }

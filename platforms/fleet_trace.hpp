@@ -31,7 +31,8 @@ struct FleetTrace {
 ///   start_s,available_instances,duration_s      how many there were, run-length encoded
 ///   time_s,instances (or time_h)                how many there were from then on
 /// Where only numbers are known, the machine that came first goes first.
-/// Throws InputError: dates that fall, a node added twice or removed before it was added, counts above 10 000.
+/// Throws InputError: dates that fall, a node added twice or removed before it was added, counts above 10 000,
+/// more than a million arrivals and losses.
 FleetTrace read_fleet_trace(const CsvTable& table);
 
 /// The trace from the date `from` on, which becomes 0. Who is there then has come at 0.

@@ -46,8 +46,16 @@ std::string is_seed(const std::string& text) {
              : "expected a whole number from 0, below 2^64; found " + in_quotes(text);
 }
 
-/// Empty, or what is wrong: as when a shell's variable is not set.
+// Checks of a value: empty, or what is wrong. CLI11's own checks of numbers print their limits to 309 digits.
 std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
+std::string is_positive(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) && value > 0 ? "" : "expected a number above 0; found " + text;
+}
+std::string is_not_negative(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : "expected a number of at least 0; found " + text;
+}
 
 Seconds read_seconds(const std::string& option, const std::string& text) {
   try {
@@ -332,7 +340,7 @@ int run_command_line(int argc, char** argv) {
       ->type_name("POINTER=VALUE");
   remaining_verb->add_option("--step", remaining.step, "Steps done when the machines were lost")
       ->required()
-      ->check(CLI::NonNegativeNumber)
+      ->check(is_not_negative)
       ->type_name("N");
   remaining_verb->add_option("--group", remaining.group, "Group of workers that lost them (default: the first)")
       ->check(is_not_empty)
@@ -350,7 +358,7 @@ int run_command_line(int argc, char** argv) {
   remaining_verb
       ->add_option("--measured-speed", remaining.measured_speed,
                    "Speed before the loss, steps/s (default: the simulated one)")
-      ->check(CLI::PositiveNumber)
+      ->check(is_positive)
       ->type_name("X");
   remaining_verb
       ->add_option("--history", remaining.history,
@@ -377,7 +385,7 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--measured-speed", diagnose.measured_speed,
                    "Steps per second: of all workers together, or of each where they wait for one another")
       ->required()
-      ->check(CLI::PositiveNumber)
+      ->check(is_positive)
       ->type_name("X");
   diagnose_verb->add_flag("--json", diagnose.common.prints_json, "Print diagnosis.json instead of text");
   add_common(*diagnose_verb, common);

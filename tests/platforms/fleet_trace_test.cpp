@@ -111,6 +111,9 @@ TEST_CASE("mistakes in traces name their line") {
   refused("time_s,event,node\n5,add,a\n6,add,a\n", "t.csv:3: column \"node\": this node is already there");
   refused("time_s,event,node\n5,remove,a\n", "t.csv:2: column \"node\": this node is not there");
   refused("time_s,instances\n5,-1\n", "t.csv:2: column \"instances\": expected 0 to 10000 machines");
+  std::string churn = "time_s,instances\n";
+  for (int i = 0; i < 101; ++i) churn += std::to_string(i) + (i % 2 == 0 ? ",10000\n" : ",0\n");
+  refused(churn, "t.csv:102: column \"instances\": expected at most 1000000 arrivals and losses of machines");
   refused("time_s,event,node\n1e10,add,a\n",
           "t.csv:2: column \"time_s\": expected dates from 0 to 1e9 s that do not fall");
   refused("time,event\n1,add\n",
