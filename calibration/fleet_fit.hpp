@@ -16,7 +16,8 @@ namespace rehearse {
 struct FleetLoss {
   Seconds at{};
   int size = 0;
-  int before = 0;  // machines there were
+  int before = 0;     // machines there were
+  Seconds watched{};  // time with machines until then
 };
 
 /// What a probe sees of a fleet of at most `slots` machines. Dates are rounded up to the next look; who came and went
@@ -56,6 +57,18 @@ struct FleetComparison {
 };
 FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
                         std::uint64_t seed);
+
+/// Whether losses come in spells of churn. Dates are counted in time with machines; each look that finds a loss is one
+/// date. Both laws by maximum likelihood: a renewal process with Weibull intervals (two values), and a Markov-modulated
+/// Poisson process of two states (four values), whose likelihood is  pi prod_i [exp((Q - L) dt_i) L] exp((Q - L) dt) 1
+/// with the states' rates of change Q, of losses L, and stationary shares pi.
+/// Source: Ryden, "Parameter estimation for Markov modulated Poisson processes", Stochastic Models 10(4), 1994.
+struct ChurnEvidence {
+  Churn churn;
+  Seconds calm_interval{};  // mean, between losses
+  double renewal_aic = 0, churn_aic = 0;
+};
+ChurnEvidence churn_evidence(const FleetRecord& record);
 
 struct FleetFit {
   SpotPool pool;  // without name and source
