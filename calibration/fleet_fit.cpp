@@ -520,8 +520,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
   };
   for (const FleetFit& structure : structures)
     for (const bool has_life : {false, true}) fit_structure(structure, has_life, {});
-  const auto check = [&] { return compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000); };
-  if (check().life_distance <= kLikeEnough) return best.first;
+  if (compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000).life_distance <= kLikeEnough) return best.first;
   const ChurnEvidence churn = churn_evidence(record);
   if (churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;
   for (FleetFit structure : structures) {
@@ -537,9 +536,6 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
       structure.pool.bulk->outage = once;
     fit_structure(structure, false, churn);
   }
-  if (check().life_distance <= kMostDistance) return best.first;
-  for (const FleetFit& structure : structures)
-    if (structure.wait_values > 1) fit_structure(structure, false, churn);
   return best.first;
 }
 
