@@ -85,8 +85,7 @@ struct FleetFit {
 /// further than 0.10 from those of 100 simulated fleets and churn_evidence prefers churn by more than 4 of AIC (whose
 /// difference of 4 to 7 leaves the other law "considerably less support": Burnham and Anderson, Model Selection, 2002).
 /// Six values then: interval of bulk revocations in calm, two of their shares, factor, two mean times; none for single
-/// revocations. The time until there is another has one value (exponential), or more where that halves the squared
-/// distances.
+/// revocations. The time until there is another has one (exponential).
 FleetFit fit_fleet(const FleetRecord& record, bool has_names);
 
 }  // namespace rehearse
