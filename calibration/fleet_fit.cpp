@@ -16,7 +16,10 @@ namespace {
 constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 constexpr Seconds kLongest{1e9};
 constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
-constexpr int kFleetsOfFit = 20, kFleetsOfMean = 1000;
+constexpr int kFleetsOfFit = 20, kFleetsOfChurn = 40, kFleetsOfCheck = 100, kPolishes = 2, kFleetsOfMean = 1000;
+constexpr double kLikeEnough = 0.10;  // distance of up-times with which a pool without churn is kept
+constexpr double kClearEvidence = 4;  // of AIC
+constexpr double kMostDistance = 0.12, kMostSizeError = 0.05;  // of a pool that is like its fleet
 
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
 struct Look {
@@ -119,20 +122,28 @@ struct BulkShape {
   double a = 0, b = 0;             // ln of the share's two values
   double stretch = 0;              // ln of the factor of waits and outages
   std::optional<double> life;      // ln of the mean life without bulk revocations; none: never
+  std::optional<Churn> churn;      // interval and life are then those in churn, and shape is 0
 };
 /// Nothing is faster than the looks.
 bool is_within_bounds(const BulkShape& bulk, Seconds resolution) {
   const auto within = [](double value, double low, double high) {
     return value >= std::log(low) && value <= std::log(high);
   };
+  if (bulk.churn && !(bulk.churn->factor >= 1 && bulk.churn->factor <= 1e4 &&
+                      std::min(bulk.churn->calm_mean, bulk.churn->churn_mean) >= std::max(resolution, Seconds{60}) &&
+                      std::max(bulk.churn->calm_mean, bulk.churn->churn_mean) <= Seconds{1e8}))
+    return false;
   return within(bulk.a, 0.05, 100) && within(bulk.b, 0.05, 100) && within(bulk.shape, 0.2, 5) &&
          within(bulk.interval, resolution.value(), 1e8) && within(bulk.stretch, 0.01, 100) &&
          (!bulk.life || within(*bulk.life, resolution.value(), 1e9));
 }
 SpotPool with_bulk(const BulkShape& bulk, SpotPool pool) {
-  pool.lifetime.law = {Distribution{Exponential{bulk.life ? Seconds{std::exp(*bulk.life)} : kLongest}}};
+  const double factor_of_calm = bulk.churn ? bulk.churn->factor : 1;
+  const Seconds life = bulk.life ? std::min(Seconds{std::exp(*bulk.life) * factor_of_calm}, kLongest) : kLongest;
+  pool.lifetime.law = {Distribution{Exponential{life}}};
+  pool.churn = bulk.churn;
   if (!pool.bulk) pool.bulk.emplace();
-  const double shape = std::exp(bulk.shape), mean = std::exp(bulk.interval);
+  const double shape = std::exp(bulk.shape), mean = std::exp(bulk.interval) * factor_of_calm;
   pool.bulk->share_a = std::exp(bulk.a);
   pool.bulk->share_b = std::exp(bulk.b);
   if (bulk.shape == 0)
@@ -239,18 +250,19 @@ FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
   std::deque<std::pair<std::string, Seconds>> alive;
   std::deque<Seconds> lost(static_cast<std::size_t>(slots), Seconds{});
   std::deque<Seconds> open_gaps;
-  Seconds last{};
+  Seconds last{}, watched{};
   const auto spend = [&](Seconds until) {
     const std::size_t n = std::min(alive.size(), static_cast<std::size_t>(slots));
     record.time_with[n] += until - last;
     record.mean_size += static_cast<double>(alive.size()) * ((until - last) / trace.end);
+    if (!alive.empty()) watched += until - last;
     last = until;
   };
   for (const auto& [date, look] : looks(trace, resolution)) {
     const Seconds at = std::min(resolution * static_cast<double>(date), trace.end);
     spend(at);
     if (look.gone > 0 && at > Seconds{}) {
-      record.losses.push_back({at, look.gone, static_cast<int>(alive.size())});
+      record.losses.push_back({at, look.gone, static_cast<int>(alive.size()), watched});
       open_gaps.push_back(at);
     }
     for (int i = 0; i < look.gone; ++i) {
@@ -339,6 +351,82 @@ FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool ha
   return result;
 }
 
+ChurnEvidence churn_evidence(const FleetRecord& record) {
+  std::vector<double> intervals;
+  double last = 0, end = 0;
+  for (const FleetLoss& loss : record.losses) {
+    intervals.push_back(std::max(loss.watched.value() - last, record.resolution.value()));
+    last = loss.watched.value();
+  }
+  for (std::size_t n = 1; n < record.time_with.size(); ++n) end += record.time_with[n].value();
+  const double rest = std::max(end - last, 0.0);
+  const auto renewal = [&](const std::vector<double>& x) {
+    const double scale = std::exp(x[0]), shape = std::exp(x[1]);
+    double value = std::pow(rest / scale, shape);
+    for (const double t : intervals)
+      value += std::pow(t / scale, shape) - std::log(shape / scale) - (shape - 1) * std::log(t / scale);
+    return value;
+  };
+  const auto modulated = [&](const std::vector<double>& x) {
+    // calm to churn and back; losses in calm and in churn
+    const double up = std::exp(-x[2]), down = std::exp(-x[3]), calm = std::exp(-x[0]), churn = std::exp(x[1] - x[0]);
+    if (x[1] < 0 || calm > 1 || churn > 1 || up > 1.0 / 60 || down > 1.0 / 60 || x[2] > 20 || x[3] > 20)
+      return std::numeric_limits<double>::infinity();
+    double in_calm = down / (up + down), in_churn = up / (up + down), log_sum = 0;
+    const auto pass = [&](double t, bool ends_with_loss) {
+      // exp(M t) = e^(m t) (cosh(d t) 1 + sinh(d t) / d (M - m 1)), with the half trace m and d^2 = m^2 - det M
+      const double a = -up - calm, b = -down - churn, m = (a + b) / 2;
+      const double d = std::sqrt((a - b) * (a - b) / 4 + up * down);
+      const double fast = std::exp(-2 * d * t), c = (1 + fast) / 2, s = (1 - fast) / (2 * d);
+      const double next_calm = in_calm * (c + s * (a - m)) + in_churn * s * down;
+      const double next_churn = in_calm * s * up + in_churn * (c + s * (b - m));
+      in_calm = next_calm * (ends_with_loss ? calm : 1);
+      in_churn = next_churn * (ends_with_loss ? churn : 1);
+      const double sum = in_calm + in_churn;
+      log_sum += std::log(std::max(sum, 1e-300)) + (m + d) * t;
+      in_calm /= sum;
+      in_churn /= sum;
+    };
+    for (const double t : intervals) pass(t, true);
+    pass(rest, false);
+    return -log_sum;
+  };
+  const double mean = std::log(end / static_cast<double>(std::max<std::size_t>(intervals.size(), 1)));
+  const Minimum weibull = nelder_mead(renewal, {mean, -0.5}, 0.5, 1e-6, 600);
+  Minimum best{{}, std::numeric_limits<double>::infinity()};
+  for (const double spell : {end / 10, end / 40}) {
+    for (const double factor : {5.0, 30.0}) {
+      const double length = std::log(std::max(spell, 120.0));
+      Minimum found = nelder_mead(modulated, {mean + std::log(factor) / 2, std::log(factor), length, length - 0.5}, 0.5,
+                                  1e-6, 1000);
+      if (found.value < best.value) best = std::move(found);
+    }
+  }
+  return {.churn = {std::exp(best.at[1]), Seconds{std::exp(best.at[2])}, Seconds{std::exp(best.at[3])}},
+          .calm_interval = Seconds{std::exp(best.at[0])},
+          .renewal_aic = 2 * 2 + 2 * weibull.value,
+          .churn_aic = 2 * 4 + 2 * best.value};
+}
+
+namespace {
+
+Seconds mean_wait(const FleetRecord& record) {
+  Seconds sum{};
+  double count = 0;
+  for (const LifetimeObservation& wait : record.waits) {
+    sum += wait.low;
+    count += wait.high == kNever ? 0 : 1;
+  }
+  return sum / std::max(count, 1.0);
+}
+Seconds mean_gap(const FleetRecord& record) {
+  Seconds sum{};
+  for (const Seconds gap : record.gaps) sum += gap;
+  return sum / std::max(static_cast<double>(record.gaps.size()), 1.0);
+}
+
+}  // namespace
+
 FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
   const auto fit_times = [&](const std::vector<LifetimeObservation>& seen, int most_values, Seconds minimum) {
     return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
@@ -382,37 +470,71 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
     structures.back().pool.wait = {Distribution{Exponential{record.resolution}, record.resolution}};
   }
   std::pair<FleetFit, double> best{{}, std::numeric_limits<double>::infinity()};
-  for (const FleetFit& structure : structures) {
+  // Values: interval, share (2), stretch; without churn the interval's shape, with it factor and means (3); life; wait.
+  const auto fit_structure = [&](const FleetFit& structure, bool has_life, const std::optional<ChurnEvidence>& churn) {
     const bool has_both = structure.pool.wait && structure.pool.bulk;
-    for (const bool has_life : {false, true}) {
-      const auto pool_of = [&](const std::vector<double>& x) {
-        BulkShape bulk{x[0], x[1], x[2], x[3], x[4], {}};
-        if (has_life) bulk.life = x[5];
-        if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
-        std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
-        if (pool->bulk->mean_share() < 0.002) return std::optional<SpotPool>{};
-        if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
-        return pool;
-      };
-      const auto badness = [&](const std::vector<double>& x) {
-        const std::optional<SpotPool> pool = pool_of(x);
-        if (!pool) return std::numeric_limits<double>::infinity();
-        const FleetComparison likeness = compare(record, *pool, has_names, kFleetsOfFit, 1);
-        const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / 0.05;
-        const double life = likeness.life_distance / 0.12, loss = likeness.loss_size_distance / 0.12;
-        return life * life + loss * loss + size * size;
-      };
-      std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
-      if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
-      if (has_both) start.push_back(std::log(record.resolution.value()));
-      Minimum found = nelder_mead(badness, start, 0.4, 1e-3, 120);
-      found = nelder_mead(badness, found.at, 0.2, 1e-3, 80);
-      if (found.value >= best.second) continue;
-      best = {structure, found.value};
-      best.first.pool = *pool_of(found.at);
-      best.first.life_law = has_life ? "bulk and single revocations" : "bulk revocations";
-      best.first.life_values = has_life ? 5 : 4;
-    }
+    const std::size_t common = churn ? 7 : 5;
+    const auto pool_of = [&](const std::vector<double>& x) {
+      BulkShape bulk{.interval = x[0], .shape = churn ? 0 : x[1], .a = x[2], .b = x[3], .stretch = x[4], .life = {}};
+      if (churn) {
+        bulk.a = x[1], bulk.b = x[2], bulk.stretch = x[3];
+        bulk.churn = Churn{std::exp(x[4]), Seconds{std::exp(x[5])}, Seconds{std::exp(x[6])}};
+      }
+      if (has_life) bulk.life = x[common];
+      if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
+      std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
+      if (pool->bulk->mean_share() < 0.002) return std::optional<SpotPool>{};
+      if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
+      return pool;
+    };
+    const auto badness = [&](const std::vector<double>& x) {
+      const std::optional<SpotPool> pool = pool_of(x);
+      if (!pool) return std::numeric_limits<double>::infinity();
+      const FleetComparison likeness = compare(record, *pool, has_names, churn ? kFleetsOfChurn : kFleetsOfFit, 1);
+      const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / kMostSizeError;
+      const double life = likeness.life_distance / kMostDistance;
+      const double loss = likeness.loss_size_distance / kMostDistance;
+      return life * life + loss * loss + size * size;
+    };
+    std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
+    if (churn)
+      start = {std::log(churn->calm_interval.value() / churn->churn.factor),
+               likeliest.a,
+               likeliest.b,
+               0,
+               std::log(std::min(churn->churn.factor, 1000.0)),
+               std::log(churn->churn.calm_mean.value()),
+               std::log(churn->churn.churn_mean.value())};
+    if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
+    if (has_both) start.push_back(std::log(record.resolution.value()));
+    Minimum found = nelder_mead(badness, start, 0.4, 1e-3, churn ? 240 : 120);
+    found = nelder_mead(badness, found.at, 0.2, 1e-3, churn ? 120 : 80);
+    for (int i = 0; churn && i < kPolishes && found.value < 2 * best.second; ++i)
+      found = nelder_mead(badness, found.at, 0.3, 1e-3, 160);
+    if (found.value >= best.second) return;
+    best = {structure, found.value};
+    best.first.pool = *pool_of(found.at);
+    best.first.life_law =
+        std::string{has_life ? "bulk and single revocations" : "bulk revocations"} + (churn ? ", calm and churn" : "");
+    best.first.life_values = (churn ? 6 : 4) + (has_life ? 1 : 0);
+  };
+  for (const FleetFit& structure : structures)
+    for (const bool has_life : {false, true}) fit_structure(structure, has_life, {});
+  if (compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000).life_distance <= kLikeEnough) return best.first;
+  const ChurnEvidence churn = churn_evidence(record);
+  if (churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;
+  for (FleetFit structure : structures) {
+    if (structure.pool.wait && structure.pool.bulk) continue;
+    const Seconds mean = structure.pool.wait ? mean_wait(record) : mean_gap(record);
+    const TimeLaw once{
+        Distribution{Exponential{std::max(mean - record.resolution, record.resolution * 0.1)}, record.resolution}};
+    structure.wait_law = structure.pool.wait ? "waits: exponential" : "outages: exponential";
+    structure.wait_values = 1;
+    if (structure.pool.wait)
+      structure.pool.wait = once;
+    else
+      structure.pool.bulk->outage = once;
+    fit_structure(structure, false, churn);
   }
   return best.first;
 }

@@ -14,15 +14,17 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()}, kLongest{1e9};
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()}, kLongest{1e9}, kShortest{1};
+/// So far ahead dates in calm and churn are looked for, more than any notice.
+constexpr Seconds kHorizon{10 * 86400.0};
 
 /// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
 struct Action {
-  enum class Kind { kNotice, kRevoke, kRequest, kRun, kBulk, kRecorded };
+  enum class Kind { kNotice, kRevoke, kRequest, kRun, kRecorded, kPlan, kBulk, kPlanBulk };
   Seconds at{};
   std::uint64_t order = 0;
   Kind kind = Kind::kNotice;
-  int subject = 0;  // slot; of kBulk a zone; of kRecorded a group
+  int subject = 0;  // slot; of kBulk and kPlanBulk a zone; of kRecorded a group
   std::uint64_t life = 0;
 
   friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
@@ -41,23 +43,25 @@ struct SlotStreams {
 struct Slot {
   enum class Use { kFree, kRequested, kRunning, kReplayed };
   int group = 0;
-  std::optional<std::size_t> zone;  // whose bulk revocations hit it
+  std::optional<std::size_t> zone;  // whose bulk revocations hit it, or whose churn it lives in
   Use use = Use::kFree;
   bool is_announced = false;      // a notice was given, or would have been if the pool gave any
   bool has_next_machine = false;  // its replacement was requested at the notice
   Seconds runs_from{};            // of the machine that was requested
   Seconds revoked_at{};
+  Seconds runs_since{}, dies_at_age{}, dies_by{};  // in churn: the age on the zone's clock, and the latest date
   std::uint64_t life = 0;  // counts the changes of the machine's dates, so that old actions are known
   SlotStreams streams;
 };
 
-/// Bulk revocations of one pool in one zone.
+/// Bulk revocations and churn of one pool in one zone.
 struct Zone {
   const SpotPool* pool = nullptr;
   std::vector<int> slots;
   Rng rng, outage_rng;
-  Seconds next_at{};
-  Seconds closed_until{};  // no machine for any request
+  std::optional<ChurnClock> clock;
+  Seconds next_age{}, next_at{};  // of the next bulk revocation: on the clock, or the same without one
+  Seconds closed_until{};         // no machine for any request
 };
 
 }  // namespace
@@ -83,13 +87,15 @@ struct Fleet::State {
   void schedule(Seconds at, Action::Kind kind, int subject, std::uint64_t life) {
     if (at > kLongest) return;
     actions.push({at, actions_scheduled++, kind, subject, life});
-    if (kind != Action::Kind::kBulk) ++actions_of_machines;
+    if (kind != Action::Kind::kBulk && kind != Action::Kind::kPlanBulk) ++actions_of_machines;
   }
   void tell(Seconds at, int slot, FleetEvent::Kind kind) { events.push_back({at, slot, kind}); }
 
   void start_life(Seconds now, int slot);
   void set_revocation(Seconds now, int slot, Seconds at);
+  void plan_revocation(Seconds now, int slot);
   void schedule_bulk(Seconds now, int zone);
+  void plan_bulk(Seconds now, int zone);
   void request_replacement(Seconds now, int lost);
   void serve_requests(Seconds now, int group);
   void request(Seconds now, int slot);
@@ -114,7 +120,7 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
       throw std::invalid_argument{"Fleet: a replay of other slots than the group's"};
     first_slots.push_back(static_cast<int>(slots.size()));
     std::optional<std::size_t> zone;
-    if (group.pool && group.pool->bulk) {
+    if (group.pool && (group.pool->bulk || group.pool->churn)) {
       const std::string name = group.zone + '\n' + group.pool->name;
       zone = static_cast<std::size_t>(std::find(zone_names.begin(), zone_names.end(), name) - zone_names.begin());
       if (*zone == zones.size()) {
@@ -122,6 +128,8 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
         zones.push_back({.pool = &*group.pool,
                          .rng = Rng{seed, "fleet bulk of " + name},
                          .outage_rng = Rng{seed, "fleet outage of " + name}});
+        if (const auto& churn = group.pool->churn)
+          zones.back().clock.emplace(*churn, Rng{seed, "fleet churn of " + name});
       }
     }
     for (int i = 0; i < group.slots; ++i) {
@@ -137,7 +145,8 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
   }
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
     if (slots[index(slot)].use == Slot::Use::kRunning) start_life(Seconds{}, slot);
-  for (int zone = 0; zone < static_cast<int>(zones.size()); ++zone) schedule_bulk(Seconds{}, zone);
+  for (int zone = 0; zone < static_cast<int>(zones.size()); ++zone)
+    if (zones[index(zone)].pool->bulk) schedule_bulk(Seconds{}, zone);
   for (int group = 0; group < static_cast<int>(groups.size()); ++group)
     if (const auto& recorded = groups[index(group)].replay)
       for (const FleetEvent& event : recorded->events()) schedule(event.at, Action::Kind::kRecorded, group, 0);
@@ -165,6 +174,14 @@ void Fleet::State::start_life(Seconds now, int slot) {
   machine.is_announced = false;
   machine.has_next_machine = false;
   const std::optional<SpotPool>& pool = group_of(slot).pool;
+  if (machine.zone && zones[*machine.zone].clock) {
+    const Lifetime::Age age = pool->lifetime.draw_age(machine.streams.life);
+    machine.runs_since = now;
+    machine.dies_at_age = age.is_lost_at_start ? kNever : zones[*machine.zone].clock->aged(now) + age.value;
+    machine.dies_by = now + std::min(age.is_lost_at_start ? std::max(age.value, kShortest) : kNever,
+                                     pool->lifetime.cap.value_or(kNever));
+    return plan_revocation(now, slot);
+  }
   set_revocation(now, slot, pool ? now + pool->lifetime.draw(machine.streams.life, start_s_utc + now.value()) : kNever);
 }
 
@@ -177,10 +194,28 @@ void Fleet::State::set_revocation(Seconds now, int slot, Seconds at) {
   schedule(at, Action::Kind::kRevoke, slot, machine.life);
 }
 
+/// What is beyond the horizon is looked for again, in time for its notice.
+void Fleet::State::plan_revocation(Seconds now, int slot) {
+  Slot& machine = slots[index(slot)];
+  const std::optional<Seconds> date = zones[*machine.zone].clock->date(machine.dies_at_age, now + kHorizon);
+  const Seconds at = std::min(date ? std::max(*date, machine.runs_since + kShortest) : kNever, machine.dies_by);
+  if (at <= now + kHorizon) return set_revocation(now, slot, at);
+  set_revocation(now, slot, kNever);
+  schedule(now + kHorizon - group_of(slot).pool->notice, Action::Kind::kPlan, slot, machine.life);
+}
+
 void Fleet::State::schedule_bulk(Seconds now, int zone) {
   Zone& place = zones[index(zone)];
-  constexpr Seconds kShortest{1};
-  place.next_at += std::max(place.pool->bulk->interval.draw(place.rng), kShortest);
+  place.next_age += std::max(place.pool->bulk->interval.draw(place.rng), kShortest);
+  plan_bulk(now, zone);
+}
+
+void Fleet::State::plan_bulk(Seconds now, int zone) {
+  Zone& place = zones[index(zone)];
+  const std::optional<Seconds> date =
+      place.clock ? place.clock->date(place.next_age, now + kHorizon) : std::optional{place.next_age};
+  if (!date) return schedule(now + kHorizon - place.pool->notice, Action::Kind::kPlanBulk, zone, 0);
+  place.next_at = std::max(*date, place.next_at + kShortest);
   schedule(std::max(now, place.next_at - place.pool->notice), Action::Kind::kBulk, zone, 0);
 }
 
@@ -272,13 +307,14 @@ bool Fleet::State::is_over() const {
   if (actions.empty()) return true;
   if (actions_of_machines > 0) return false;
   return std::none_of(zones.begin(), zones.end(), [&](const Zone& zone) {
-    return std::any_of(zone.slots.begin(), zone.slots.end(),
-                       [&](int slot) { return slots[index(slot)].use == Slot::Use::kRunning; });
+    return zone.pool->bulk && std::any_of(zone.slots.begin(), zone.slots.end(),
+                                          [&](int slot) { return slots[index(slot)].use == Slot::Use::kRunning; });
   });
 }
 
 void Fleet::State::act(const Action& action) {
   if (action.kind == Action::Kind::kBulk) return hit_zone(action.at, action.subject);
+  if (action.kind == Action::Kind::kPlanBulk) return plan_bulk(action.at, action.subject);
   --actions_of_machines;
   if (action.kind == Action::Kind::kRecorded) return replay(action.subject);
   if (action.kind == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
@@ -286,6 +322,8 @@ void Fleet::State::act(const Action& action) {
   switch (action.kind) {
     case Action::Kind::kNotice:
       return announce(action.at, action.subject);
+    case Action::Kind::kPlan:
+      return plan_revocation(action.at, action.subject);
     case Action::Kind::kRevoke:
       return revoke(action.at, action.subject);
     case Action::Kind::kRun:

@@ -35,7 +35,7 @@ struct FleetGroup {
   std::optional<SpotPool> pool;  // none: on demand, never revoked
   /// What happened to its machines, instead of a pool; of as many slots. It has no place for other machines.
   std::shared_ptr<const FleetReplay> replay;
-  std::string zone;                // machines of one zone and pool share bulk revocations
+  std::string zone;                // machines of one zone and pool share bulk revocations and churn
   std::optional<Startup> startup;  // none: running as soon as the pool has a machine
   /// Index of the group that gives the replacement of a revoked machine; its own: another of the same type. None: not
   /// replaced. A request that finds no free slot there waits until one becomes free, first come, first served.
@@ -46,11 +46,12 @@ struct FleetGroup {
 
 /// Machines of groups that are not standby run, newly started, at time 0; of a replay, those that it says.
 ///
+/// Machines of one zone and pool share its churn.
 /// A machine is revoked when its own life ends or when a bulk revocation hits it, whichever comes first. The notice
 /// comes SpotPool::notice earlier, but not before it runs; a bulk revocation hits who runs when its notice is given.
 /// A replacement that is ready before the machine whose slot it takes is gone starts when that one goes.
-/// Each slot has its own random streams, and so have the bulk revocations of each zone and pool: another slot or zone
-/// moves no draw of the others.
+/// Each slot has its own random streams, and so have the bulk revocations and the churn of each zone and pool: another
+/// slot or zone moves no draw of the others.
 class Fleet {
  public:
   /// `start_s_utc`: time 0 as seconds from a midnight UTC, for the hours of lifetimes.

@@ -169,10 +169,14 @@ double Lifetime::survival(Seconds age) const {
   return (1 - start_share) * (1 - law.cumulative(age)) + start_share * early;
 }
 
-Seconds Lifetime::draw(Rng& rng, double start_s_utc) const {
+Lifetime::Age Lifetime::draw_age(Rng& rng) const {
   const double which = rng.uniform(), where = rng.uniform();
   const bool is_lost_at_start = which < start_share;
-  const Seconds age = is_lost_at_start ? start_within * where : law.at(where);
+  return {is_lost_at_start ? start_within * where : law.at(where), is_lost_at_start};
+}
+
+Seconds Lifetime::draw(Rng& rng, double start_s_utc) const {
+  const auto [age, is_lost_at_start] = draw_age(rng);
   const Seconds lived = std::max(hours && !is_lost_at_start ? hours->stretch(age, start_s_utc) : age, kShortest);
   return cap ? std::min(lived, *cap) : lived;
 }

@@ -76,6 +76,12 @@ struct Lifetime {
   /// Share of machines that are older than `age`, without the effect of the hour of day.
   /// S(t) = (1 - start_share) (1 - F(t)) + start_share max(0, 1 - t / start_within); 0 from the cap on.
   double survival(Seconds age) const;
+  struct Age {
+    Seconds value{};  // infinity for never
+    bool is_lost_at_start = false;
+  };
+  /// Age by the law or by the share that is lost at the start, without hours and cap. Takes two numbers of `rng`.
+  Age draw_age(Rng& rng) const;
   /// Age at revocation of a machine that starts at `start_s_utc`; at least 1 s, infinity if it never is. Takes
   /// two numbers of `rng`.
   Seconds draw(Rng& rng, double start_s_utc) const;

@@ -121,6 +121,10 @@ SpotPool read_spot_pool(std::string name, const JsonReader& json) {
                 .notice = json.optional<Seconds>("notice", Seconds{})};
   json.expect(pool.notice <= Seconds{86400}, "notice", "at most 1d");
   if (json.has("bulk")) pool.bulk = read_bulk(json.child("bulk"));
+  if (json.has("churn")) {
+    pool.churn = read_churn(json.child("churn"));
+    json.expect(!pool.lifetime.hours, "churn", "none in a pool with \"hours\"");
+  }
   if (json.has("wait")) pool.wait = read_time_law(json.child("wait"));
   json.reject_unknown_keys();
   return pool;
@@ -135,6 +139,10 @@ Json to_json(const SpotPool& pool) {
     if (pool.bulk->outage) bulk["outage"] = to_json(*pool.bulk->outage);
     json["bulk"] = std::move(bulk);
   }
+  if (pool.churn)
+    json["churn"] = {{"factor", rounded(pool.churn->factor)},
+                     {"calm_mean", text(pool.churn->calm_mean)},
+                     {"churn_mean", text(pool.churn->churn_mean)}};
   if (pool.wait) json["wait"] = to_json(*pool.wait);
   return json;
 }

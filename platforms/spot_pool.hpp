@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "platforms/churn.hpp"
 #include "platforms/lifetime.hpp"
 #include "sim/base/json.hpp"
 
@@ -29,13 +30,15 @@ struct SpotPool {
   Lifetime lifetime;                    // of each machine by itself
   Seconds notice{};                     // the provider announces a revocation this long before
   std::optional<BulkRevocations> bulk;  // of the whole zone, on top
-  std::optional<TimeLaw> wait;          // from a request until the provider has a machine; none: it has one
+  std::optional<Churn> churn;   // of the whole zone; none: always calm. Who is lost at the start is not concerned
+  std::optional<TimeLaw> wait;  // from a request until the provider has a machine; none: it has one
 };
 
 /// { "source": "...", "lifetime": {...}, "notice": "30s",
-///   "bulk": { "interval": {...}, "share": { "a": 1.8, "b": 96 }, "outage": {...} }, "wait": {...} },
-/// where "notice", "bulk", "outage" and "wait" are optional, "interval" is a distribution, "outage" and "wait" are laws
-/// as read_time_law takes them. Throws InputError.
+///   "bulk": { "interval": {...}, "share": { "a": 1.8, "b": 96 }, "outage": {...} },
+///   "churn": { "factor": 20, "calm_mean": "6h", "churn_mean": "90min" }, "wait": {...} },
+/// where "notice", "bulk", "outage", "churn" and "wait" are optional, "interval" is a distribution, "outage" and "wait"
+/// are laws as read_time_law takes them. A pool has either "churn" or "hours" of its lifetime. Throws InputError.
 SpotPool read_spot_pool(std::string name, const JsonReader& json);
 
 /// What read_spot_pool reads, with values to four digits.

@@ -157,6 +157,9 @@ std::string market_text(const Scenario& scenario, const Group& group) {
            group.pool->name.c_str(), 100 * (1 - lifetime.survival(Seconds{3600})),
            100 * (1 - lifetime.survival(Seconds{6 * 3600.0})), 100 * (1 - lifetime.survival(Seconds{86400})),
            to_text(group.pool->notice).c_str(), group.pool->bulk ? "; bulk revocations besides" : "");
+    if (const auto& churn = group.pool->churn)
+      append(text, "  in churn, %.3g %% of the time, about %.3g h at a time, all revocations come %.3g times as fast\n",
+             100 * churn->share(), churn->churn_mean / Seconds{3600}, churn->factor);
     text += "  source: " + group.pool->source + "\n";
     if (const auto startup = startup_of(scenario, group))
       append(text, "  a new machine runs after %.3g s on average, its framework after another %.3g s\n",

@@ -997,7 +997,8 @@ Seconds mean_time_to_loss(const Scenario& scenario) {
     double all = 1;
     for (const Group& group : scenario.groups) {
       if (!group.pool || group.is_standby || (group.role == Role::kWorker && !restarts)) continue;
-      all *= std::pow(group.pool->lifetime.survival(age), group.count);
+      const double factor = group.pool->churn ? group.pool->churn->mean_factor() : 1;
+      all *= std::pow(group.pool->lifetime.survival(age * factor), group.count);
     }
     return all;
   };

@@ -72,7 +72,7 @@ constexpr std::string_view kSchema = R"json({
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
             "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
-            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form; or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "type": ["string", "object"] },
+            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form (\"source\", \"lifetime\", \"notice\", \"bulk\", \"churn\", \"wait\"); or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "type": ["string", "object"] },
             "disk": {
               "type": "object",
               "description": "of each machine, paid for while it is rented, besides its price",

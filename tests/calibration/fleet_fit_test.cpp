@@ -72,6 +72,25 @@ TEST_CASE("up- and down-times of one machine are found again from its trace") {
   CHECK(fit.pool.lifetime.survival(Seconds{9000}) == doctest::Approx(0.368).epsilon(0.1));
 }
 
+TEST_CASE("losses in spells are told from losses at a constant rate") {
+  // in churn 15 losses an hour, in calm one in 10 h; calm for 10 h, churn for 2 h
+  SpotPool pool = exponential_pool(1e9, 60);
+  pool.bulk = BulkRevocations{.interval = {Exponential{Seconds{36000}}}, .share_a = 2, .share_b = 2};
+  const auto evidence = [&] {
+    return churn_evidence(observe(simulate_fleet(pool, 16, Seconds{2e6}, true, 4), Seconds{60}, 16));
+  };
+  pool.churn = Churn{150, Seconds{36000}, Seconds{7200}};
+  const ChurnEvidence spells = evidence();
+  CHECK(spells.churn_aic < spells.renewal_aic - 50);
+  CHECK(spells.churn.churn_mean.value() == doctest::Approx(7200).epsilon(0.4));
+  CHECK(spells.churn.calm_mean.value() == doctest::Approx(36000).epsilon(0.4));
+  CHECK(spells.calm_interval / spells.churn.factor / Seconds{240} == doctest::Approx(1).epsilon(0.3));
+  pool.churn.reset();
+  pool.bulk->interval = {Exponential{Seconds{3600}}};
+  const ChurnEvidence constant = evidence();
+  CHECK(constant.churn_aic > constant.renewal_aic - 4);
+}
+
 TEST_CASE("a pool is like its own trace, another one is not") {
   SpotPool truth = exponential_pool(1e9, 600);
   truth.bulk = BulkRevocations{.interval = {Exponential{Seconds{3600}}}, .share_a = 0.8, .share_b = 2};

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -274,6 +276,110 @@ TEST_CASE("another slot moves no event of the others") {
   CHECK(run(5) == run(9));
 }
 
+TEST_CASE("churn of factor 1 is none") {
+  SpotPool pool = pool_of(3600, 30);
+  pool.bulk = BulkRevocations{.interval = {Exponential{Seconds{7200}}}, .share_a = 1, .share_b = 2};
+  pool.lifetime.start_share = 0.1;
+  pool.lifetime.start_within = Seconds{300};
+  pool.lifetime.cap = Seconds{9000};
+  const auto run = [&](std::optional<Churn> churn) {
+    pool.churn = churn;
+    Fleet fleet{{{.slots = 5, .pool = pool, .zone = "z", .replaced_by = 0}}, 0, 8};
+    return events_until(fleet, 5 * 86400.0);
+  };
+  const auto plain = run({}), same = run(Churn{1, Seconds{5000}, Seconds{700}});
+  REQUIRE(plain.size() == same.size());
+  REQUIRE(plain.size() > 500);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    CHECK(plain[i].slot == same[i].slot);
+    CHECK(plain[i].kind == same[i].kind);
+    CHECK(plain[i].at.value() == doctest::Approx(same[i].at.value()).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("in calm and churn a machine lives as long as the Markov chain says") {
+  // hazard 1/h calm, 8/h in churn; calm 3 h, churn 1/2 h:  m_calm = (1 + m_churn / 3) / (1 + 1/3),
+  // m_churn = (1 + 2 m_calm) / (8 + 2), so m_calm = 31/38 h, m_churn = 1/10 + 2/10 m_calm; it starts in churn with 1/7
+  const double calm = 31.0 / 38, churn = 0.1 + 0.2 * calm, mean = (6 * calm + churn) / 7;
+  SpotPool pool = pool_of(3600);
+  pool.churn = Churn{8, Seconds{10800}, Seconds{1800}};
+  constexpr int kFleets = 20'000;
+  double sum = 0, again = 0;
+  for (std::uint64_t seed = 0; seed < kFleets; ++seed) {
+    Fleet fleet{{{.slots = 1, .pool = pool}}, 0, seed};
+    const double age = fleet.next()->at.value() / 3600;
+    sum += age / kFleets;
+    again += age * age / kFleets;
+  }
+  CHECK(sum == doctest::Approx(mean).epsilon(4 * std::sqrt((again - sum * sum) / kFleets) / mean));
+}
+
+TEST_CASE("bulk revocations come as often as the mean factor of churn says, in spells") {
+  // every 10 h in calm, of all machines; factor 11 in 1/5 of the time: 3 times as often. 4 h of churn are 4.4 of them.
+  SpotPool pool = pool_of(1e9, 120);
+  pool.bulk = BulkRevocations{.interval = {Exponential{Seconds{36000}}}, .share_a = 50, .share_b = 0.01};
+  pool.churn = Churn{11, Seconds{16 * 3600.0}, Seconds{4 * 3600.0}};
+  Fleet fleet{{{.slots = 3, .pool = pool, .zone = "z", .replaced_by = 0}}, 0, 3};
+  constexpr double kHours = 40'000;
+  std::map<int, int> in_window;  // of 4 h
+  int hits = 0;
+  for (const FleetEvent& event : events_until(fleet, kHours * 3600)) {
+    if (event.kind != Kind::kRevoked || event.slot != 0) continue;
+    ++hits;
+    ++in_window[static_cast<int>(event.at.value() / 14400)];
+  }
+  CHECK(hits / kHours == doctest::Approx(3 / 10.0).epsilon(0.05));
+  double squares = 0;
+  for (const auto& [window, count] : in_window) squares += count * count;
+  const double mean = hits / (kHours / 4);
+  CHECK((squares / (kHours / 4) - mean * mean) / mean > 2);  // 1 of a Poisson process
+}
+
+TEST_CASE("machines of one zone share its churn, other zones have their own") {
+  // Only in churn are machines lost, about 100 s after it began: both groups of zone a lose theirs in the same spells.
+  SpotPool pool = pool_of(1e6);
+  pool.churn = Churn{1e4, Seconds{100 * 3600.0}, Seconds{3600}};
+  FleetGroup a{.slots = 2, .pool = pool, .zone = "a", .replaced_by = 0}, same = a, other = a;
+  same.replaced_by = 1;
+  other.replaced_by = 2;
+  other.zone = "b";
+  Fleet fleet{{a, same, other}, 0, 5};
+  std::array<std::vector<int>, 3> hours;
+  for (const FleetEvent& event : events_until(fleet, 3000 * 3600.0))
+    if (event.kind == Kind::kRevoked) {
+      auto& spells = hours[static_cast<std::size_t>(event.slot / 2)];
+      if (const int hour = static_cast<int>(event.at.value() / 3600); spells.empty() || spells.back() != hour)
+        spells.push_back(hour);
+    }
+  const auto common = [&](std::size_t i, std::size_t j) {
+    std::vector<int> both;
+    std::set_intersection(hours[i].begin(), hours[i].end(), hours[j].begin(), hours[j].end(), std::back_inserter(both));
+    return static_cast<double>(both.size()) / static_cast<double>(std::min(hours[i].size(), hours[j].size()));
+  };
+  REQUIRE(hours[0].size() > 20);
+  CHECK(common(0, 1) > 0.75);
+  CHECK(common(0, 2) < 0.25);
+}
+
+TEST_CASE("more churn, more losses; the notice comes before them all the same") {
+  int last = 0;
+  for (const double factor : {1.0, 4.0, 16.0, 64.0}) {
+    SpotPool pool = pool_of(200 * 3600.0, 120);
+    pool.churn = Churn{factor, Seconds{400 * 3600.0}, Seconds{100 * 3600.0}};
+    Fleet fleet{{{.slots = 10, .pool = pool, .replaced_by = 0}}, 0, 4};
+    int lost = 0;
+    std::map<int, Seconds> announced;
+    for (const FleetEvent& event : events_until(fleet, 20'000 * 3600.0)) {
+      if (event.kind == Kind::kNotice) announced[event.slot] = event.at;
+      if (event.kind != Kind::kRevoked) continue;
+      ++lost;
+      CHECK(event.at - announced.at(event.slot) <= Seconds{120.001});
+    }
+    CHECK(lost > last);
+    last = lost;
+  }
+}
+
 TEST_CASE("whatever the groups: dates do not fall, slots alternate, quotas hold") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
@@ -290,6 +396,9 @@ TEST_CASE("whatever the groups: dates do not fall, slots alternate, quotas hold"
                                              .share_a = rng.uniform(0.1, 3),
                                              .share_b = rng.uniform(0.1, 3)};
         if (rng.below(2) == 0) group.pool->wait = TimeLaw{Distribution{Exponential{Seconds{rng.uniform(0.1, 500)}}}};
+        if (rng.below(3) == 0)
+          group.pool->churn =
+              Churn{std::exp(rng.uniform(0, 6)), Seconds{rng.uniform(60, 1e5)}, Seconds{rng.uniform(60, 1e4)}};
         if (rng.below(3) == 0) group.pool->lifetime.cap = Seconds{rng.uniform(1, 5000)};
       }
       if (rng.below(4) > 0) group.replaced_by = static_cast<int>(rng.below(groups.size()));

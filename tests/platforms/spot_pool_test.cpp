@@ -40,6 +40,22 @@ TEST_CASE("a pool is written as it is read") {
         doctest::Approx(read(kPool).lifetime.survival(Seconds{7200})).epsilon(1e-9));
 }
 
+TEST_CASE("churn is written as it is read, and does not go with hours") {
+  Json json = parse_json(kPool, "p.json");
+  json["churn"] = {{"factor", 20.5}, {"calm_mean", "6h"}, {"churn_mean", "90min"}};
+  CHECK_THROWS_WITH_AS((void)read(json.dump()),
+                       "p.json: /churn: expected none in a pool with \"hours\"; found an object", InputError);
+  json["lifetime"].erase("hours");
+  const SpotPool pool = read(json.dump()), again = read(to_json_text(to_json(pool)));
+  REQUIRE(again.churn);
+  CHECK(again.churn->factor == 20.5);
+  CHECK(again.churn->calm_mean == Seconds{21600});
+  CHECK(again.churn->churn_mean == Seconds{5400});
+  json["churn"]["factors"] = 3;
+  CHECK_THROWS_WITH_AS((void)read(json.dump()), doctest::Contains("p.json: /churn: unknown key \"factors\""),
+                       InputError);
+}
+
 TEST_CASE("a written mixture of all machines leaves none that lives for ever") {
   SpotPool pool{.source = "made up"};
   pool.lifetime.law = {Mixture{{{1.0 / 3, {Exponential{Seconds{10}}}}, {2.0 / 3, {Exponential{Seconds{100}}}}}}};
@@ -83,13 +99,11 @@ TEST_CASE("mistakes in pools are named") {
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
                  R"(, "bulk": {"interval": {"law": "exponential", "mean": "1ms"}, "share": {"a": 1, "b": 1}}})"),
-      R"(p.json: /bulk/interval: expected a mean of at least 10s; found an object)",
-      InputError);
+      R"(p.json: /bulk/interval: expected a mean of at least 10s; found an object)", InputError);
   CHECK_THROWS_WITH_AS(
       (void)read("{" + life +
                  R"(, "bulk": {"interval": {"law": "exponential", "mean": "1h"}, "share": {"a": 0.01, "b": 1000}}})"),
-      R"(p.json: /bulk/share: expected a and b of a mean share of at least 0.001; found an object)",
-      InputError);
+      R"(p.json: /bulk/share: expected a and b of a mean share of at least 0.001; found an object)", InputError);
 }
 
 }  // namespace rehearse
