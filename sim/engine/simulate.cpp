@@ -57,6 +57,7 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
   backend.clock().on_progress(options.on_progress);
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
+  recorder.keeps_copies = options.keeps_copies;
   recorder.scope = options.scope;
   std::optional<MachineEvents> machine_events;
   if (scenario.has_revocations()) machine_events.emplace(scenario, scenario.seed);

@@ -11,6 +11,7 @@ namespace rehearse {
 
 struct SimulateOptions {
   bool keeps_activity = false;  // record kernels, messages and server work
+  bool keeps_copies = false;    // besides, copies over PCIe links that GPUs have for themselves
   RecordingScope scope{};       // of them
   /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
   /// reductions against. Without, all_reduce.cpp says which apply when, and max_min_flows.hpp shares bandwidth.

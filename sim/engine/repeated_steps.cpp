@@ -1,0 +1,99 @@
+#include "sim/engine/repeated_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace rehearse {
+
+namespace {
+
+/// What starts within [from, to), in the order in which it was recorded.
+template <class Activity>
+std::vector<Activity> within(const std::vector<Activity>& all, Span time, Span Activity::*span) {
+  std::vector<Activity> some;
+  for (const Activity& one : all)
+    if ((one.*span).start >= time.start && (one.*span).start < time.end) some.push_back(one);
+  return some;
+}
+
+class Extension {
+ public:
+  explicit Extension(const RunRecord& record) : record_{record} {}
+
+  std::optional<RunRecord> extended(std::int64_t more) const {
+    const std::int64_t last = record_.updates;
+    if (!record_.is_synchronous || last < 3 || record_.window.end != record_.end) return {};
+    const Span before{end_of(last - 2), end_of(last - 1)}, repeated{before.end, end_of(last)};
+    const Seconds period = repeated.end - repeated.start;
+    if (repeated.end != record_.end || !are_near(period, before.end - before.start)) return {};
+    RunRecord longer = record_;
+    Recorder& recorder = longer.recorder;
+    if (!repeat(recorder.kernels, before, repeated, more, &KernelSpan::span) ||
+        !repeat(recorder.messages, before, repeated, more, &MessageSpan::on_wire) ||
+        !repeat(recorder.copies, before, repeated, more, &MessageSpan::on_wire))
+      return {};
+    std::vector<StepSpan> steps;
+    for (const StepSpan& step : record_.recorder.steps)
+      if (step.global_step == last) steps.push_back(step);
+    for (std::int64_t i = 1; i <= more; ++i)
+      for (StepSpan step : steps) {
+        step.span = shifted(step.span, period * static_cast<double>(i));
+        step.step += i;
+        step.global_step += i;
+        recorder.steps.push_back(step);
+      }
+    longer.updates += more;
+    longer.window.end = longer.end = record_.end + period * static_cast<double>(more);
+    return longer;
+  }
+
+ private:
+  Seconds end_of(std::int64_t global_step) const {
+    Seconds end{};
+    for (const StepSpan& step : record_.recorder.steps)
+      if (step.global_step == global_step) end = std::max(end, step.span.end);
+    return end;
+  }
+
+  bool are_near(Seconds a, Seconds b) const { return std::abs((a - b).value()) <= 1e-9 * record_.end.value(); }
+
+  static Span shifted(Span span, Seconds by) { return {span.start + by, span.end + by}; }
+
+  /// Appends what happened within `repeated`, `more` times; false if it is not what happened within `before`.
+  template <class Activity>
+  bool repeat(std::vector<Activity>& all, Span before, Span repeated, std::int64_t more, Span Activity::*span) const {
+    const std::vector<Activity> first = within(all, before, span), second = within(all, repeated, span);
+    if (first.size() != second.size()) return false;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Span a = first[i].*span, b = second[i].*span;
+      if (!are_near(a.start - before.start, b.start - repeated.start) || !are_near(a.end - a.start, b.end - b.start) ||
+          !is_same(first[i], second[i]))
+        return false;
+    }
+    all.reserve(all.size() + second.size() * static_cast<std::size_t>(more));
+    for (std::int64_t step = 1; step <= more; ++step)
+      for (Activity one : second) {
+        one.*span = shifted(one.*span, (repeated.end - repeated.start) * static_cast<double>(step));
+        all.push_back(one);
+      }
+    return true;
+  }
+
+  bool is_same(const KernelSpan& a, const KernelSpan& b) const {
+    return a.machine == b.machine && a.gpu == b.gpu && a.vertex == b.vertex && are_near(a.memory, b.memory);
+  }
+  static bool is_same(const MessageSpan& a, const MessageSpan& b) {
+    return a.from == b.from && a.to == b.to && a.unit == b.unit && a.size == b.size;
+  }
+
+  const RunRecord& record_;
+};
+
+}  // namespace
+
+std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more) {
+  return Extension{record}.extended(more);
+}
+
+}  // namespace rehearse
