@@ -23,10 +23,11 @@ class Extension {
 
   std::optional<RunRecord> extended(std::int64_t more) const {
     const std::int64_t last = record_.updates;
-    if (!record_.is_synchronous || last < 3 || record_.window.end != record_.end) return {};
+    if (!record_.is_synchronous || last < 3) return {};
     const Span before{end_of(last - 2), end_of(last - 1)}, repeated{before.end, end_of(last)};
     const Seconds period = repeated.end - repeated.start;
-    if (repeated.end != record_.end || !are_near(period, before.end - before.start)) return {};
+    const bool ends_with_last = record_.window.end > before.end && record_.window.end <= record_.end;
+    if (repeated.end != record_.end || !ends_with_last || !are_near(period, before.end - before.start)) return {};
     RunRecord longer = record_;
     Recorder& recorder = longer.recorder;
     if (!repeat(recorder.kernels, before, repeated, more, &KernelSpan::span) ||
@@ -44,7 +45,8 @@ class Extension {
         recorder.steps.push_back(step);
       }
     longer.updates += more;
-    longer.window.end = longer.end = record_.end + period * static_cast<double>(more);
+    longer.end += period * static_cast<double>(more);
+    longer.window.end += period * static_cast<double>(more);  // when the first worker has no more to do
     return longer;
   }
 
