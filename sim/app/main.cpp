@@ -392,6 +392,31 @@ int run_command_line(int argc, char** argv) {
   add_output(*diagnose_verb, common, "Write diagnosis.json here (default: write nothing)");
   add_parallel(*diagnose_verb, common);
 
+  GenerateCommand generate;
+  auto* generate_verb = app.add_subcommand(
+      "generate",
+      "Random workloads on the clusters of a space file, simulated: graphs with the 12 burst metrics of Driple, step "
+      "time and mean rates, to train a predictor on\n\n"
+      "The same bytes for the same seed, whatever -j. What is finished is kept in DATASET.part, where the same command "
+      "goes on, also with another --count. Label distributions are drawn in DATASET.report.html\n\n"
+      "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset");
+  generate_verb->add_option("SPACE", generate.space, "Space file (rehearse schema space)")->required();
+  generate_verb->add_option("--count", generate.count, "Samples: graphs times the settings that each is simulated in")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
+      ->type_name("N");
+  generate_verb->add_option("--seed", generate.seed, "Seed of every random stream (default: 1)")
+      ->check(is_seed)
+      ->type_name("N");
+  generate_verb->add_flag("--dry-run", generate.is_dry_run, "Draw the graphs; print how many, and their size");
+  generate_verb->add_flag("--json", generate.common.prints_json, "Print a summary as JSON instead of tables");
+  add_common(*generate_verb, common);
+  generate_verb->add_option("-o,--output", common.output, "Dataset file to write")
+      ->check(is_not_empty)
+      ->type_name("DATASET");
+  generate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
+  add_parallel(*generate_verb, common);
+
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
   list_verb
@@ -402,7 +427,7 @@ int run_command_line(int argc, char** argv) {
 
   std::string schema_kind;
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep or provision")->required();
+  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision or space")->required();
 
   try {
     app.parse(argc, argv);
@@ -412,9 +437,11 @@ int run_command_line(int argc, char** argv) {
   }
   common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
                        provision.common.prints_json || diff.common.prints_json || remaining.common.prints_json ||
-                       diagnose.common.prints_json;
+                       diagnose.common.prints_json || generate.common.prints_json;
   simulate.common = validate.common = calibrate.common = sweep.common = provision.common = diff.common =
-      remaining.common = diagnose.common = common;
+      remaining.common = diagnose.common = generate.common = common;
+  if (generate_verb->parsed() && !common.output && !generate.is_dry_run)
+    throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
   if (!max_wall_time.empty())
     simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
         read_seconds("--max-wall-time", max_wall_time);
@@ -436,6 +463,7 @@ int run_command_line(int argc, char** argv) {
   if (diff_verb->parsed()) return run(diff);
   if (remaining_verb->parsed()) return run(remaining);
   if (diagnose_verb->parsed()) return run(diagnose);
+  if (generate_verb->parsed()) return run(generate);
   if (list_verb->parsed()) return list(common, list_kind);
   return print_schema(schema_kind);
 }
