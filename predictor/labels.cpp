@@ -25,12 +25,13 @@ std::size_t chief_of(const std::vector<Machine>& machines) {
 
 RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
   const Training& training = scenario.training;
-  const std::int64_t few = std::max<std::int64_t>(3, training.warmup_steps + kComparedSteps);
-  if (training.strategy.is_synchronous() && training.steps > few &&
-      training.steps - training.warmup_steps <= kMostExtended) {
+  const std::int64_t cycle = scenario.count(Role::kWorker);
+  const std::int64_t after_two = training.steps - std::max<std::int64_t>(1, training.warmup_steps) - 2 * cycle;
+  if (may_repeat(scenario) && after_two >= cycle && training.steps - training.warmup_steps <= kMostExtended) {
+    const std::int64_t more = after_two / cycle * cycle;
     Scenario shorter = scenario;
-    shorter.training.steps = few;
-    if (auto record = extend_steps(simulate(shorter, options), training.steps - few)) return *std::move(record);
+    shorter.training.steps = training.steps - more;
+    if (auto record = extend_steps(simulate(shorter, options), more, cycle)) return *std::move(record);
   }
   return simulate(scenario, options);
 }

@@ -32,7 +32,8 @@ bool has_uniform_workers(const Scenario& scenario);
 /// Summary::iteration_time. In a cluster of one machine, whose NIC carries nothing, received is what the GPUs receive
 /// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws NoResultError.
 ///
-/// Synchronous steps are simulated until two have done the same and then extended (sim/engine/repeated_steps.hpp).
+/// Synchronous steps are simulated until two cycles of them have done the same, and then extended
+/// (sim/engine/repeated_steps.hpp).
 std::vector<double> simulate_labels(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -21,32 +21,33 @@ class Extension {
  public:
   explicit Extension(const RunRecord& record) : record_{record} {}
 
-  std::optional<RunRecord> extended(std::int64_t more) const {
+  std::optional<RunRecord> extended(std::int64_t more, std::int64_t cycle) const {
     const std::int64_t last = record_.updates;
-    if (!record_.is_synchronous || last < 3) return {};
-    const Span before{end_of(last - 2), end_of(last - 1)}, repeated{before.end, end_of(last)};
+    if (!record_.is_synchronous || last < 2 * cycle + 1 || more % cycle != 0) return {};
+    const Span before{end_of(last - 2 * cycle), end_of(last - cycle)}, repeated{before.end, end_of(last)};
     const Seconds period = repeated.end - repeated.start;
     const bool ends_with_last = record_.window.end > before.end && record_.window.end <= record_.end;
     if (repeated.end != record_.end || !ends_with_last || !are_near(period, before.end - before.start)) return {};
     RunRecord longer = record_;
     Recorder& recorder = longer.recorder;
-    if (!repeat(recorder.kernels, before, repeated, more, &KernelSpan::span) ||
-        !repeat(recorder.messages, before, repeated, more, &MessageSpan::on_wire) ||
-        !repeat(recorder.copies, before, repeated, more, &MessageSpan::on_wire))
+    const std::int64_t cycles = more / cycle;
+    if (!repeat(recorder.kernels, before, repeated, cycles, &KernelSpan::span) ||
+        !repeat(recorder.messages, before, repeated, cycles, &MessageSpan::on_wire) ||
+        !repeat(recorder.copies, before, repeated, cycles, &MessageSpan::on_wire))
       return {};
     std::vector<StepSpan> steps;
     for (const StepSpan& step : record_.recorder.steps)
-      if (step.global_step == last) steps.push_back(step);
-    for (std::int64_t i = 1; i <= more; ++i)
+      if (step.global_step > last - cycle) steps.push_back(step);
+    for (std::int64_t i = 1; i <= cycles; ++i)
       for (StepSpan step : steps) {
         step.span = shifted(step.span, period * static_cast<double>(i));
-        step.step += i;
-        step.global_step += i;
+        step.step += i * cycle;
+        step.global_step += i * cycle;
         recorder.steps.push_back(step);
       }
     longer.updates += more;
-    longer.end += period * static_cast<double>(more);
-    longer.window.end += period * static_cast<double>(more);  // when the first worker has no more to do
+    longer.end += period * static_cast<double>(cycles);
+    longer.window.end += period * static_cast<double>(cycles);  // when the first worker has no more to do
     return longer;
   }
 
@@ -94,8 +95,15 @@ class Extension {
 
 }  // namespace
 
-std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more) {
-  return Extension{record}.extended(more);
+bool may_repeat(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  return training.strategy.is_synchronous() && !training.checkpoint && training.step_time_variation == 0 &&
+         training.start_interval == Seconds{} && !training.strategy.exchange.cycle_time &&
+         !scenario.has_changing_membership() && !scenario.has_revocations();
+}
+
+std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more, std::int64_t cycle) {
+  return Extension{record}.extended(more, cycle);
 }
 
 }  // namespace rehearse

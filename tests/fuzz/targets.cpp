@@ -1,5 +1,8 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -14,6 +17,8 @@
 #include "platforms/fleet_trace.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "predictor/dataset.hpp"
+#include "predictor/space.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
@@ -366,7 +371,41 @@ void run_training_log(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
-constexpr std::array kTargets{Target{"scenario", run_scenario},
+/// A space file beside the shipped ones, and some draws from it.
+void run_space(std::string_view input) {
+  try {
+    const Space space = read_space(parse_json(input, "input"), REHEARSE_SOURCE_DIR "/scenarios/spaces/input.json");
+    require(!space.settings.empty() && space.settings_per_graph >= 1, "a space has settings");
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      const DrawnWorkload drawn = draw_workload(space, 1, i);
+      require(drawn.batch >= 1 && drawn.batch <= 65536, "a batch has limits");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A dataset file, which lies in memory.
+void run_dataset(std::string_view input) {
+  static const int file = ::memfd_create("dataset", 0);
+  require(file >= 0 && ::ftruncate(file, 0) == 0 &&
+              ::pwrite(file, input.data(), input.size(), 0) == static_cast<ssize_t>(input.size()),
+          "a file in memory can be written");
+  try {
+    const Dataset data = load_dataset("/proc/self/fd/" + std::to_string(file));
+    for (const Sample& sample : data.samples) {
+      require(static_cast<std::size_t>(sample.graph) < data.graphs.size() &&
+                  static_cast<std::size_t>(sample.setting) < data.settings.size(),
+              "a sample has a graph and a setting");
+      require(sample.labels.size() == data.labels.size(), "a sample has all labels");
+    }
+    for (const DatasetGraph& graph : data.graphs)
+      for (const GraphEdge& edge : graph.edges)
+        require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < data.nodes(graph), "edges join nodes");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+constexpr std::array kTargets{Target{"space", run_space},
+                              Target{"dataset", run_dataset},
+                              Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
                               Target{"parse_quantity", run_parse_quantity},

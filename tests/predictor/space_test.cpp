@@ -80,8 +80,9 @@ TEST_CASE("each mistake in a space file is one line") {
   CHECK(problem_with("/format", "2") == "/format: expected 1; found 2");
   CHECK(problem_with("/iterations", "0") == "/iterations: expected 1 to 10000; found 0");
   CHECK(problem_with("/sampling_period", "1us") == "/sampling_period: expected 0.1ms to 100s; found \"1us\"");
-  CHECK(problem_with("/workloads", "[]") == "/workloads: expected 1 to 200 families; found []");
-  CHECK(problem_with("/clusters", "[]") == "/clusters: expected 1 to 1000 settings: clusters times variants; found []");
+  CHECK(problem_with("/workloads", "[]") == "/workloads: expected 1 to 200 families; found an empty array");
+  CHECK(problem_with("/clusters", "[]") ==
+        "/clusters: expected 1 to 1000 settings: clusters times variants; found an empty array");
   CHECK(problem_with("/settings_per_graph", "2") ==
         "/settings_per_graph: expected 1 to the number of settings, 1; found 2");
   CHECK(problem_with("/workloads/0/wieght", "2") == "/workloads/0: unknown key \"wieght\"; did you mean \"weight\"?");
@@ -89,7 +90,7 @@ TEST_CASE("each mistake in a space file is one line") {
         "/workloads/0/batch: expected \"integer\": [low, high], whole numbers from 0, the second not below the first");
   CHECK(problem_with("/workloads/0/batch", "0") == "/workloads/0/batch: expected 1 to 65536 samples; found 0");
   CHECK(problem_with("/workloads/0/batch", R"({"value": "widht"})") ==
-        "/workloads/0/batch: unknown value \"widht\"; known: ");
+        "/workloads/0/batch: unknown value \"widht\"; none is known here");
   CHECK(problem_with("/workloads/0/batch", R"({"choose": []})") ==
         "/workloads/0/batch: expected a list of values to choose from");
   CHECK(problem_with("/workloads/0/optimizer", "lion") ==
