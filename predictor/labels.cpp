@@ -18,6 +18,8 @@ namespace {
 constexpr std::int64_t kMostExtended =
     21;  // steps after the warm-up; longer runs record only as much as a profile takes
 
+constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
+
 std::size_t chief_of(const std::vector<Machine>& machines) {
   const auto chief = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; });
   return static_cast<std::size_t>(chief - machines.begin());
@@ -27,7 +29,8 @@ RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
   const Training& training = scenario.training;
   const std::int64_t cycle = scenario.count(Role::kWorker);
   const std::int64_t after_two = training.steps - std::max<std::int64_t>(1, training.warmup_steps) - 2 * cycle;
-  if (may_repeat(scenario) && after_two >= cycle && training.steps - training.warmup_steps <= kMostExtended) {
+  if (may_repeat(scenario) && cycle <= kLongestCycle && after_two >= cycle &&
+      training.steps - training.warmup_steps <= kMostExtended) {
     const std::int64_t more = after_two / cycle * cycle;
     Scenario shorter = scenario;
     shorter.training.steps = training.steps - more;

@@ -1,10 +1,11 @@
 #include "tests/fuzz/targets.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -383,14 +384,13 @@ void run_space(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
-/// A dataset file, which lies in memory.
+/// A dataset file.
 void run_dataset(std::string_view input) {
-  static const int file = ::memfd_create("dataset", 0);
-  require(file >= 0 && ::ftruncate(file, 0) == 0 &&
-              ::pwrite(file, input.data(), input.size(), 0) == static_cast<ssize_t>(input.size()),
-          "a file in memory can be written");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("rehearse-fuzz-" + std::to_string(::getpid()) + ".sqlite");
+  std::ofstream{file, std::ios::binary}.write(input.data(), static_cast<std::streamsize>(input.size()));
   try {
-    const Dataset data = load_dataset("/proc/self/fd/" + std::to_string(file));
+    const Dataset data = load_dataset(file);
     for (const Sample& sample : data.samples) {
       require(static_cast<std::size_t>(sample.graph) < data.graphs.size() &&
                   static_cast<std::size_t>(sample.setting) < data.settings.size(),
@@ -401,6 +401,7 @@ void run_dataset(std::string_view input) {
       for (const GraphEdge& edge : graph.edges)
         require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < data.nodes(graph), "edges join nodes");
   } catch (const InputError& error) { require_one_line(error.what()); }
+  std::filesystem::remove(file);
 }
 
 constexpr std::array kTargets{Target{"space", run_space},
