@@ -1,0 +1,251 @@
+#include "predictor/gnn/published_network.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+#include "predictor/gnn/detail/published_layers.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+namespace {
+
+using at::Tensor;
+
+at::TensorOptions tensor_options(const ComputeSettings& settings) {
+  const auto precision = settings.precision == Precision::double_precision ? at::kDouble : at::kFloat;
+  try {
+    const at::TensorOptions options = at::TensorOptions{}.dtype(precision).device(c10::Device{settings.device});
+    at::zeros({1}, options);
+    return options;
+  } catch (const c10::Error&) { throw InputError{"this LibTorch has no device " + in_quotes(settings.device)}; }
+}
+
+/// Uniform within +-width, drawn by our own generator, so that the start does not depend on LibTorch's version.
+Tensor initial_value(const detail::ParameterShape& shape, Rng& random) {
+  Tensor values = at::zeros(shape.shape, at::kDouble);
+  double width = 0.0;
+  if (shape.start == detail::ParameterShape::Start::uniform) width = shape.scale;
+  if (shape.start == detail::ParameterShape::Start::xavier)
+    width = shape.scale * std::sqrt(6.0 / static_cast<double>(shape.shape[0] + shape.shape[1]));
+  auto* value = values.data_ptr<double>();
+  for (std::int64_t i = 0; i < values.numel(); ++i)
+    value[i] = shape.start == detail::ParameterShape::Start::constant ? shape.scale : random.uniform(-width, width);
+  return values;
+}
+
+bool learns(const std::string& name, Transfer transfer) {
+  return transfer == Transfer::none || name.starts_with("graph_read_out.mlp.") ||
+         (transfer == Transfer::as_intended && name.starts_with("conv_layers.2."));
+}
+
+std::vector<double> to_vector(const Tensor& tensor) {
+  const Tensor values = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
+}
+
+/// The graphs of a batch by their number of nodes; `members` are their numbers in the batch.
+struct Group {
+  detail::EqualGraphs graphs;
+  std::vector<std::int64_t> members;
+};
+
+std::vector<Group> groups_of_equal_size(const GraphBatch& batch, std::size_t features) {
+  std::map<std::size_t, Group> groups;
+  std::vector<std::pair<Group*, std::uint32_t>> place(batch.graph_count());  // group, first node in it
+  for (std::size_t g = 0; g < batch.graph_count(); ++g) {
+    const std::size_t begin = batch.offsets[g], end = batch.offsets[g + 1];
+    Group& group = groups[end - begin];
+    group.graphs.nodes = static_cast<std::int64_t>(end - begin);
+    place[g] = {&group, static_cast<std::uint32_t>(static_cast<std::size_t>(group.graphs.graphs) * (end - begin))};
+    ++group.graphs.graphs;
+    group.members.push_back(static_cast<std::int64_t>(g));
+    group.graphs.features.insert(group.graphs.features.end(),
+                                 batch.node_features.begin() + static_cast<std::ptrdiff_t>(begin * features),
+                                 batch.node_features.begin() + static_cast<std::ptrdiff_t>(end * features));
+  }
+  for (const auto& [from, to] : batch.edges) {
+    const auto g = static_cast<std::size_t>(std::upper_bound(batch.offsets.begin(), batch.offsets.end(), from) -
+                                            batch.offsets.begin() - 1);
+    const auto& [group, first] = place[g];
+    group->graphs.edges.emplace_back(first + (from - batch.offsets[g]), first + (to - batch.offsets[g]));
+  }
+  std::vector<Group> result;
+  for (auto& [nodes, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+}  // namespace
+
+struct PublishedNetwork::Network {
+  PublishedOptions options;
+  std::uint64_t seed = 0;
+  ComputeSettings settings;
+  at::TensorOptions tensors;
+  std::vector<detail::ParameterShape> shapes;
+  std::vector<Tensor> parameters;
+  std::vector<Tensor> first_moments, second_moments;  // of Adam
+  std::int64_t steps = 0;
+  std::vector<double> label_maxima;
+
+  std::size_t index_of(const std::string& name) const {
+    const auto found = std::ranges::find(shapes, name, &detail::ParameterShape::name);
+    if (found == shapes.end()) throw std::out_of_range{name};
+    return static_cast<std::size_t>(found - shapes.begin());
+  }
+
+  /// [graphs, outputs], normalised.
+  Tensor outputs(const GraphBatch& batch, bool is_training, const detail::Trace& trace = {}) const {
+    check_batch(batch, static_cast<std::size_t>(options.features), static_cast<std::size_t>(options.outputs));
+    std::vector<Tensor> parts;
+    std::vector<std::int64_t> order;
+    for (const Group& group : groups_of_equal_size(batch, static_cast<std::size_t>(options.features))) {
+      detail::ForwardSettings forward{.is_plain = settings.is_plain, .trace = trace};
+      if (is_training && options.dropout > 0.0) {
+        Rng random{seed, "dropout " + std::to_string(steps) + " " + std::to_string(group.graphs.nodes)};
+        forward.dropout = [this, random, &group](std::int64_t) mutable { return dropout_factors(random, group); };
+      }
+      parts.push_back(detail::forward(options, parameters, group.graphs, forward));
+      order.insert(order.end(), group.members.begin(), group.members.end());
+    }
+    if (parts.size() == 1) return parts.front();
+    return at::zeros({static_cast<std::int64_t>(order.size()), options.outputs}, tensors)
+        .index_copy(0, at::tensor(order, at::kLong).to(tensors.device()), at::cat(parts));
+  }
+
+  Tensor dropout_factors(Rng& random, const Group& group) const {
+    Tensor factors = at::empty({group.graphs.graphs * group.graphs.nodes, options.hidden}, at::kDouble);
+    auto* factor = factors.data_ptr<double>();
+    for (std::int64_t i = 0; i < factors.numel(); ++i)
+      factor[i] = random.uniform() < options.dropout ? 0.0 : 1.0 / (1.0 - options.dropout);
+    return factors.to(tensors);
+  }
+
+  Tensor from_vector(const std::vector<double>& values) const {
+    return at::tensor(values, at::kDouble).to(tensors).view({-1, options.outputs});
+  }
+
+  Tensor loss(const GraphBatch& batch, bool is_training) const {
+    if (batch.labels.empty()) throw InputError{"batch: expected labels"};
+    const Tensor predicted = outputs(batch, is_training);
+    const Tensor difference = predicted - from_vector(batch.labels) / from_vector(label_maxima);
+    if (batch.label_weights.empty()) return difference.square().mean();
+    return (difference.square() * from_vector(batch.label_weights)).mean();
+  }
+
+  void clear_gradients() {
+    for (Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  }
+
+  void adam_step(const AdamOptions& adam) {
+    const at::NoGradGuard no_gradients;
+    ++steps;
+    const double correction1 = 1.0 - std::pow(adam.beta1, static_cast<double>(steps));
+    const double correction2 = std::sqrt(1.0 - std::pow(adam.beta2, static_cast<double>(steps)));
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      Tensor gradient = parameters[i].grad();
+      if (!gradient.defined()) continue;  // takes no part
+      gradient = gradient.add(parameters[i], adam.weight_decay);
+      first_moments[i].mul_(adam.beta1).add_(gradient, 1.0 - adam.beta1);
+      second_moments[i].mul_(adam.beta2).addcmul_(gradient, gradient, 1.0 - adam.beta2);
+      const Tensor width = (second_moments[i].sqrt() / correction2).add_(adam.epsilon);
+      parameters[i].addcdiv_(first_moments[i], width, -adam.learning_rate / correction1);
+    }
+  }
+};
+
+PublishedNetwork::PublishedNetwork(const PublishedOptions& options, std::uint64_t seed, const ComputeSettings& settings)
+    : network_{std::make_unique<Network>()} {
+  check_options(options);
+  network_->options = options;
+  network_->seed = seed;
+  network_->settings = settings;
+  if (settings.device != "cpu") network_->settings.is_plain = true;
+  network_->tensors = tensor_options(settings);
+  network_->shapes = detail::parameter_shapes(options);
+  network_->label_maxima.assign(static_cast<std::size_t>(options.outputs), 1.0);
+  Rng random{seed, "weights"};
+  for (const detail::ParameterShape& shape : network_->shapes) {
+    network_->parameters.push_back(initial_value(shape, random).to(network_->tensors));
+    network_->parameters.back().set_requires_grad(learns(shape.name, options.transfer));
+    network_->first_moments.push_back(at::zeros(shape.shape, network_->tensors));
+    network_->second_moments.push_back(at::zeros(shape.shape, network_->tensors));
+  }
+}
+
+PublishedNetwork::PublishedNetwork(PublishedNetwork&&) noexcept = default;
+PublishedNetwork& PublishedNetwork::operator=(PublishedNetwork&&) noexcept = default;
+PublishedNetwork::~PublishedNetwork() = default;
+
+const PublishedOptions& PublishedNetwork::options() const { return network_->options; }
+
+std::vector<ParameterInfo> PublishedNetwork::parameters() const {
+  std::vector<ParameterInfo> infos;
+  for (const detail::ParameterShape& shape : network_->shapes)
+    infos.push_back({shape.name, shape.shape, learns(shape.name, network_->options.transfer)});
+  return infos;
+}
+
+std::vector<double> PublishedNetwork::values(const std::string& parameter) const {
+  return to_vector(network_->parameters[network_->index_of(parameter)]);
+}
+
+void PublishedNetwork::set_values(const std::string& parameter, std::span<const double> values) {
+  Tensor& target = network_->parameters[network_->index_of(parameter)];
+  if (static_cast<std::int64_t>(values.size()) != target.numel()) throw std::invalid_argument{parameter};
+  const at::NoGradGuard no_gradients;
+  target.copy_(at::tensor(at::ArrayRef<double>{values.data(), values.size()}, at::kDouble).view(target.sizes()));
+}
+
+void PublishedNetwork::set_label_maxima(const std::vector<double>& maxima) {
+  if (static_cast<int>(maxima.size()) != network_->options.outputs ||
+      !std::ranges::all_of(maxima, [](double value) { return value > 0.0 && std::isfinite(value); }))
+    throw InputError{"expected " + std::to_string(network_->options.outputs) + " label maxima above 0"};
+  network_->label_maxima = maxima;
+}
+
+const std::vector<double>& PublishedNetwork::label_maxima() const { return network_->label_maxima; }
+
+std::vector<double> PublishedNetwork::predict(const GraphBatch& batch) const {
+  const at::NoGradGuard no_gradients;
+  return to_vector(network_->outputs(batch, false) * network_->from_vector(network_->label_maxima));
+}
+
+double PublishedNetwork::loss(const GraphBatch& batch) const {
+  const at::NoGradGuard no_gradients;
+  return network_->loss(batch, false).item<double>();
+}
+
+double PublishedNetwork::train(const GraphBatch& batch, const AdamOptions& adam) {
+  network_->clear_gradients();
+  const Tensor loss = network_->loss(batch, true);
+  loss.backward();
+  network_->adam_step(adam);
+  return loss.item<double>();
+}
+
+std::vector<std::pair<std::string, double>> PublishedNetwork::gradient_norms(const GraphBatch& batch) const {
+  network_->clear_gradients();
+  network_->loss(batch, false).backward();
+  std::vector<std::pair<std::string, double>> norms;
+  for (std::size_t i = 0; i < network_->parameters.size(); ++i)
+    if (const Tensor& gradient = network_->parameters[i].grad(); gradient.defined())
+      norms.emplace_back(network_->shapes[i].name, gradient.norm().item<double>());
+  network_->clear_gradients();
+  return norms;
+}
+
+std::vector<std::pair<std::string, std::vector<double>>> PublishedNetwork::trace(const GraphBatch& one_graph) const {
+  const at::NoGradGuard no_gradients;
+  std::vector<std::pair<std::string, std::vector<double>>> values;
+  network_->outputs(one_graph, false,
+                    [&](const std::string& name, const Tensor& value) { values.emplace_back(name, to_vector(value)); });
+  return values;
+}
+
+}  // namespace rehearse
