@@ -425,15 +425,32 @@ Tensor attend(const std::shared_ptr<const Attention>& attention, const Tensor& h
   const Tensor scores = at::leaky_relu(first.index_select(0, index_tensor(attention->first_nodes, h)) +
                                            second.index_select(0, index_tensor(attention->second_nodes, h)),
                                        leak);
-  const Tensor wide_group = group.unsqueeze(1).expand_as(scores);
-  const Tensor largest =
-      at::full({groups, heads}, -1e30, h.options()).scatter_reduce(0, wide_group, scores.detach(), "amax");
+  const Tensor largest = extremes(attention->group_starts, scores.detach(), false);
   const Tensor powers = at::exp(scores - largest.index_select(0, group));
   const Tensor sums = at::zeros({groups, heads}, h.options()).index_add(0, group, powers);
   const Tensor shares = powers / sums.index_select(0, group);
   const Tensor sources = h.index_select(0, index_tensor(attention->sources, h)).view({-1, heads, width});
   return at::zeros_like(h).index_add(0, index_tensor(attention->targets, h),
                                      (sources * shares.unsqueeze(2)).flatten(1));
+}
+
+Tensor extremes(const std::vector<std::int64_t>& starts, const Tensor& values, bool is_smallest) {
+  const auto groups = static_cast<std::int64_t>(starts.size()) - 1;
+  if (values.size(0) == 0) return at::zeros({groups, values.size(1)}, values.options());
+  const std::int64_t width = values.size(1);
+  const Tensor compared = (is_smallest ? -values.detach() : values.detach()).to(at::kCPU, at::kDouble).contiguous();
+  const auto* value = compared.data_ptr<double>();
+  Tensor found = at::zeros({groups, width}, at::kLong), is_there = at::zeros({groups, 1}, at::kDouble);
+  auto* entry = found.data_ptr<std::int64_t>();
+  for (std::size_t g = 0; g + 1 < starts.size(); ++g, entry += width) {
+    if (starts[g] == starts[g + 1]) continue;
+    is_there.data_ptr<double>()[g] = 1.0;
+    std::fill(entry, entry + width, starts[g]);
+    for (std::int64_t e = starts[g] + 1; e < starts[g + 1]; ++e)
+      for (std::int64_t f = 0; f < width; ++f)
+        if (value[e * width + f] > value[entry[f] * width + f]) entry[f] = e;
+  }
+  return values.gather(0, found.to(values.device())) * is_there.to(values.options());
 }
 
 Tensor set_to_set(const Tensor& x, const Tensor& input_weight, const Tensor& state_weight, const Tensor& input_bias,

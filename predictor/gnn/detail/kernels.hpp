@@ -44,6 +44,10 @@ struct Attention {
 at::Tensor attend(const std::shared_ptr<const Attention>& attention, const at::Tensor& h, const at::Tensor& first,
                   const at::Tensor& second, double leak, bool is_plain);
 
+/// The largest (or smallest) of each column over each group of rows, starts[g] .. starts[g + 1] - 1; 0 for an empty
+/// group. values [entries, width]; result [groups, width]. The first of equal ones gets the gradient.
+at::Tensor extremes(const std::vector<std::int64_t>& starts, const at::Tensor& values, bool is_smallest);
+
 /// Set2Set:  q = LSTM(q*), a = softmax over the nodes of a graph of (x . q), r = sum a x, q* = [q, r], `steps` times
 /// from q* = 0.  x [graphs, nodes, H], weights [4H, 2H] and [4H, H] (gates i, f, g, o), biases [4H]; result [graphs,
 /// 2H]. Source: Vinyals, Bengio and Kudlur, "Order Matters: Sequence to sequence for sets", ICLR 2016.

@@ -391,9 +391,8 @@ class Forward {
       const Tensor average = sum(false) / counts;
       return at::relu(sum(true) / counts - average.square());
     };
-    const auto extreme = [&](const char* kind) {
-      const Tensor found = at::zeros_like(a).scatter_reduce(0, rows.unsqueeze(1).expand_as(messages), messages, kind,
-                                                            /*include_self=*/false);
+    const auto extreme = [&](bool is_smallest) {
+      const Tensor found = extremes(links_->starts, messages, is_smallest);
       return is_sum_of_two ? (found + a) * has_neighbours : found;
     };
     std::vector<Tensor> values;
@@ -401,8 +400,8 @@ class Forward {
       if (name == "sum") values.push_back(is_sum_of_two ? at::addcmul(sum(false), a, degrees_) : sum(false));
       if (name == "mean")
         values.push_back(is_sum_of_two ? at::addcmul(sum(false) / counts, a, has_neighbours) : sum(false) / counts);
-      if (name == "max") values.push_back(extreme("amax"));
-      if (name == "min") values.push_back(extreme("amin"));
+      if (name == "max") values.push_back(extreme(false));
+      if (name == "min") values.push_back(extreme(true));
       if (name == "var") values.push_back(variance());
       if (name == "std") values.push_back(at::sqrt(variance() + kSmallestVariance));
     }
