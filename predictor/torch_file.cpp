@@ -1,12 +1,11 @@
 #include "predictor/torch_file.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 
 #include "predictor/detail/zip.hpp"
@@ -20,7 +19,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors are kept as they lie in the file");
 
 constexpr std::size_t kLargestFile = (std::size_t{1} << 32U) - 1;
-constexpr std::size_t kLargestTree = 5'000'000;  // values of a file, shared ones counted wherever they appear
+constexpr std::size_t kLargestTree = 1'000'000;  // values of a file, shared ones counted wherever they appear
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
 
@@ -66,17 +65,26 @@ double half_to_double(std::uint16_t bits) {
 
 double element(TensorType type, const char* bytes) {
   switch (type) {
-    case TensorType::float32: return from_bytes<float>(bytes);
-    case TensorType::float64: return from_bytes<double>(bytes);
-    case TensorType::float16: return half_to_double(from_bytes<std::uint16_t>(bytes));
+    case TensorType::float32:
+      return from_bytes<float>(bytes);
+    case TensorType::float64:
+      return from_bytes<double>(bytes);
+    case TensorType::float16:
+      return half_to_double(from_bytes<std::uint16_t>(bytes));
     case TensorType::bfloat16:
       return std::bit_cast<float>(static_cast<std::uint32_t>(from_bytes<std::uint16_t>(bytes)) << 16U);
-    case TensorType::int64: return static_cast<double>(from_bytes<std::int64_t>(bytes));
-    case TensorType::int32: return from_bytes<std::int32_t>(bytes);
-    case TensorType::int16: return from_bytes<std::int16_t>(bytes);
-    case TensorType::int8: return from_bytes<std::int8_t>(bytes);
-    case TensorType::uint8: return from_bytes<std::uint8_t>(bytes);
-    case TensorType::boolean: return from_bytes<std::uint8_t>(bytes) != 0 ? 1.0 : 0.0;
+    case TensorType::int64:
+      return static_cast<double>(from_bytes<std::int64_t>(bytes));
+    case TensorType::int32:
+      return from_bytes<std::int32_t>(bytes);
+    case TensorType::int16:
+      return from_bytes<std::int16_t>(bytes);
+    case TensorType::int8:
+      return from_bytes<std::int8_t>(bytes);
+    case TensorType::uint8:
+      return from_bytes<std::uint8_t>(bytes);
+    case TensorType::boolean:
+      return from_bytes<std::uint8_t>(bytes) != 0 ? 1.0 : 0.0;
   }
   return 0.0;
 }
@@ -100,7 +108,7 @@ struct View {
 };
 
 struct Object;
-using Handle = std::shared_ptr<Object>;
+using Handle = Object*;  // they live as long as the Pickle that made them
 
 /// An object of the machine. Containers are filled after they have been remembered, so they are shared, not copied.
 struct Object {
@@ -129,7 +137,7 @@ class Pickle {
 
   /// Runs one pickle, up to its end; next() is then behind it.
   Handle run() {
-    std::vector<Handle>{}.swap(stack_);
+    stack_.clear();
     marks_.clear();
     memo_.clear();
     while (true) {
@@ -164,14 +172,15 @@ class Pickle {
   }
 
   void push(Object object) {
-    if (++objects_ > kLargestTree) fail("the pickle makes more than 5 million objects");
-    stack_.push_back(std::make_shared<Object>(std::move(object)));
+    if (arena_.size() >= kLargestTree) fail("the pickle makes more than a million objects");
+    arena_.push_back(std::move(object));
+    stack_.push_back(&arena_.back());
   }
   void push_integer(std::int64_t value) { push({.kind = Object::Kind::integer, .integer = value}); }
   void push_text(std::string_view text) { push({.kind = Object::Kind::text, .text = std::string{text}}); }
   Handle pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) fail("the pickle takes from an empty stack");
-    Handle top = std::move(stack_.back());
+    const Handle top = stack_.back();
     stack_.pop_back();
     return top;
   }
@@ -228,9 +237,10 @@ class Pickle {
       for (std::size_t i = 0; i < kTypes.size(); ++i)
         if (name == kTypes[i].storage) return make(Global::first_storage, i);
     }
-    throw InputError{file_name_ + ": holds an object of the Python class " + in_quotes(module + "." + name) +
-                     ", which is not read: only tensors, numbers, texts, lists, tuples and dicts are; of a module, save "
-                     "its state_dict()"};
+    throw InputError{
+        file_name_ + ": holds an object of the Python class " + in_quotes(module + "." + name) +
+        ", which is not read: only tensors, numbers, texts, lists, tuples and dicts are; of a module, save "
+        "its state_dict()"};
   }
 
   std::int64_t integer(const Handle& object) const {
@@ -275,14 +285,16 @@ class Pickle {
         return push(std::move(dict));
       }
       case Global::rebuild_tensor:
-      case Global::rebuild_tensor_v2: return push_view(items);
+      case Global::rebuild_tensor_v2:
+        return push_view(items);
       case Global::rebuild_parameter:
         if (items.empty() || items[0]->kind != Object::Kind::view) fail("expected a parameter's tensor");
         return stack_.push_back(items[0]);
       case Global::size:
         if (items.size() != 1 || items[0]->kind != Object::Kind::tuple) fail("expected the numbers of a torch.Size");
         return stack_.push_back(items[0]);
-      default: fail("the pickle calls something that is no function");
+      default:
+        fail("the pickle calls something that is no function");
     }
   }
 
@@ -297,7 +309,10 @@ class Pickle {
     if (items.size() > 5 && items[5]->kind != Object::Kind::none)
       fail("a storage that is part of another one, as very old files have it, is not read");
     const auto type = static_cast<std::size_t>(items[1]->integer - static_cast<std::int64_t>(Global::first_storage));
-    push({.kind = Object::Kind::storage, .integer = integer(items[4]), .text = items[2]->text, .view = {.type = kTypes[type].type}});
+    push({.kind = Object::Kind::storage,
+          .integer = integer(items[4]),
+          .text = items[2]->text,
+          .view = {.type = kTypes[type].type}});
   }
 
   /// Little-endian two's complement of up to 8 bytes that count; the magic number of the older layout is longer.
@@ -312,41 +327,73 @@ class Pickle {
 
   void step(unsigned char code) {
     switch (code) {
-      case 0x80: take(1); return;                                      // PROTO
-      case 0x95: take(8); return;                                      // FRAME
-      case '}': return push({.kind = Object::Kind::dict});             // EMPTY_DICT
-      case ']': return push({.kind = Object::Kind::list});             // EMPTY_LIST
-      case ')': return push_tuple({});                                 // EMPTY_TUPLE
-      case '(': marks_.push_back(stack_.size()); return;               // MARK
-      case 'N': return push({});                                       // NONE
-      case 0x88: return push({.kind = Object::Kind::boolean, .integer = 1});  // NEWTRUE
-      case 0x89: return push({.kind = Object::Kind::boolean, .integer = 0});  // NEWFALSE
-      case 'K': return push_integer(take<std::uint8_t>());             // BININT1
-      case 'M': return push_integer(take<std::uint16_t>());            // BININT2
-      case 'J': return push_integer(take<std::int32_t>());             // BININT
-      case 0x8a: return push_long(take(take<std::uint8_t>()));         // LONG1
-      case 'G': {                                                      // BINFLOAT, big-endian
+      case 0x80:
+        take(1);
+        return;  // PROTO
+      case 0x95:
+        take(8);
+        return;  // FRAME
+      case '}':
+        return push({.kind = Object::Kind::dict});  // EMPTY_DICT
+      case ']':
+        return push({.kind = Object::Kind::list});  // EMPTY_LIST
+      case ')':
+        return push_tuple({});  // EMPTY_TUPLE
+      case '(':
+        marks_.push_back(stack_.size());
+        return;  // MARK
+      case 'N':
+        return push({});  // NONE
+      case 0x88:
+        return push({.kind = Object::Kind::boolean, .integer = 1});  // NEWTRUE
+      case 0x89:
+        return push({.kind = Object::Kind::boolean, .integer = 0});  // NEWFALSE
+      case 'K':
+        return push_integer(take<std::uint8_t>());  // BININT1
+      case 'M':
+        return push_integer(take<std::uint16_t>());  // BININT2
+      case 'J':
+        return push_integer(take<std::int32_t>());  // BININT
+      case 0x8a:
+        return push_long(take(take<std::uint8_t>()));  // LONG1
+      case 'G': {                                      // BINFLOAT, big-endian
         std::string digits{take(8)};
         std::ranges::reverse(digits);
         return push({.kind = Object::Kind::number, .number = from_bytes<double>(digits.data())});
       }
-      case 'X': return push_text(take(take<std::uint32_t>()));         // BINUNICODE
-      case 0x8c: return push_text(take(take<std::uint8_t>()));         // SHORT_BINUNICODE
-      case 'U': return push_text(take(take<std::uint8_t>()));          // SHORT_BINSTRING
-      case 't': return push_tuple(pop_to_mark());                      // TUPLE
-      case 0x85: return push_tuple(pop_items(1));                      // TUPLE1
-      case 0x86: return push_tuple(pop_items(2));                      // TUPLE2
-      case 0x87: return push_tuple(pop_items(3));                      // TUPLE3
-      case 'a': return extend_last(Object::Kind::list, 1);             // APPEND
-      case 's': return extend_last(Object::Kind::dict, 2);             // SETITEM
-      case 'e': return extend_marked(Object::Kind::list);              // APPENDS
-      case 'u': return extend_marked(Object::Kind::dict);              // SETITEMS
-      case 'q': return remember(take<std::uint8_t>());                 // BINPUT
-      case 'r': return remember(take<std::uint32_t>());                // LONG_BINPUT
-      case 0x94: return remember(memo_.size());                        // MEMOIZE
-      case 'h': return recall(take<std::uint8_t>());                   // BINGET
-      case 'j': return recall(take<std::uint32_t>());                  // LONG_BINGET
-      case 'c': {                                                      // GLOBAL
+      case 'X':
+        return push_text(take(take<std::uint32_t>()));  // BINUNICODE
+      case 0x8c:
+        return push_text(take(take<std::uint8_t>()));  // SHORT_BINUNICODE
+      case 'U':
+        return push_text(take(take<std::uint8_t>()));  // SHORT_BINSTRING
+      case 't':
+        return push_tuple(pop_to_mark());  // TUPLE
+      case 0x85:
+        return push_tuple(pop_items(1));  // TUPLE1
+      case 0x86:
+        return push_tuple(pop_items(2));  // TUPLE2
+      case 0x87:
+        return push_tuple(pop_items(3));  // TUPLE3
+      case 'a':
+        return extend_last(Object::Kind::list, 1);  // APPEND
+      case 's':
+        return extend_last(Object::Kind::dict, 2);  // SETITEM
+      case 'e':
+        return extend_marked(Object::Kind::list);  // APPENDS
+      case 'u':
+        return extend_marked(Object::Kind::dict);  // SETITEMS
+      case 'q':
+        return remember(take<std::uint8_t>());  // BINPUT
+      case 'r':
+        return remember(take<std::uint32_t>());  // LONG_BINPUT
+      case 0x94:
+        return remember(memo_.size());  // MEMOIZE
+      case 'h':
+        return recall(take<std::uint8_t>());  // BINGET
+      case 'j':
+        return recall(take<std::uint32_t>());  // LONG_BINGET
+      case 'c': {                              // GLOBAL
         const std::string module{take_line()};
         return push_global(module, std::string{take_line()});
       }
@@ -354,9 +401,14 @@ class Pickle {
         const std::vector<Handle> names = pop_items(2);
         return push_global(names[0]->text, names[1]->text);
       }
-      case 'Q': return push_persistent();  // BINPERSID
-      case 'R': return call();             // REDUCE
-      case 'b': pop(); top(); return;      // BUILD: attributes, such as a state_dict's _metadata, are not kept
+      case 'Q':
+        return push_persistent();  // BINPERSID
+      case 'R':
+        return call();  // REDUCE
+      case 'b':
+        pop();
+        top();
+        return;  // BUILD: attributes, such as a state_dict's _metadata, are not kept
       default: {
         constexpr std::string_view kDigits = "0123456789abcdef";
         fail(std::string{"the pickle has the operation 0x"} + kDigits[code >> 4U] + kDigits[code & 15U] +
@@ -376,7 +428,7 @@ class Pickle {
   std::string_view bytes_;
   std::size_t next_;
   const std::string& file_name_;
-  std::size_t objects_ = 0;
+  std::deque<Object> arena_;
   std::vector<Handle> stack_, memo_;
   std::vector<std::size_t> marks_;
 };
@@ -392,20 +444,27 @@ class Values {
 
   TorchValue of(const Handle& object, int depth = 0) {
     if (depth > kDeepest) throw InputError{file_name_ + ": values lie within each other more than 64 deep"};
-    if (++count_ > kLargestTree) throw InputError{file_name_ + ": more than 5 million values"};
+    if (++count_ > kLargestTree) throw InputError{file_name_ + ": more than a million values"};
     const auto items = [&] {
       TorchItems values;
       for (const Handle& item : object->items) values.push_back(of(item, depth + 1));
       return values;
     };
     switch (object->kind) {
-      case Object::Kind::none: return {};
-      case Object::Kind::boolean: return object->integer != 0;
-      case Object::Kind::integer: return object->integer;
-      case Object::Kind::number: return object->number;
-      case Object::Kind::text: return object->text;
-      case Object::Kind::tuple: return TorchTuple{items()};
-      case Object::Kind::list: return TorchList{items()};
+      case Object::Kind::none:
+        return {};
+      case Object::Kind::boolean:
+        return object->integer != 0;
+      case Object::Kind::integer:
+        return object->integer;
+      case Object::Kind::number:
+        return object->number;
+      case Object::Kind::text:
+        return object->text;
+      case Object::Kind::tuple:
+        return TorchTuple{items()};
+      case Object::Kind::list:
+        return TorchList{items()};
       case Object::Kind::dict: {
         TorchDict dict{.is_ordered = object->is_ordered};
         for (std::size_t i = 0; i + 1 < object->items.size(); i += 2)
@@ -413,11 +472,12 @@ class Values {
         return dict;
       }
       case Object::Kind::view: {
-        std::shared_ptr<const TorchTensor>& tensor = tensors_[object.get()];
+        std::shared_ptr<const TorchTensor>& tensor = tensors_[object];
         if (!tensor) tensor = std::make_shared<const TorchTensor>(resolve(object->view));
         return tensor;
       }
-      default: throw InputError{file_name_ + ": holds a function or a storage instead of a value"};
+      default:
+        throw InputError{file_name_ + ": holds a function or a storage instead of a value"};
     }
   }
 
@@ -507,7 +567,8 @@ TorchValue parse_archive(std::string_view bytes, const std::string& file_name) {
   return Values{storages, bytes.size(), file_name}.of(root);
 }
 
-/// Five pickles (magic number, version, system, value, keys of the storages), then each storage: element count and bytes.
+/// Five pickles (magic number, version, system, value, keys of the storages), then each storage: element count and
+/// bytes.
 TorchValue parse_row_of_pickles(std::string_view bytes, const std::string& file_name) {
   Pickle pickle{bytes, 0, file_name};
   pickle.run();
@@ -520,14 +581,14 @@ TorchValue parse_row_of_pickles(std::string_view bytes, const std::string& file_
   if (keys->kind != Object::Kind::list) throw InputError{file_name + ": expected the keys of its storages"};
 
   std::map<std::string, std::size_t> element_sizes;  // by what refers to them
-  std::vector<const Object*> open{root.get()};
+  std::vector<const Object*> open{root};
   std::map<const Object*, bool> seen;
   while (!open.empty()) {
     const Object* object = open.back();
     open.pop_back();
     if (!seen.emplace(object, true).second) continue;
     if (object->kind == Object::Kind::view) element_sizes[object->view.storage] = names_of(object->view.type).size;
-    for (const Handle& item : object->items) open.push_back(item.get());
+    for (const Handle& item : object->items) open.push_back(item);
   }
   Storages storages;
   std::size_t next = pickle.next();
@@ -553,7 +614,7 @@ class Writer {
     add(value);
     pickle_ += '.';
     std::vector<std::pair<std::string, std::string_view>> records{{"archive/data.pkl", pickle_},
-                                                                   {"archive/byteorder", "little"}};
+                                                                  {"archive/byteorder", "little"}};
     for (std::size_t i = 0; i < storages_.size(); ++i)
       records.emplace_back("archive/data/" + std::to_string(i), storages_[i]->bytes);
     records.emplace_back("archive/version", "3\n");
@@ -619,13 +680,16 @@ class Writer {
     pickle_ += "tQ";
     add(std::int64_t{0});
     std::vector<std::int64_t> strides(tensor->shape.size(), 1);
-    for (std::size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<std::int64_t>(tensor->shape[i], 1);
+    for (std::size_t i = strides.size(); i-- > 1;)
+      strides[i - 1] = strides[i] * std::max<std::int64_t>(tensor->shape[i], 1);
     for (const std::vector<std::int64_t>* numbers : {&tensor->shape, &std::as_const(strides)}) {
       pickle_ += '(';
       for (const std::int64_t number : *numbers) add(number);
       pickle_ += 't';
     }
-    pickle_ += "\x89" "ccollections\nOrderedDict\n)RtR";
+    pickle_ +=
+        "\x89"
+        "ccollections\nOrderedDict\n)RtR";
     storages_.push_back(tensor);
   }
 
@@ -634,8 +698,8 @@ class Writer {
 };
 
 const char* kind_of(const TorchValue& value) {
-  constexpr std::array<const char*, 9> kKinds{"None",  "a bool", "an integer", "a number", "a text",
-                                              "a tensor", "a tuple", "a list", "a dict"};
+  constexpr std::array<const char*, 9> kKinds{"None",     "a bool",  "an integer", "a number", "a text",
+                                              "a tensor", "a tuple", "a list",     "a dict"};
   return kKinds[value.value.index()];
 }
 
@@ -669,7 +733,8 @@ std::vector<double> TorchTensor::values() const {
 std::vector<float> TorchTensor::floats() const {
   const std::size_t width = names_of(type).size;
   std::vector<float> result(size());
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<float>(element(type, bytes.data() + i * width));
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] = static_cast<float>(element(type, bytes.data() + i * width));
   return result;
 }
 
@@ -681,7 +746,9 @@ const TorchItems& TorchValue::list(const std::string& where) const {
   if (const auto* tuple = std::get_if<TorchTuple>(&value)) return tuple->items;
   return held<TorchList>(*this, "a list", where).items;
 }
-const std::string& TorchValue::text(const std::string& where) const { return held<std::string>(*this, "a text", where); }
+const std::string& TorchValue::text(const std::string& where) const {
+  return held<std::string>(*this, "a text", where);
+}
 std::int64_t TorchValue::integer(const std::string& where) const {
   return held<std::int64_t>(*this, "an integer", where);
 }

@@ -2,7 +2,7 @@
 // Files of Python's torch.save, read and written without LibTorch: weights, and data sets of tensors.
 // A file is a program for Python's pickle machine; here it can only build the values below, so a file from a stranger
 // runs no code. Both layouts are read: the zip archive, and the older row of pickles. Written files are zip archives
-// that torch.load() accepts, also with weights_only=True.
+// that torch.load() accepts, also with weights_only=True (before PyTorch 2, only if no number stands outside a tensor).
 
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +59,9 @@ struct TorchValue {
 
   TorchValue() = default;
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, TorchValue> && !std::is_same_v<std::remove_cvref_t<T>, TorchTensor>)
-  TorchValue(T&& from) : value{std::forward<T>(from)} {}
+  requires(!std::is_same_v<std::remove_cvref_t<T>, TorchValue> && !std::is_same_v<std::remove_cvref_t<T>, TorchTensor>)
+      TorchValue(T&& from)
+      : value{std::forward<T>(from)} {}
   TorchValue(int integer) : value{std::int64_t{integer}} {}
   TorchValue(const char* text) : value{std::string{text}} {}
   TorchValue(TorchTensor tensor) : value{std::make_shared<const TorchTensor>(std::move(tensor))} {}
@@ -80,8 +81,9 @@ struct TorchValue {
   const TorchValue& at(std::string_view key, const std::string& where) const;
 };
 
-/// InputError, "file: what was expected and found", for whatever is no such file, is damaged, is larger than 4 GiB, holds
-/// objects of other classes (a whole pickled module, say, instead of its state_dict), or a view outside its storage.
+/// InputError, "file: what was expected and found", for whatever is no such file, is damaged, is larger than 4 GiB,
+/// holds objects of other classes (a whole pickled module, say, instead of its state_dict), or a view outside its
+/// storage.
 TorchValue load_torch_file(const std::filesystem::path& path);
 TorchValue parse_torch_file(std::string_view bytes, const std::string& file_name);
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "predictor/gnn/detail/published_layers.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/random.hpp"
@@ -58,6 +59,20 @@ std::vector<double> to_vector(const Tensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t length : shape) text += (text.empty() ? "" : " x ") + std::to_string(length);
+  return text.empty() ? "of a single number" : text;
+}
+
+TorchTensor to_file(const Tensor& tensor) {
+  const Tensor values = tensor.detach().to(at::kCPU).contiguous();
+  const auto count = static_cast<std::size_t>(values.numel());
+  if (values.scalar_type() == at::kDouble)
+    return TorchTensor::of_doubles(values.sizes().vec(), std::span<const double>{values.data_ptr<double>(), count});
+  return TorchTensor::of_floats(values.sizes().vec(), std::span<const float>{values.data_ptr<float>(), count});
+}
+
 /// The graphs of a batch by their number of nodes; `members` are their numbers in the batch.
 struct Group {
   detail::EqualGraphs graphs;
@@ -106,6 +121,36 @@ struct PublishedNetwork::Network {
     const auto found = std::ranges::find(shapes, name, &detail::ParameterShape::name);
     if (found == shapes.end()) throw std::out_of_range{name};
     return static_cast<std::size_t>(found - shapes.begin());
+  }
+
+  TorchValue to_dict(const std::vector<Tensor>& values) const {
+    TorchDict dict{.is_ordered = true};
+    for (std::size_t i = 0; i < shapes.size(); ++i) dict.items.emplace_back(shapes[i].name, to_file(values[i]));
+    return dict;
+  }
+
+  /// Fills `values` by name and returns the names that `dict` lacks.
+  std::vector<std::string> take(const TorchValue& dict, const std::string& where, std::vector<Tensor>& values) const {
+    const at::NoGradGuard no_gradients;
+    std::vector<std::string> missing;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const TorchValue* found = dict.find(shapes[i].name);
+      if (found == nullptr) {
+        missing.push_back(shapes[i].name);
+        continue;
+      }
+      const std::string here = where + ": " + shapes[i].name;
+      const TorchTensor& tensor = found->tensor(here);
+      if (tensor.shape != shapes[i].shape) {
+        throw InputError{here + ": expected the shape " + shape_text(shapes[i].shape) + "; found " +
+                         shape_text(tensor.shape)};
+      }
+      const std::vector<double> numbers = tensor.values();
+      if (!std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); }))
+        throw InputError{here + ": expected finite numbers"};
+      values[i].copy_(at::tensor(numbers, at::kDouble).view(shapes[i].shape));
+    }
+    return missing;
   }
 
   /// [graphs, outputs], normalised.
@@ -190,6 +235,66 @@ PublishedNetwork::PublishedNetwork(const PublishedOptions& options, std::uint64_
 PublishedNetwork::PublishedNetwork(PublishedNetwork&&) noexcept = default;
 PublishedNetwork& PublishedNetwork::operator=(PublishedNetwork&&) noexcept = default;
 PublishedNetwork::~PublishedNetwork() = default;
+
+void PublishedNetwork::save(const std::filesystem::path& path) const {
+  TorchDict file;
+  file.items.emplace_back("format", 1);
+  file.items.emplace_back("kind", "published network");
+  file.items.emplace_back("options", to_torch(network_->options));
+  file.items.emplace_back("seed", static_cast<std::int64_t>(network_->seed));
+  file.items.emplace_back("steps", network_->steps);
+  const auto outputs = static_cast<std::int64_t>(network_->label_maxima.size());
+  file.items.emplace_back("label_maxima", TorchTensor::of_doubles({outputs}, network_->label_maxima));
+  file.items.emplace_back("state", network_->to_dict(network_->parameters));
+  file.items.emplace_back("first_moments", network_->to_dict(network_->first_moments));
+  file.items.emplace_back("second_moments", network_->to_dict(network_->second_moments));
+  write_torch_file(path, file);
+}
+
+PublishedNetwork PublishedNetwork::load(const std::filesystem::path& path, const ComputeSettings& settings) {
+  const std::string where = path.string();
+  const TorchValue file = load_torch_file(path);
+  const TorchValue* kind = file.find("kind");
+  if (kind == nullptr || kind->text(where) != "published network")
+    throw InputError{where + ": expected the model file of a published network"};
+  if (file.at("format", where).integer(where) != 1) throw InputError{where + ": expected format 1"};
+  PublishedNetwork loaded{published_options(file.at("options", where), where + ": options"),
+                          static_cast<std::uint64_t>(file.at("seed", where).integer(where)), settings};
+  Network& network = *loaded.network_;
+  network.steps = file.at("steps", where).integer(where);
+  if (network.steps < 0) throw InputError{where + ": expected a number of steps"};
+  const auto take_all = [&](const char* key, std::vector<Tensor>& values) {
+    const auto missing = network.take(file.at(key, where), where + ": " + key, values);
+    if (!missing.empty()) throw InputError{where + ": " + key + ": expected " + in_quotes(missing.front())};
+  };
+  take_all("state", network.parameters);
+  take_all("first_moments", network.first_moments);
+  take_all("second_moments", network.second_moments);
+  try {
+    loaded.set_label_maxima(file.at("label_maxima", where).tensor(where).values());
+  } catch (const InputError& error) { throw InputError{where + ": label_maxima: " + error.what()}; }
+  return loaded;
+}
+
+std::vector<std::string> PublishedNetwork::load_weights(const std::filesystem::path& path) {
+  const std::string where = path.string();
+  const TorchValue file = load_torch_file(path);
+  const TorchValue* inner = file.find("state");
+  std::vector<std::string> missing = network_->take(inner != nullptr ? *inner : file, where, network_->parameters);
+  if (missing.size() == network_->shapes.size())
+    throw InputError{where + ": expected the weights of a network of the kind " +
+                     to_text(network_->options.convolution) + ", such as " + in_quotes(missing.front())};
+  if (network_->options.transfer == Transfer::as_intended) {
+    const at::NoGradGuard no_gradients;
+    for (const std::string& name : missing) {
+      if (!name.starts_with("conv_layers.2.")) continue;
+      std::string second = name;
+      second[std::string_view{"conv_layers."}.size()] = '1';
+      network_->parameters[network_->index_of(name)].copy_(network_->parameters[network_->index_of(second)]);
+    }
+  }
+  return missing;
+}
 
 const PublishedOptions& PublishedNetwork::options() const { return network_->options; }
 

@@ -65,7 +65,79 @@ void require_names(const char* kind, const std::vector<std::string>& names, std:
     if (std::ranges::find(known, name) == known.end()) throw InputError{unknown_name_message(kind, name, known)};
 }
 
+TorchList texts(const std::vector<std::string>& names) { return {TorchItems(names.begin(), names.end())}; }
+
+/// Reads options by name.
+struct Reader {
+  const TorchValue& value;
+  std::string where;
+
+  int small(const char* key) const {
+    const std::int64_t found = value.at(key, where).integer(where + ": " + key);
+    return static_cast<int>(std::clamp<std::int64_t>(found, -1, kLargest + 1));  // check_options() refuses the ends
+  }
+  double number(const char* key) const { return value.at(key, where).number(where + ": " + key); }
+  std::string text(const char* key) const { return value.at(key, where).text(where + ": " + key); }
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> names;
+    for (const TorchValue& name : value.at(key, where).list(where + ": " + key))
+      names.push_back(name.text(where + ": " + key));
+    return names;
+  }
+};
+
 }  // namespace
+
+TorchDict to_torch(const PublishedOptions& options) {
+  TorchDict dict;
+  const auto add = [&](const char* key, TorchValue value) { dict.items.emplace_back(key, std::move(value)); };
+  add("convolution", to_text(options.convolution));
+  add("features", options.features);
+  add("outputs", options.outputs);
+  add("hidden", options.hidden);
+  add("mlp_layers", options.mlp_layers);
+  add("iterations", options.iterations);
+  add("set2set_steps", options.set2set_steps);
+  add("dropout", options.dropout);
+  add("gin_mlp_layers", options.gin_mlp_layers);
+  add("mpnn_aggregators", texts(options.mpnn_aggregators));
+  add("mpnn_scalers", texts(options.mpnn_scalers));
+  add("mpnn_pre_layers", options.mpnn_pre_layers);
+  add("mpnn_post_layers", options.mpnn_post_layers);
+  add("mpnn_self_loop", options.mpnn_self_loop);
+  add("average_degree", options.average_degree);
+  add("average_log_degree", options.average_log_degree);
+  add("transfer", to_text(options.transfer));
+  return dict;
+}
+
+PublishedOptions published_options(const TorchValue& value, const std::string& where) {
+  const Reader read{value, where};
+  try {
+    const PublishedOptions options{.convolution = parse_convolution(read.text("convolution")),
+                                   .features = read.small("features"),
+                                   .outputs = read.small("outputs"),
+                                   .hidden = read.small("hidden"),
+                                   .mlp_layers = read.small("mlp_layers"),
+                                   .iterations = read.text("iterations"),
+                                   .set2set_steps = read.small("set2set_steps"),
+                                   .dropout = read.number("dropout"),
+                                   .gin_mlp_layers = read.small("gin_mlp_layers"),
+                                   .mpnn_aggregators = read.texts("mpnn_aggregators"),
+                                   .mpnn_scalers = read.texts("mpnn_scalers"),
+                                   .mpnn_pre_layers = read.small("mpnn_pre_layers"),
+                                   .mpnn_post_layers = read.small("mpnn_post_layers"),
+                                   .mpnn_self_loop = value.at("mpnn_self_loop", where).boolean(where),
+                                   .average_degree = read.number("average_degree"),
+                                   .average_log_degree = read.number("average_log_degree"),
+                                   .transfer = parse_transfer(read.text("transfer"))};
+    check_options(options);
+    return options;
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    throw InputError{message.starts_with(where) ? message : where + ": " + message};
+  }
+}
 
 Convolution parse_convolution(const std::string& name) { return value_of(kConvolutions, "network", name); }
 std::string to_text(Convolution convolution) { return name_of(kConvolutions, convolution); }

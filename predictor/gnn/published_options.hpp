@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "predictor/torch_file.hpp"
+
 namespace rehearse {
 
 enum class Convolution { gcn, gin, gat, gat_textbook, mpnn };
@@ -49,6 +51,10 @@ struct PublishedOptions {
 
 /// Throws InputError unless a network can be built from `options`.
 void check_options(const PublishedOptions& options);
+
+/// The options as a dict of a model file, by the names above, and back. InputError, "<where>: ...".
+TorchDict to_torch(const PublishedOptions& options);
+PublishedOptions published_options(const TorchValue& value, const std::string& where);
 
 /// Number of convolutions in a graph of `nodes` >= 1 by the rule, rounded down, at least 1. InputError for an unknown
 /// rule.

@@ -14,6 +14,7 @@
 #include "platforms/fleet_trace.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
@@ -366,6 +367,14 @@ void run_training_log(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+void run_torch_file(std::string_view input) {
+  try {
+    const TorchValue value = parse_torch_file(input, "input");
+    const std::string text = to_torch_file(value);
+    require(to_torch_file(parse_torch_file(text, "output")) == text, "a written torch file is read back the same");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
@@ -383,7 +392,8 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"kernel_table", run_kernel_table},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
-                              Target{"fleet_trace", run_fleet_trace}};
+                              Target{"fleet_trace", run_fleet_trace},
+                              Target{"torch_file", run_torch_file}};
 
 }  // namespace
 
