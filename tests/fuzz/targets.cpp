@@ -14,6 +14,8 @@
 #include "platforms/fleet_trace.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "predictor/driple/graph_def.hpp"
+#include "predictor/driple_dataset.hpp"
 #include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
@@ -375,6 +377,25 @@ void run_torch_file(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+void run_graph_def(std::string_view input) {
+  for (const bool is_text : {true, false}) {
+    try {
+      const std::vector<GraphDefNode> nodes = parse_graph_def(input, is_text, "input");
+      require(!nodes.empty(), "a GraphDef has a node");
+    } catch (const InputError& error) { require_one_line(error.what()); }
+  }
+}
+
+void run_driple_dataset(std::string_view input) {
+  try {
+    const DripleDataset dataset = parse_driple_dataset(input, "input");
+    for (const auto* part : {&dataset.train, &dataset.val, &dataset.test})
+      for (const DripleSample& sample : *part)
+        for (const auto& [from, to] : sample.edges)
+          require(from < to && to < sample.features.size(), "edges join nodes of their graph");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
@@ -393,7 +414,9 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
                               Target{"fleet_trace", run_fleet_trace},
-                              Target{"torch_file", run_torch_file}};
+                              Target{"torch_file", run_torch_file},
+                              Target{"driple_dataset", run_driple_dataset},
+                              Target{"graph_def", run_graph_def}};
 
 }  // namespace
 
