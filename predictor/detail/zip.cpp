@@ -96,16 +96,17 @@ std::string write_stored_zip(const std::vector<std::pair<std::string, std::strin
   for (const auto& [name, content] : records) {
     const std::size_t begin = archive.size();
     const std::uint32_t sum = checksum(content);
-    const auto describe = [&](std::string& to, std::size_t extra_size) {
+    const auto describe = [sum, name_size = name.size(), size = content.size()](std::string& to,
+                                                                                std::size_t extra_size) {
       put(to, kVersion, 2);
       put(to, kUtf8, 2);
       put(to, 0, 2);  // stored
       put(to, 0, 2);  // midnight
       put(to, kDay, 2);
       put(to, sum, 4);
-      put(to, content.size(), 4);
-      put(to, content.size(), 4);
-      put(to, name.size(), 2);
+      put(to, size, 4);
+      put(to, size, 4);
+      put(to, name_size, 2);
       put(to, extra_size, 2);
     };
     const std::size_t unpadded = begin + kRecordSize + name.size() + 4;

@@ -73,6 +73,19 @@ TorchTensor to_file(const Tensor& tensor) {
   return TorchTensor::of_floats(values.sizes().vec(), std::span<const float>{values.data_ptr<float>(), count});
 }
 
+constexpr std::size_t kMostKept = 4096;
+
+/// Two hashes and the sizes of all that an embedding depends on.
+std::pair<std::uint64_t, std::uint64_t> content_key(const GraphBatch& batch) {
+  const auto bytes = [](const auto& values) {
+    return std::string_view{reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
+  };
+  std::uint64_t first = 0xcbf29ce484222325U, second = batch.node_count() * 31 + batch.edges.size();
+  for (std::uint64_t* hash : {&first, &second})
+    *hash = fnv1a(bytes(batch.edges), fnv1a(bytes(batch.node_features), fnv1a(bytes(batch.offsets), *hash)));
+  return {first, second};
+}
+
 /// The graphs of a batch by their number of nodes; `members` are their numbers in the batch.
 struct Group {
   detail::EqualGraphs graphs;
@@ -116,6 +129,7 @@ struct PublishedNetwork::Network {
   std::vector<Tensor> first_moments, second_moments;  // of Adam
   std::int64_t steps = 0;
   std::vector<double> label_maxima;
+  mutable std::map<std::pair<std::uint64_t, std::uint64_t>, Tensor> kept_embeddings;  // by content_key()
 
   std::size_t index_of(const std::string& name) const {
     const auto found = std::ranges::find(shapes, name, &detail::ParameterShape::name);
@@ -132,6 +146,7 @@ struct PublishedNetwork::Network {
   /// Fills `values` by name and returns the names that `dict` lacks.
   std::vector<std::string> take(const TorchValue& dict, const std::string& where, std::vector<Tensor>& values) const {
     const at::NoGradGuard no_gradients;
+    kept_embeddings.clear();
     std::vector<std::string> missing;
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const TorchValue* found = dict.find(shapes[i].name);
@@ -156,6 +171,18 @@ struct PublishedNetwork::Network {
   /// [graphs, outputs], normalised.
   Tensor outputs(const GraphBatch& batch, bool is_training, const detail::Trace& trace = {}) const {
     check_batch(batch, static_cast<std::size_t>(options.features), static_cast<std::size_t>(options.outputs));
+    // Where only the fully connected layers learn, all before them stays the same from step to step.
+    const bool is_kept =
+        options.transfer == Transfer::as_published && !trace && !(is_training && options.dropout > 0.0);
+    if (!is_kept) return detail::read_out(options, parameters, embed(batch, is_training, trace), trace);
+    if (kept_embeddings.size() >= kMostKept) kept_embeddings.clear();
+    Tensor& embedding = kept_embeddings[content_key(batch)];
+    if (!embedding.defined()) embedding = embed(batch, false, {});
+    return detail::read_out(options, parameters, embedding, {});
+  }
+
+  /// [graphs, 2 hidden]
+  Tensor embed(const GraphBatch& batch, bool is_training, const detail::Trace& trace) const {
     std::vector<Tensor> parts;
     std::vector<std::int64_t> order;
     for (const Group& group : groups_of_equal_size(batch, static_cast<std::size_t>(options.features))) {
@@ -164,11 +191,11 @@ struct PublishedNetwork::Network {
         Rng random{seed, "dropout " + std::to_string(steps) + " " + std::to_string(group.graphs.nodes)};
         forward.dropout = [this, random, &group](std::int64_t) mutable { return dropout_factors(random, group); };
       }
-      parts.push_back(detail::forward(options, parameters, group.graphs, forward));
+      parts.push_back(detail::embed(options, parameters, group.graphs, forward));
       order.insert(order.end(), group.members.begin(), group.members.end());
     }
     if (parts.size() == 1) return parts.front();
-    return at::zeros({static_cast<std::int64_t>(order.size()), options.outputs}, tensors)
+    return at::zeros({static_cast<std::int64_t>(order.size()), 2 * options.hidden}, tensors)
         .index_copy(0, at::tensor(order, at::kLong).to(tensors.device()), at::cat(parts));
   }
 
@@ -313,6 +340,7 @@ void PublishedNetwork::set_values(const std::string& parameter, std::span<const 
   Tensor& target = network_->parameters[network_->index_of(parameter)];
   if (static_cast<std::int64_t>(values.size()) != target.numel()) throw std::invalid_argument{parameter};
   const at::NoGradGuard no_gradients;
+  network_->kept_embeddings.clear();
   target.copy_(at::tensor(at::ArrayRef<double>{values.data(), values.size()}, at::kDouble).view(target.sizes()));
 }
 

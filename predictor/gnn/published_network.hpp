@@ -83,7 +83,9 @@ class PublishedNetwork {
   std::vector<double> predict(const GraphBatch& batch) const;
   /// Mean over graphs and outputs of weight * (prediction - label)^2, both divided by the maxima. The batch has labels.
   double loss(const GraphBatch& batch) const;
-  /// One step of Adam; returns the loss before it. Source: Kingma and Ba, ICLR 2015.
+  /// One step of Adam; returns the loss before it. Where only the fully connected layers learn
+  /// (Transfer::as_published), what lies before them is computed once for each batch and kept. Source: Kingma and Ba,
+  /// ICLR 2015.
   double train(const GraphBatch& batch, const AdamOptions& adam = {});
 
   /// For tests and diagnosis: the L2 norm of the gradient by each parameter that learns and is used; all intermediate

@@ -1,7 +1,7 @@
 #pragma once
 // The operations in which a published network spends its time: forward and backward in one piece each, with the sums in
 // a fixed order. Every one has a plain twin of LibTorch's own operations (`is_plain`), which runs on every device and
-// which the fast one is tested against (tests/predictor/gnn/detail/kernels_test.cpp). Tensors are float or double.
+// which the fast one is tested against (published_network_test.cpp). Tensors are float or double.
 
 #include <cstdint>
 #include <memory>

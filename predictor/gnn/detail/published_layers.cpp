@@ -166,13 +166,24 @@ std::shared_ptr<const Attention> published_attention(const Neighbours& neighbour
 
 // --- the network ---
 
-class Forward {
+using Parameters = std::map<std::string, Tensor>;
+
+Parameters by_name(const PublishedOptions& options, const std::vector<Tensor>& parameters) {
+  const std::vector<ParameterShape> shapes = parameter_shapes(options);
+  Parameters named;
+  for (std::size_t i = 0; i < shapes.size(); ++i) named[shapes[i].name] = parameters[i];
+  return named;
+}
+
+class Embedding {
  public:
-  Forward(const PublishedOptions& options, const std::vector<Tensor>& parameters, const EqualGraphs& graphs,
-          const ForwardSettings& settings)
-      : options_{options}, graphs_{graphs}, settings_{settings}, is_plain_{settings.is_plain} {
-    const std::vector<ParameterShape> shapes = parameter_shapes(options);
-    for (std::size_t i = 0; i < shapes.size(); ++i) parameters_[shapes[i].name] = parameters[i];
+  Embedding(const PublishedOptions& options, const std::vector<Tensor>& parameters, const EqualGraphs& graphs,
+            const ForwardSettings& settings)
+      : options_{options},
+        graphs_{graphs},
+        settings_{settings},
+        is_plain_{settings.is_plain},
+        parameters_{by_name(options, parameters)} {
     const bool with_self = options.convolution == Convolution::gcn ||
                            options.convolution == Convolution::gat_textbook ||
                            (options.convolution == Convolution::mpnn && options.mpnn_self_loop);
@@ -211,7 +222,7 @@ class Forward {
       trace("gru", t, x);
       if (settings_.dropout && t + 1 < iterations) x = x * settings_.dropout(t);
     }
-    return read_out(x);
+    return set_to_set_of(x);
   }
 
  private:
@@ -222,19 +233,13 @@ class Forward {
     if (settings_.trace) settings_.trace(name + " " + std::to_string(index), value);
   }
 
-  Tensor read_out(const Tensor& x) const {
+  Tensor set_to_set_of(const Tensor& x) const {
     const std::string lstm = "graph_read_out.set2set.lstm.";
     const std::int64_t steps = options_.set2set_steps > 0 ? options_.set2set_steps : graphs_.nodes;
-    Tensor value =
+    const Tensor value =
         set_to_set(x.view({graphs_.graphs, graphs_.nodes, options_.hidden}), get(lstm + "weight_ih_l0"),
                    get(lstm + "weight_hh_l0"), get(lstm + "bias_ih_l0"), get(lstm + "bias_hh_l0"), steps, is_plain_);
     trace("set2set", 0, value);
-    for (int i = 0; i < options_.mlp_layers; ++i) {
-      const bool is_last = i + 1 == options_.mlp_layers;
-      value = linear("graph_read_out.mlp.fully_connected." + std::to_string(i), value);
-      value = is_last ? at::leaky_relu(value, kLeak) : at::relu(value);
-      trace("mlp", i, value);
-    }
     return value;
   }
 
@@ -412,7 +417,7 @@ class Forward {
   const EqualGraphs& graphs_;
   const ForwardSettings& settings_;
   bool is_plain_;
-  std::map<std::string, Tensor> parameters_;
+  Parameters parameters_;
   std::shared_ptr<const Links> links_;
   std::shared_ptr<const Attention> attention_;
   Tensor degrees_;  // [nodes, 1]
@@ -438,9 +443,22 @@ std::vector<ParameterShape> parameter_shapes(const PublishedOptions& options) {
   return shapes.list;
 }
 
-Tensor forward(const PublishedOptions& options, const std::vector<Tensor>& parameters, const EqualGraphs& graphs,
-               const ForwardSettings& settings) {
-  return Forward{options, parameters, graphs, settings}.run();
+Tensor embed(const PublishedOptions& options, const std::vector<Tensor>& parameters, const EqualGraphs& graphs,
+             const ForwardSettings& settings) {
+  return Embedding{options, parameters, graphs, settings}.run();
+}
+
+Tensor read_out(const PublishedOptions& options, const std::vector<Tensor>& parameters, const Tensor& embedding,
+                const Trace& trace) {
+  const Parameters named = by_name(options, parameters);
+  Tensor value = embedding;
+  for (int i = 0; i < options.mlp_layers; ++i) {
+    const std::string layer = "graph_read_out.mlp.fully_connected." + std::to_string(i) + ".linear.";
+    value = at::linear(value, named.at(layer + "weight"), named.at(layer + "bias"));
+    value = i + 1 == options.mlp_layers ? at::leaky_relu(value, kLeak) : at::relu(value);
+    if (trace) trace("mlp " + std::to_string(i), value);
+  }
+  return value;
 }
 
 }  // namespace rehearse::detail

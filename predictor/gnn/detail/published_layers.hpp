@@ -43,8 +43,13 @@ struct ForwardSettings {
   Trace trace;
 };
 
-/// The outputs [graphs, outputs] of a network with these tensors, in the order of parameter_shapes().
-at::Tensor forward(const PublishedOptions& options, const std::vector<at::Tensor>& parameters,
-                   const EqualGraphs& graphs, const ForwardSettings& settings);
+/// What Set2Set makes of the graphs, [graphs, 2 hidden]: all but the fully connected layers. `parameters` are in the
+/// order of parameter_shapes().
+at::Tensor embed(const PublishedOptions& options, const std::vector<at::Tensor>& parameters, const EqualGraphs& graphs,
+                 const ForwardSettings& settings);
+
+/// The outputs [graphs, outputs] for what embed() gave.
+at::Tensor read_out(const PublishedOptions& options, const std::vector<at::Tensor>& parameters,
+                    const at::Tensor& embedding, const Trace& trace);
 
 }  // namespace rehearse::detail

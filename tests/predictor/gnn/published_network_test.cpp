@@ -275,6 +275,25 @@ TEST_CASE("transfer: what learns, and where a third convolution starts") {
   }
 }
 
+TEST_CASE("what is kept of a batch is not taken for another, nor after a change of weights") {
+  Rng random{15, "batch"};
+  const GraphBatch batch = random_batch(random, 3, 9, 1);
+  const PublishedOptions options{.hidden = 8, .transfer = Transfer::as_published};
+  PublishedNetwork network{options, 1, {.precision = Precision::double_precision}};
+  const double loss = network.loss(batch);
+  GraphBatch other = batch;
+  other.node_features[5] += 1.0;
+  CHECK(network.loss(other) != loss);
+  other = batch;
+  other.edges.pop_back();
+  CHECK(network.loss(other) != loss);
+  CHECK(network.loss(batch) == loss);
+  std::vector<double> bias = network.values("conv_layers.1.b");
+  bias[0] += 1.0;
+  network.set_values("conv_layers.1.b", bias);
+  CHECK(network.loss(batch) != loss);
+}
+
 TEST_CASE("graphs of a batch do not touch each other, and their nodes have no order") {
   Rng random{6, "batch"};
   const GraphBatch one = random_batch(random, 1, 10), other = random_batch(random, 1, 13);
