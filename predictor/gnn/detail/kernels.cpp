@@ -49,12 +49,14 @@ std::vector<std::int64_t> groups_of(const std::vector<std::int64_t>& starts) {
 template <class T>
 void multiply(const Links& links, const T* x, T* y, std::int64_t width) {
   const auto nodes = static_cast<std::int64_t>(links.starts.size()) - 1;
+  const std::int64_t *starts = links.starts.data(), *columns = links.columns.data();
+  const double* weights = links.weights.data();
   for (std::int64_t i = 0; i < nodes; ++i) {
     T* out = y + i * width;
     std::fill(out, out + width, T{0});
-    for (std::int64_t e = links.starts[i]; e < links.starts[i + 1]; ++e) {
-      const T weight = static_cast<T>(links.weights[e]);
-      const T* in = x + links.columns[e] * width;
+    for (std::int64_t e = starts[i]; e < starts[i + 1]; ++e) {
+      const T weight = static_cast<T>(weights[e]);
+      const T* in = x + columns[e] * width;
       for (std::int64_t f = 0; f < width; ++f) out[f] += weight * in[f];
     }
   }
@@ -207,14 +209,14 @@ T leaky(T value, T leak) {
 template <class T>
 void attention_shares(const Attention& attention, std::int64_t heads, const T* first, const T* second, T leak,
                       T* shares) {
+  const std::int64_t *first_nodes = attention.first_nodes.data(), *second_nodes = attention.second_nodes.data();
   const std::size_t groups = attention.group_starts.size() - 1;
   for (std::size_t group = 0; group < groups; ++group) {
     const std::int64_t begin = attention.group_starts[group], end = attention.group_starts[group + 1];
     for (std::int64_t k = 0; k < heads; ++k) {
       T largest = -std::numeric_limits<T>::infinity();
       for (std::int64_t e = begin; e < end; ++e) {
-        const T score =
-            leaky(first[attention.first_nodes[e] * heads + k] + second[attention.second_nodes[e] * heads + k], leak);
+        const T score = leaky(first[first_nodes[e] * heads + k] + second[second_nodes[e] * heads + k], leak);
         shares[e * heads + k] = score;
         largest = std::max(largest, score);
       }
@@ -243,15 +245,17 @@ template <class T>
 void attention_gradients(const Attention& attention, std::int64_t heads, std::int64_t width, const T* shares,
                          const T* h, const T* first, const T* second, T leak, const T* gradient, T* by_h, T* by_first,
                          T* by_second) {
+  const std::int64_t *first_nodes = attention.first_nodes.data(), *second_nodes = attention.second_nodes.data();
+  const std::int64_t *targets = attention.targets.data(), *sources = attention.sources.data();
   const std::size_t groups = attention.group_starts.size() - 1;
   std::vector<T> by_share;
   for (std::size_t group = 0; group < groups; ++group) {
     const std::int64_t begin = attention.group_starts[group], end = attention.group_starts[group + 1];
     by_share.assign(static_cast<std::size_t>((end - begin) * heads), T{0});
     for (std::int64_t e = begin; e < end; ++e) {
-      const T* g = gradient + attention.targets[e] * heads * width;
-      const T* in = h + attention.sources[e] * heads * width;
-      T* by_in = by_h + attention.sources[e] * heads * width;
+      const T* g = gradient + targets[e] * heads * width;
+      const T* in = h + sources[e] * heads * width;
+      T* by_in = by_h + sources[e] * heads * width;
       for (std::int64_t k = 0; k < heads; ++k) {
         const T share = shares[e * heads + k];
         T product = 0;
@@ -267,7 +271,7 @@ void attention_gradients(const Attention& attention, std::int64_t heads, std::in
       for (std::int64_t e = begin; e < end; ++e)
         mean += shares[e * heads + k] * by_share[static_cast<std::size_t>((e - begin) * heads + k)];
       for (std::int64_t e = begin; e < end; ++e) {
-        const std::int64_t a = attention.first_nodes[e] * heads + k, b = attention.second_nodes[e] * heads + k;
+        const std::int64_t a = first_nodes[e] * heads + k, b = second_nodes[e] * heads + k;
         const T by_score = shares[e * heads + k] * (by_share[static_cast<std::size_t>((e - begin) * heads + k)] - mean);
         const T by_sum = first[a] + second[b] > 0 ? by_score : leak * by_score;
         by_first[a] += by_sum;
