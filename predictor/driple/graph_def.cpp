@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "graph_def.pb.h"
+#include "predictor/driple/graph_def.pb.h"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
