@@ -145,7 +145,7 @@ std::uint32_t PythonRandom::bits() {
 }
 
 std::uint32_t PythonRandom::below(std::uint32_t n) {
-  const int shift = 32 - std::bit_width(n);
+  const int shift = 32 - static_cast<int>(std::bit_width(n));
   std::uint32_t value = bits() >> shift;
   while (value >= n) value = bits() >> shift;
   return value;

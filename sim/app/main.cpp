@@ -1,16 +1,21 @@
 // The command line: reads what the user typed, hands it to a verb (commands.hpp), turns errors into one line and an
 // exit code.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <csignal>
+#include <array>
+#include <cerrno>
 #include <cstdio>
-#include <exception>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
-#include <new>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "sim/app/commands.hpp"
+#include "sim/app/program.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -37,30 +42,26 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
       ->type_name("N");
 }
 
-/// Empty, or what is wrong: CLI11 would take the largest seed for one that is too large.
-std::string is_seed(const std::string& text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  return error == std::errc{} && end == text.data() + text.size()
-             ? std::string{}
-             : "expected a whole number from 0, below 2^64; found " + in_quotes(text);
-}
-
-// Checks of a value: empty, or what is wrong. CLI11's own checks of numbers print their limits to 309 digits.
-std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
-std::string is_positive(const std::string& text) {
-  double value = 0;
-  return CLI::detail::lexical_cast(text, value) && value > 0 ? "" : "expected a number above 0; found " + text;
-}
-std::string is_not_negative(const std::string& text) {
-  double value = 0;
-  return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : "expected a number of at least 0; found " + text;
-}
-
 Seconds read_seconds(const std::string& option, const std::string& text) {
   try {
     return parse_seconds(text);
   } catch (const QuantityError& error) { throw InputError{option + ": " + error.what()}; }
+}
+
+/// The verbs of rehearse-predictor, for --help, and what it says of them.
+constexpr std::array<std::pair<const char*, const char*>, 3> kPredictorVerbs{
+    {{"train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"},
+     {"predict", "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"},
+     {"compare",
+      "Predictions beside labels: errors per metric, family and setting\n\nExample: rehearse compare model "
+      "dataset.db"}}};
+
+/// Becomes the program that loads LibTorch, which stands beside this one.
+[[noreturn]] void start_predictor(char** argv) {
+  const std::string program =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rehearse-predictor").string();
+  ::execv(program.c_str(), argv);
+  throw InputError{program + ": cannot be started: " + std::strerror(errno)};
 }
 
 int run_command_line(int argc, char** argv) {
@@ -429,6 +430,13 @@ int run_command_line(int argc, char** argv) {
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
   schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision or space")->required();
 
+  if (REHEARSE_HAS_PREDICTOR) {
+    for (const auto& [verb, what] : kPredictorVerbs) {
+      if (argc > 1 && std::string_view{argv[1]} == verb) start_predictor(argv);
+      app.add_subcommand(verb, what);
+    }
+  }
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -468,24 +476,6 @@ int run_command_line(int argc, char** argv) {
   return print_schema(schema_kind);
 }
 
-int report(const char* message, int exit_code) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "rehearse: %s\n", shortened(message, 2000).c_str());
-  return exit_code;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows up as a failed write
-  try {
-    const int exit_code = run_command_line(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return report("cannot write to standard output", kBadInput);
-    return exit_code;
-  } catch (const InputError& error) { return report(error.what(), kBadInput); } catch (const NoResultError& error) {
-    return report(error.what(), kNoResult);
-  } catch (const Interrupted&) { return kInterrupted; } catch (const std::bad_alloc&) {
-    return report("out of memory", kNoResult);
-  } catch (const std::exception& error) { return report((std::string{"internal error: "} + error.what()).c_str(), 70); }
-}
+int main(int argc, char** argv) { return run_program("rehearse", run_command_line, argc, argv); }

@@ -19,7 +19,10 @@
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
 #include "predictor/dataset.hpp"
+#include "predictor/driple/graph_def.hpp"
+#include "predictor/driple_dataset.hpp"
 #include "predictor/space.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
@@ -404,6 +407,33 @@ void run_dataset(std::string_view input) {
   std::filesystem::remove(file);
 }
 
+void run_torch_file(std::string_view input) {
+  try {
+    const TorchValue value = parse_torch_file(input, "input");
+    const std::string text = to_torch_file(value);
+    require(to_torch_file(parse_torch_file(text, "output")) == text, "a written torch file is read back the same");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_graph_def(std::string_view input) {
+  for (const bool is_text : {true, false}) {
+    try {
+      const std::vector<GraphDefNode> nodes = parse_graph_def(input, is_text, "input");
+      require(!nodes.empty(), "a GraphDef has a node");
+    } catch (const InputError& error) { require_one_line(error.what()); }
+  }
+}
+
+void run_driple_dataset(std::string_view input) {
+  try {
+    const DripleDataset dataset = parse_driple_dataset(input, "input");
+    for (const auto* part : {&dataset.train, &dataset.val, &dataset.test})
+      for (const DripleSample& sample : *part)
+        for (const auto& [from, to] : sample.edges)
+          require(from < to && to < sample.features.size(), "edges join nodes of their graph");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 constexpr std::array kTargets{Target{"space", run_space},
                               Target{"dataset", run_dataset},
                               Target{"scenario", run_scenario},
@@ -423,7 +453,10 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"kernel_table", run_kernel_table},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
-                              Target{"fleet_trace", run_fleet_trace}};
+                              Target{"fleet_trace", run_fleet_trace},
+                              Target{"torch_file", run_torch_file},
+                              Target{"driple_dataset", run_driple_dataset},
+                              Target{"graph_def", run_graph_def}};
 
 }  // namespace
 

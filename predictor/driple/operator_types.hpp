@@ -1,0 +1,19 @@
+#pragma once
+// Our operators under TensorFlow's names, for networks that know operators by how frequent their type is.
+
+#include <string_view>
+
+#include "predictor/dataset.hpp"
+#include "predictor/driple/driple_jobs.hpp"
+#include "predictor/grouping.hpp"
+
+namespace rehearse {
+
+/// The TensorFlow 1 operator that does most of the work of a kernel of this kind and phase, "Conv2DBackpropFilter".
+std::string_view tensorflow_type(OperatorKind kind, Phase phase);
+
+/// The operators of a graph for the grouping of Driple: the product of the output shape as tensor size, the relative
+/// frequency of the operator's TensorFlow type, 0 where `frequencies` lacks it.
+OperatorNetwork operator_network(const DatasetGraph& graph, const TypeFrequencies& frequencies);
+
+}  // namespace rehearse

@@ -1,0 +1,52 @@
+#pragma once
+// What our own network is told about a sample: its operators, what each of them would cost in the setting if nothing
+// else were there, and the setting.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+
+namespace rehearse {
+
+/// Columns of SampleFeatures::costs: seconds that an operator takes alone, before anything learns.
+///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
+///   host            the larger of kernel and the host's dispatch
+///   transfer        of its variables' bytes over the link between a worker and the servers
+///   server          of its variables on a core of a server
+/// Transfer and server time are those of updates, so that each variable counts once.
+inline constexpr std::size_t kCosts = 5;
+
+/// Sizes are logarithms: ln(1 + x) of counts and bytes, ln of times and rates.
+struct SampleFeatures {
+  std::vector<float> nodes;   // [operators, node inputs]
+  std::vector<float> costs;   // [operators, kCosts] seconds
+  std::vector<float> totals;  // [total inputs] sums over the operators, and the setting's descriptor
+  /// Of each label, what it cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
+  /// 0: no bound.
+  std::vector<double> bounds;  // [labels]
+};
+
+/// Turns samples of datasets with given columns into features.
+class FeatureReader {
+ public:
+  /// Throws InputError if `dataset` lacks a column that is needed.
+  explicit FeatureReader(const Dataset& dataset);
+
+  std::size_t node_inputs() const;
+  std::size_t total_inputs() const { return total_names_.size(); }
+  const std::vector<std::string>& total_names() const { return total_names_; }
+
+  SampleFeatures read(const Dataset& dataset, const Sample& sample) const;
+  /// The totals alone, as a vector for simple models.
+  std::vector<double> read_totals(const Dataset& dataset, const Sample& sample) const;
+
+ private:
+  enum class Bound { kNone, kOne, kLink };
+  std::vector<std::string> total_names_;
+  std::vector<std::size_t> needed_;  // positions in the descriptor
+  std::vector<Bound> bounds_;        // [labels]
+};
+
+}  // namespace rehearse
