@@ -81,7 +81,7 @@ class Statement {
 
  private:
   [[noreturn]] void fail() const {
-    throw InputError{*file_ + ": cannot use this dataset: " + sqlite3_errmsg(database_)};
+    throw InputError{*file_ + ": cannot use this dataset: " + shortened(sqlite3_errmsg(database_), 200)};
   }
   [[noreturn]] void refuse(int column, const std::string& expected) const {
     const char* name = sqlite3_column_name(statement_.get(), column);
@@ -103,7 +103,8 @@ inline Database open(const std::filesystem::path& path, const std::string& shown
   const int result = sqlite3_open_v2(path.c_str(), &opened, flags, nullptr);
   Database database{opened};
   if (result != SQLITE_OK)
-    throw InputError{shown + ": cannot open this dataset: " + (opened ? sqlite3_errmsg(opened) : "out of memory")};
+    throw InputError{
+        shown + ": cannot open this dataset: " + (opened ? shortened(sqlite3_errmsg(opened), 200) : "out of memory")};
   return database;
 }
 
