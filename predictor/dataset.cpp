@@ -67,9 +67,9 @@ std::string to_text(Split split) {
 std::string to_text(Origin origin) { return origin == Origin::kSimulated ? "simulated" : "measured"; }
 
 const std::vector<std::string>& node_feature_names() {
-  static const std::vector<std::string> names{"kind",          "phase",           "flops",           "bytes_read",
-                                              "bytes_written", "parameter_bytes", "output_elements", "rows",
-                                              "columns",       "reduction",       "products",        "is_3x3_stride_1"};
+  static const std::vector<std::string> names{
+      "kind", "phase",   "flops",     "bytes_read", "bytes_written",   "parameter_bytes", "output_elements",
+      "rows", "columns", "reduction", "products",   "is_3x3_stride_1", "variables",       "variable"};
   return names;
 }
 
@@ -89,6 +89,10 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
     const Operator& kernel = workload.graph[vertex];
     double elements = 1;
     for (const std::int64_t size : kernel.output_shape) elements *= static_cast<double>(size);
+    double variables = static_cast<double>(kernel.reads_variables.size());
+    double first = kernel.reads_variables.empty()
+                       ? -1
+                       : *std::min_element(kernel.reads_variables.begin(), kernel.reads_variables.end());
     Bytes parameters{}, read = kernel.bytes_read, written = kernel.bytes_written;
     for (const int variable : kernel.reads_variables)
       parameters += workload.variables[static_cast<std::size_t>(variable)].bytes;
@@ -98,12 +102,14 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
       const Bytes touched = updated->rows_used.value_or(updated->bytes);
       read = (2 + optimizer_slots(optimizer)) * touched;
       written = (1 + optimizer_slots(optimizer)) * touched;
+      variables = 1;
+      first = static_cast<double>(updated - workload.variables.begin());
       ++updated;
     }
     for (const double value :
          {static_cast<double>(kernel.kind), static_cast<double>(kernel.phase), kernel.flops.value(), as_double(read),
           as_double(written), as_double(parameters), elements, kernel.matrix.rows, kernel.matrix.columns,
-          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0})
+          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0, variables, first})
       features.push_back(static_cast<float>(value));
   }
   return features;

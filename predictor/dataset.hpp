@@ -21,6 +21,8 @@ namespace rehearse {
 ///   output_elements                      product of the output shape
 ///   rows, columns, reduction, products   MatrixShape; zero but for products of kernels that are not matrix-like
 ///   is_3x3_stride_1                      0 or 1
+///   variables                            number of variables that the kernel reads; 1 of an update
+///   variable                             creation number of the first of them, from 0; -1 without
 const std::vector<std::string>& node_feature_names();
 
 /// Of Sample::labels, in this order: Driple's twelve (idle and active in seconds, peak as a share, of receive and

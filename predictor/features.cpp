@@ -7,6 +7,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/placement.hpp"
 
 namespace rehearse {
 
@@ -33,29 +34,18 @@ enum Column {
   kColumns,
   kReduction,
   kProducts,
-  kWinograd
+  kWinograd,
+  kVariables,
+  kVariable
 };
 
+// Positions of SampleFeatures::costs.
+enum Cost { kKernelCost, kMemoryCost, kHostCost, kTransferCost, kServerCost, kOwnCost, kBusiestCost };
+
 /// Columns of the descriptor that costs and bounds are made from.
-constexpr std::array kNeeded{"gpu_peak_flops",
-                             "gpu_memory_bandwidth_Bps",
-                             "multiprocessors",
-                             "peak_efficiency",
-                             "memory_efficiency",
-                             "kernel_overhead_s",
-                             "reduction_half",
-                             "winograd_gain",
-                             "dispatch_s",
-                             "worker_machines",
-                             "gpus_per_machine",
-                             "is_colocated",
-                             "nic_Bps",
-                             "pcie_Bps",
-                             "server_time_per_variable_s",
-                             "server_time_per_byte_s"};
 enum Needed {
   kPeak,
-  kMemory,
+  kMemoryRate,
   kMultiprocessors,
   kPeakEfficiency,
   kMemoryEfficiency,
@@ -63,14 +53,43 @@ enum Needed {
   kReductionHalf,
   kWinogradGain,
   kDispatch,
+  kStepOverhead,
+  kWorkers,
   kMachines,
   kGpus,
+  kServers,
   kIsColocated,
+  kCores,
   kNic,
   kPcie,
   kPerVariable,
-  kPerByte
+  kPerByte,
+  kIsRoundRobin,
+  kIsGreedy,
+  kNeeded
 };
+constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
+                                                        "gpu_memory_bandwidth_Bps",
+                                                        "multiprocessors",
+                                                        "peak_efficiency",
+                                                        "memory_efficiency",
+                                                        "kernel_overhead_s",
+                                                        "reduction_half",
+                                                        "winograd_gain",
+                                                        "dispatch_s",
+                                                        "step_overhead_s",
+                                                        "workers",
+                                                        "worker_machines",
+                                                        "gpus_per_machine",
+                                                        "servers",
+                                                        "is_colocated",
+                                                        "server_cores",
+                                                        "nic_Bps",
+                                                        "pcie_Bps",
+                                                        "server_time_per_variable_s",
+                                                        "server_time_per_byte_s",
+                                                        "is_round_robin",
+                                                        "is_greedy_by_bytes"};
 
 /// The kernel of a row of node features.
 Operator operator_of(const float* x) {
@@ -84,23 +103,74 @@ Operator operator_of(const float* x) {
   return kernel;
 }
 
-std::size_t position(const std::vector<std::string>& names, const std::string& name, const std::string& what) {
+bool is_update(const float* x) {
+  return static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
+}
+
+std::size_t position(const std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) throw InputError{"the dataset has no " + what + " " + in_quotes(name)};
+  if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(name)};
   return static_cast<std::size_t>(found - names.begin());
 }
 
 float log1(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); }
 float log_time(double seconds) { return static_cast<float>(std::log(seconds + kTiny)); }
 
+/// A cluster as far as costs depend on it.
+class Site {
+ public:
+  Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
+    for (std::size_t i = 0; i < positions.size(); ++i) values_[i] = descriptor[positions[i]];
+    gpu_.memory_bandwidth = BytesPerSecond{values_[kMemoryRate]};
+    gpu_.multiprocessors = static_cast<int>(values_[kMultiprocessors]);
+    parameters_ = {.kernel_overhead = Seconds{values_[kKernelOverhead]},
+                   .memory_efficiency = values_[kMemoryEfficiency],
+                   .reduction_half = values_[kReductionHalf],
+                   .winograd_gain = values_[kWinogradGain],
+                   .default_peak_efficiency = values_[kPeakEfficiency]};
+  }
+  double operator[](Needed which) const { return values_[which]; }
+  KernelTime time_of(const float* x) const {
+    return kernel_time(operator_of(x), gpu_, FlopsPerSecond{values_[kPeak]}, parameters_);
+  }
+  bool is_one_machine() const {
+    return values_[kMachines] == 1 && (values_[kIsColocated] > 0 || values_[kServers] == 0);
+  }
+  /// Of all GPUs of the chief's machine, or of its NICs.
+  double rate() const { return is_one_machine() ? values_[kPcie] * values_[kGpus] : values_[kNic]; }
+  /// Of machines that hold variables.
+  int server_machines() const {
+    const double machines =
+        values_[kIsColocated] > 0 ? std::min(values_[kMachines], values_[kServers]) : values_[kServers];
+    return std::max(1, static_cast<int>(machines));
+  }
+  /// Whether variables of machine 0 are on the chief's.
+  bool chief_has_server() const { return values_[kIsColocated] > 0 && values_[kServers] > 0; }
+  double remote_workers() const {
+    return values_[kWorkers] - (chief_has_server() ? values_[kWorkers] / std::max(1.0, values_[kMachines]) : 0);
+  }
+  /// Machine of each variable, by its creation number; `sizes` in bytes.
+  std::vector<int> place(const std::vector<Bytes>& sizes) const {
+    const Placement placement = values_[kIsGreedy] > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
+    std::vector<int> placed = place_on_servers(sizes, std::max(1, static_cast<int>(values_[kServers])), placement);
+    for (int& server : placed) server %= server_machines();
+    return placed;
+  }
+
+ private:
+  std::array<double, kNeeded> values_{};
+  Accelerator gpu_;
+  GpuParameters parameters_;
+};
+
 }  // namespace
 
 FeatureReader::FeatureReader(const Dataset& dataset) {
   if (dataset.node_features != node_feature_names())
     throw InputError{"the dataset's node features are not those of this program"};
-  for (std::size_t i = 0; i < kNeeded.size(); ++i)
-    needed_.push_back(position(dataset.descriptors, kNeeded[i], "descriptor"));
-  for (const char* name : {"kernel", "memory", "host", "transfer", "server"})
+  for (const char* name : kNeededNames) needed_.push_back(position(dataset.descriptors, name));
+  for (const char* name :
+       {"kernel", "memory", "host", "transfer", "server", "own", "busiest", "compute", "exchange", "step"})
     total_names_.push_back(std::string{"ln "} + name + "_s");
   for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
     total_names_.push_back(std::string{"ln "} + name);
@@ -109,77 +179,86 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
     total_names_.push_back("ln " + name);
   }
   for (const std::string& label : dataset.labels) {
-    const bool is_share = label.ends_with("_peak") && (label.starts_with("mem") || label.starts_with("gpu"));
-    const bool is_rate = label.ends_with("_Bps") || (label.ends_with("_peak") && !is_share);
-    bounds_.push_back(is_share ? Bound::kOne : is_rate ? Bound::kLink : Bound::kNone);
+    const bool is_share = label == "memory_peak" || label == "gpu_peak";
+    bounds_.push_back(is_share ? Bound::kOne : label.ends_with("_Bps") ? Bound::kLink : Bound::kNone);
   }
 }
 
-std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 10 + kCosts; }
+std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 11 + kCosts; }
 
 SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
   const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
   const std::vector<double>& descriptor = dataset.settings[static_cast<std::size_t>(sample.setting)].descriptor;
-  const auto value = [&](Needed which) { return descriptor[needed_[which]]; };
-  Accelerator gpu;
-  gpu.memory_bandwidth = BytesPerSecond{value(kMemory)};
-  gpu.multiprocessors = static_cast<int>(value(kMultiprocessors));
-  const GpuParameters parameters{.kernel_overhead = Seconds{value(kKernelOverhead)},
-                                 .memory_efficiency = value(kMemoryEfficiency),
-                                 .reduction_half = value(kReductionHalf),
-                                 .winograd_gain = value(kWinogradGain),
-                                 .default_peak_efficiency = value(kPeakEfficiency)};
-  const FlopsPerSecond peak{value(kPeak)};
-  const bool is_one_machine = value(kMachines) == 1 && value(kIsColocated) > 0;
-  const double link = is_one_machine ? value(kPcie) * value(kGpus) : value(kNic);
+  const Site site{descriptor, needed_};
   const std::size_t columns = dataset.node_features.size();
   const std::size_t operators = graph.nodes(columns);
+  const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
+
+  std::vector<Bytes> sizes;  // of the variables that are updated, by creation number
+  for (std::size_t i = 0; i < operators; ++i) {
+    const auto end = static_cast<std::size_t>(std::max(0.0F, row(i)[kVariable] + row(i)[kVariables]));
+    if (end > sizes.size()) sizes.resize(end);
+    if (is_update(row(i))) sizes[end - 1] = Bytes{static_cast<std::int64_t>(row(i)[kParameters])};
+  }
+  const std::vector<int> machine_of = site.place(sizes);
+  std::vector<double> held(static_cast<std::size_t>(site.server_machines()));
+  for (std::size_t v = 0; v < sizes.size(); ++v) held[static_cast<std::size_t>(machine_of[v])] += as_double(sizes[v]);
+  const auto busiest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+
   SampleFeatures features;
   features.nodes.reserve(operators * node_inputs());
   features.costs.reserve(operators * kCosts);
-  std::array<double, kCosts> cost_sums{};
-  double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0, variables = 0;
+  std::array<double, kCosts> sums{};
+  double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0;
   for (std::size_t i = 0; i < operators; ++i) {
-    const float* x = graph.features.data() + i * columns;
-    const bool is_update = static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
+    const float* x = row(i);
+    std::array<double, kCosts> costs{};
+    if (is_update(x)) {
+      const int machine = machine_of[static_cast<std::size_t>(x[kVariable])];
+      const double seconds = x[kParameters] / site.rate();
+      const bool is_own = site.chief_has_server() && machine == 0;
+      costs[kTransferCost] = site.is_one_machine() || !is_own ? seconds : 0;
+      costs[kServerCost] = site[kPerVariable] + x[kParameters] * site[kPerByte];
+      costs[kOwnCost] = is_own ? seconds * site.remote_workers() : 0;
+      costs[kBusiestCost] = machine == busiest ? seconds * site.remote_workers() : 0;
+      variable_bytes += x[kParameters];
+    } else {
+      const KernelTime time = site.time_of(x);
+      costs[kKernelCost] = time.total.value();
+      costs[kMemoryCost] = time.memory.value();
+      costs[kHostCost] = std::max(costs[kKernelCost], site[kDispatch]);
+      flops += x[kFlops];
+      bytes += static_cast<double>(x[kRead]) + x[kWritten];
+      kernels += 1;
+    }
     for (const OperatorKind kind : kKinds)
       features.nodes.push_back(static_cast<int>(x[kKind]) == static_cast<int>(kind) ? 1 : 0);
     for (std::size_t phase = 0; phase < kPhases; ++phase)
       features.nodes.push_back(static_cast<std::size_t>(x[kPhase]) == phase ? 1 : 0);
     for (const Column column :
-         {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts})
+         {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts, kVariables})
       features.nodes.push_back(log1(x[column]));
     features.nodes.push_back(x[kWinograd]);
-    const double moved = static_cast<double>(x[kRead]) + x[kWritten];
-    std::array<double, kCosts> costs{};
-    if (is_update) {
-      costs[3] = x[kParameters] / link;
-      costs[4] = value(kPerVariable) + x[kParameters] * value(kPerByte);
-      variable_bytes += x[kParameters];
-      variables += 1;
-    } else {
-      const KernelTime time = kernel_time(operator_of(x), gpu, peak, parameters);
-      costs[0] = time.total.value();
-      costs[1] = time.memory.value();
-      costs[2] = std::max(costs[0], value(kDispatch));
-      flops += x[kFlops];
-      bytes += moved;
-      kernels += 1;
-    }
     for (std::size_t k = 0; k < kCosts; ++k) {
       features.costs.push_back(static_cast<float>(costs[k]));
       features.nodes.push_back(log_time(costs[k]));
-      cost_sums[k] += costs[k];
+      sums[k] += costs[k];
     }
   }
-  for (const double sum : cost_sums) features.totals.push_back(log_time(sum));
-  for (const double total : {flops, bytes, variable_bytes, kernels, variables}) features.totals.push_back(log1(total));
+  // What a step would take if nothing overlapped: a first guess for the network to correct.
+  const double compute = sums[kHostCost] + site[kStepOverhead];
+  const double serving = sums[kServerCost] * site[kWorkers] / std::max(1.0, site[kServers] * site[kCores]);
+  const double exchange = 2 * std::max({sums[kTransferCost] + sums[kOwnCost], sums[kBusiestCost], serving});
+  for (const double sum : sums) features.totals.push_back(log_time(sum));
+  for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
+  for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(sizes.size())})
+    features.totals.push_back(log1(total));
   for (const double d : descriptor) {
     features.totals.push_back(static_cast<float>(d));
     features.totals.push_back(static_cast<float>(std::log(std::max(d, kTiny))));
   }
   for (const Bound bound : bounds_)
-    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? link : 0.0);
+    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? site.rate() : 0.0);
   return features;
 }
 

@@ -13,10 +13,12 @@ namespace rehearse {
 /// Columns of SampleFeatures::costs: seconds that an operator takes alone, before anything learns.
 ///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
 ///   host            the larger of kernel and the host's dispatch
-///   transfer        of its variables' bytes over the link between a worker and the servers
-///   server          of its variables on a core of a server
-/// Transfer and server time are those of updates, so that each variable counts once.
-inline constexpr std::size_t kCosts = 5;
+///   transfer        of the variable that an update applies, between the chief and another machine (in a cluster of one
+///                   machine: over a GPU's link), once in each direction and step
+///   server          of the variable on a core of a server, for one worker
+///   own             of the variable, if the chief's machine has its server, for all workers of other machines
+///   busiest         of the variable, if the machine whose servers hold the most bytes has it, for the same
+inline constexpr std::size_t kCosts = 7;
 
 /// Sizes are logarithms: ln(1 + x) of counts and bytes, ln of times and rates.
 struct SampleFeatures {

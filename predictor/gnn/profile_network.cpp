@@ -203,6 +203,8 @@ struct ProfileNetwork::Parts {
   Scale node_scale, total_scale;
   std::vector<double> label_scale;  // [labels] ln of the median of what is above 0; 0 of bounded labels
   std::vector<bool> is_bounded;
+  Tensor whitening;  // [total inputs, total inputs]
+  double edge = 1;   // distance that 99 % of the training samples do not exceed
   std::shared_ptr<Network> network;
   std::unique_ptr<torch::optim::AdamW> optimizer;
   std::map<std::size_t, GraphInputs> known;  // by sample
@@ -241,11 +243,11 @@ struct ProfileNetwork::Parts {
     const std::int64_t n = in.nodes.size(0);
     std::vector<std::int64_t> from, to;
     std::vector<float> fan_in(static_cast<std::size_t>(n)), fan_out(static_cast<std::size_t>(n)), bounds;
-    for (const GraphEdge& edge : graph.edges) {
-      from.push_back(edge.from);
-      to.push_back(edge.to);
-      fan_out[static_cast<std::size_t>(edge.from)] += 1;
-      fan_in[static_cast<std::size_t>(edge.to)] += 1;
+    for (const GraphEdge& link : graph.edges) {
+      from.push_back(link.from);
+      to.push_back(link.to);
+      fan_out[static_cast<std::size_t>(link.from)] += 1;
+      fan_in[static_cast<std::size_t>(link.to)] += 1;
     }
     in.from = torch::tensor(from, torch::kInt64);
     in.to = torch::tensor(to, torch::kInt64);
@@ -298,6 +300,34 @@ struct ProfileNetwork::Parts {
     return in;
   }
 
+  /// Totals [samples, total inputs] in units of their deviation; a total that never varied in training is 0, or 10 if
+  /// it has another value now.
+  Tensor deviations(const std::vector<std::vector<float>>& totals) const {
+    std::vector<float> rows;
+    for (const std::vector<float>& row : totals)
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const float mean = total_scale.mean[i], inverse = total_scale.inverse[i];
+        const bool has_moved = std::abs(row[i] - mean) > 1e-4F * (1 + std::abs(mean));
+        rows.push_back(inverse > 0 ? (row[i] - mean) * inverse : has_moved ? 10.0F : 0.0F);
+      }
+    return tensor_of(rows, static_cast<std::int64_t>(reader.total_inputs()));
+  }
+
+  /// Mahalanobis distances from the mean of the training samples: [samples].
+  Tensor distances(const std::vector<std::vector<float>>& totals) const {
+    return torch::matmul(deviations(totals), whitening).norm(2, 1);
+  }
+
+  void learn_distances(const std::vector<std::vector<float>>& totals) {
+    const Tensor rows = deviations(totals).to(torch::kFloat64);
+    const Tensor covariance = torch::matmul(rows.t(), rows) / static_cast<double>(totals.size());
+    const Tensor ridge = 0.01 * torch::eye(covariance.size(0), torch::kFloat64);
+    // x . inverse . x = |x L|^2 with inverse = L L'
+    whitening = torch::linalg_cholesky(torch::linalg_inv(covariance + ridge)).to(torch::kFloat32).contiguous();
+    const Tensor all = distances(totals).to(torch::kFloat64).contiguous();
+    edge = std::max(1e-6, percentile({all.data_ptr<double>(), static_cast<std::size_t>(all.numel())}, 99));
+  }
+
   /// ln of the prediction where the state occurs: [samples, labels].
   Tensor log_prediction(const GraphInputs& in, const Network::Output& out) const {
     std::vector<float> scale(label_scale.begin(), label_scale.end());
@@ -338,11 +368,13 @@ ProfileNetwork::ProfileNetwork(const Dataset& dataset, std::span<const std::size
   ScaleSum nodes{parts.reader.node_inputs()}, totals{parts.reader.total_inputs()};
   const std::size_t labels = dataset.labels.size();
   std::vector<std::vector<double>> positive(labels);
+  std::vector<std::vector<float>> all_totals;
   parts.is_bounded.assign(labels, false);
   for (const std::size_t s : train) {
     const SampleFeatures features = parts.reader.read(dataset, dataset.samples[s]);
     nodes.add(features.nodes);
     totals.add(features.totals);
+    all_totals.push_back(features.totals);
     for (std::size_t l = 0; l < labels; ++l) {
       if (features.bounds[l] > 0) parts.is_bounded[l] = true;
       if (dataset.samples[s].labels[l] > 0) positive[l].push_back(dataset.samples[s].labels[l]);
@@ -350,6 +382,7 @@ ProfileNetwork::ProfileNetwork(const Dataset& dataset, std::span<const std::size
   }
   parts.node_scale = nodes.finish();
   parts.total_scale = totals.finish();
+  parts.learn_distances(all_totals);
   for (std::size_t l = 0; l < labels; ++l)
     parts.label_scale.push_back(parts.is_bounded[l] || positive[l].empty() ? 0 : std::log(median(positive[l])));
   parts.make_network();
@@ -392,6 +425,8 @@ TorchValue ProfileNetwork::state() const {
                     {"labels", list_of(parts.labels)},
                     {"node_scale", stored(parts.node_scale)},
                     {"total_scale", stored(parts.total_scale)},
+                    {"whitening", stored(parts.whitening)},
+                    {"edge", parts.edge},
                     {"label_scale",
                      TorchTensor::of_doubles({static_cast<std::int64_t>(parts.label_scale.size())}, parts.label_scale)},
                     {"is_bounded", TorchTensor::of_doubles({static_cast<std::int64_t>(bounded.size())}, bounded)},
@@ -422,6 +457,11 @@ ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where
   parts.label_scale = numbers_of(state.at("label_scale", where), columns.labels.size(), where + ": label_scale");
   for (const double flag : numbers_of(state.at("is_bounded", where), columns.labels.size(), where + ": is_bounded"))
     parts.is_bounded.push_back(flag != 0);
+  const auto totals = static_cast<std::int64_t>(parts.reader.total_inputs());
+  parts.whitening = torch::zeros({totals, totals});
+  restore_into(parts.whitening, state.at("whitening", where), where + ": whitening");
+  parts.edge = state.at("edge", where).number(where + ": edge");
+  if (!(parts.edge > 0)) throw InputError{where + ": edge: expected a distance above 0"};
   parts.make_network();
   parts.make_optimizer();
   const TorchValue& weights = state.at("state", where);
@@ -491,8 +531,13 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
     const float* spread = out.spread.data_ptr<float>();
     const float* presence = out.presence.data_ptr<float>();
     const std::size_t labels = parts_->is_bounded.size();
+    std::vector<std::vector<float>> totals;
+    for (const std::size_t s : samples.subspan(first, count))
+      totals.push_back(parts_->reader.read(dataset, dataset.samples[s]).totals);
+    const Tensor distances = parts_->distances(totals).contiguous();
     for (std::size_t g = 0; g < count; ++g) {
       ProfilePrediction& prediction = predictions.emplace_back();
+      prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
         const double reach = spread[i] * std::log(10.0);  // of a Laplace distribution, 5 % on either side
