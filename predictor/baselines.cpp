@@ -136,6 +136,8 @@ std::string to_text(Baseline baseline) {
       return "linear";
     case Baseline::kNeighbours:
       return "neighbours";
+    case Baseline::kSketch:
+      return "sketch";
   }
   return {};
 }
@@ -147,6 +149,11 @@ Rows predict_by(Baseline baseline, const Dataset& dataset, std::span<const std::
   if (baseline == Baseline::kLinear) return by_regression(dataset, train, samples);
   if (baseline == Baseline::kNeighbours) return by_neighbours(dataset, train, samples);
   Rows predictions;
+  if (baseline == Baseline::kSketch) {
+    const FeatureReader reader{dataset};
+    for (const std::size_t s : samples) predictions.push_back(reader.read(dataset, dataset.samples[s]).guess);
+    return predictions;
+  }
   for (const std::size_t s : samples)
     predictions.push_back(mean_labels(dataset, of_setting(dataset, train, dataset.samples[s].setting)));
   return predictions;

@@ -12,12 +12,13 @@
 namespace rehearse {
 
 enum class Baseline {
-  kMean,       // of the training samples of the same setting; of all where there is none
-  kLinear,     // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader)
-  kNeighbours  // mean of the five nearest training samples of the same setting, by the totals
+  kMean,        // of the training samples of the same setting; of all where there is none
+  kLinear,      // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader)
+  kNeighbours,  // mean of the five nearest training samples of the same setting, by the totals
+  kSketch       // sketch_labels(): nothing is learnt
 };
 
-/// "mean", "linear", "neighbours".
+/// "mean", "linear", "neighbours", "sketch".
 std::string to_text(Baseline baseline);
 
 /// Predictions for `samples` from what the samples `train` show: [samples.size()][labels]. Labels that no training

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "predictor/step_sketch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/engine/kernel_time.hpp"
@@ -66,6 +67,7 @@ enum Needed {
   kPerByte,
   kIsRoundRobin,
   kIsGreedy,
+  kPeriod,
   kNeeded
 };
 constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
@@ -89,7 +91,8 @@ constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
                                                         "server_time_per_variable_s",
                                                         "server_time_per_byte_s",
                                                         "is_round_robin",
-                                                        "is_greedy_by_bytes"};
+                                                        "is_greedy_by_bytes",
+                                                        "sampling_period_s"};
 
 /// The kernel of a row of node features.
 Operator operator_of(const float* x) {
@@ -157,6 +160,22 @@ class Site {
     return placed;
   }
 
+  SketchedCluster sketched() const {
+    const double here = values_[kWorkers] / std::max(1.0, values_[kMachines]);
+    const double cores = std::max(1.0, values_[kCores]);
+    SketchedCluster cluster{.dispatch_s = values_[kDispatch],
+                            .overhead_s = values_[kStepOverhead],
+                            .link_Bps = is_one_machine() ? values_[kPcie] : values_[kNic] / here,
+                            .machine_workers = here,
+                            .serving_Bps = is_one_machine() ? values_[kPcie] * here : values_[kNic],
+                            .sharers = is_one_machine() ? here : remote_workers(),
+                            .variable_s = values_[kPerVariable] * values_[kWorkers] / cores,
+                            .byte_s = values_[kPerByte] * values_[kWorkers] / cores,
+                            .chief_serves = chief_has_server() && !is_one_machine(),
+                            .period_s = values_[kPeriod]};
+    return cluster;
+  }
+
  private:
   std::array<double, kNeeded> values_{};
   Accelerator gpu_;
@@ -174,6 +193,7 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
     total_names_.push_back(std::string{"ln "} + name + "_s");
   for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
     total_names_.push_back(std::string{"ln "} + name);
+  for (const std::string& label : label_names()) total_names_.push_back("ln guess of " + label);
   for (const std::string& name : dataset.descriptors) {
     total_names_.push_back(name);
     total_names_.push_back("ln " + name);
@@ -210,6 +230,11 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   features.costs.reserve(operators * kCosts);
   std::array<double, kCosts> sums{};
   double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0;
+  std::vector<SketchedKernel> sketched_kernels;
+  std::vector<int> kernel_of(operators, -1);  // position in them
+  std::vector<SketchedVariable> sketched_variables;
+  for (std::size_t v = 0; v < sizes.size(); ++v)
+    sketched_variables.push_back({.bytes = as_double(sizes[v]), .machine = machine_of[v]});
   for (std::size_t i = 0; i < operators; ++i) {
     const float* x = row(i);
     std::array<double, kCosts> costs{};
@@ -230,6 +255,11 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
       flops += x[kFlops];
       bytes += static_cast<double>(x[kRead]) + x[kWritten];
       kernels += 1;
+      kernel_of[i] = static_cast<int>(sketched_kernels.size());
+      sketched_kernels.push_back({.time_s = time.total.value(),
+                                  .memory_s = time.memory.value(),
+                                  .first_variable = static_cast<int>(x[kVariable]),
+                                  .variables = static_cast<int>(x[kVariables])});
     }
     for (const OperatorKind kind : kKinds)
       features.nodes.push_back(static_cast<int>(x[kKind]) == static_cast<int>(kind) ? 1 : 0);
@@ -253,6 +283,12 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
   for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(sizes.size())})
     features.totals.push_back(log1(total));
+  for (const GraphEdge& edge : graph.edges)
+    if (const float* to = row(static_cast<std::size_t>(edge.to)); is_update(to))
+      sketched_variables[static_cast<std::size_t>(to[kVariable])].gradient =
+          kernel_of[static_cast<std::size_t>(edge.from)];
+  features.guess = sketch_labels(sketched_kernels, sketched_variables, site.sketched());
+  for (const double guess : features.guess) features.totals.push_back(log_time(guess));
   for (const double d : descriptor) {
     features.totals.push_back(static_cast<float>(d));
     features.totals.push_back(static_cast<float>(std::log(std::max(d, kTiny))));

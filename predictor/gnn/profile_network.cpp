@@ -32,6 +32,7 @@ struct GraphInputs {
   Tensor from, to;         // [edges]
   Tensor fan_in, fan_out;  // [operators, 1] number of edges, at least 1
   Tensor bounds;           // [graphs, labels] ln, 0 where none
+  Tensor guess;            // [graphs, labels] ln of the first guess, or of the label's scale where it is 0
   Tensor is_bounded;       // [labels]
 };
 
@@ -62,6 +63,7 @@ struct Network : torch::nn::Module {
     middle = register_module("middle", torch::nn::Linear(wide, wide));
     last = register_module("last", torch::nn::Linear(wide, wide));
     value = register_module("value", torch::nn::Linear(wide, labels));
+    unbroken = register_module("unbroken", torch::nn::Linear(wide, labels));
     spread = register_module("spread", torch::nn::Linear(wide, labels));
     presence = register_module("presence", torch::nn::Linear(wide, labels));
     torch::NoGradGuard no_grad;
@@ -88,7 +90,7 @@ struct Network : torch::nn::Module {
   }
 
   struct Output {
-    Tensor value, spread, presence;  // [graphs, labels]
+    Tensor value, unbroken, spread, presence;  // [graphs, labels]
   };
   Output forward(const GraphInputs& in) {
     Tensor pooled;
@@ -96,7 +98,7 @@ struct Network : torch::nn::Module {
     Tensor z = torch::silu(enter(torch::cat({sums, pooled, in.totals}, 1)));
     z = z + torch::silu(middle(z));
     z = z + torch::silu(last(z));
-    return {value(z), torch::softplus(spread(z) - 1) + 0.01, presence(z)};
+    return {value(z), unbroken(z), torch::softplus(spread(z) - 1) + 0.01, presence(z)};
   }
 
   struct Round {
@@ -104,7 +106,7 @@ struct Network : torch::nn::Module {
   };
   int heads;
   torch::nn::Linear embed{nullptr}, weigh{nullptr}, enter{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr},
-      spread{nullptr}, presence{nullptr};
+      unbroken{nullptr}, spread{nullptr}, presence{nullptr};
   std::vector<Round> rounds;
   Tensor sum_mean, sum_scale;
 };
@@ -242,6 +244,11 @@ struct ProfileNetwork::Parts {
     in.totals = tensor_of(features.totals, static_cast<std::int64_t>(reader.total_inputs()));
     const std::int64_t n = in.nodes.size(0);
     std::vector<std::int64_t> from, to;
+    std::vector<float> guess;
+    for (std::size_t l = 0; l < features.guess.size(); ++l)
+      guess.push_back(features.guess[l] > 0 ? static_cast<float>(std::log(features.guess[l]))
+                                            : static_cast<float>(label_scale[l]));
+    in.guess = tensor_of(guess, static_cast<std::int64_t>(guess.size()));
     std::vector<float> fan_in(static_cast<std::size_t>(n)), fan_out(static_cast<std::size_t>(n)), bounds;
     for (const GraphEdge& link : graph.edges) {
       from.push_back(link.from);
@@ -260,7 +267,7 @@ struct ProfileNetwork::Parts {
 
   /// The samples as one graph; each is prepared once.
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
-    std::vector<Tensor> nodes, costs, totals, graph_of, count, from, to, fan_in, fan_out, bounds;
+    std::vector<Tensor> nodes, costs, totals, graph_of, count, from, to, fan_in, fan_out, bounds, guess;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find(samples[g]);
@@ -282,6 +289,7 @@ struct ProfileNetwork::Parts {
       fan_in.push_back(fresh.fan_in);
       fan_out.push_back(fresh.fan_out);
       bounds.push_back(fresh.bounds);
+      guess.push_back(fresh.guess);
       first += n;
     }
     GraphInputs in{.nodes = torch::cat(nodes),
@@ -294,6 +302,7 @@ struct ProfileNetwork::Parts {
                    .fan_in = torch::cat(fan_in),
                    .fan_out = torch::cat(fan_out),
                    .bounds = torch::cat(bounds),
+                   .guess = torch::cat(guess),
                    .is_bounded = {}};
     std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
     in.is_bounded = torch::tensor(bounded);
@@ -328,11 +337,26 @@ struct ProfileNetwork::Parts {
     edge = std::max(1e-6, percentile({all.data_ptr<double>(), static_cast<std::size_t>(all.numel())}, 99));
   }
 
+  /// Of the labels of mean active times: whether `is_present` [samples, labels] says of the mean gap, which stands
+  /// before it in label_names(), that there is none: the resource is never idle. False of all other labels.
+  Tensor unbroken_of(const Tensor& is_present) const {
+    std::vector<std::int64_t> gap_of;
+    std::vector<float> has_gap;
+    for (std::size_t l = 0; l < labels.size(); ++l) {
+      const bool is_burst = labels[l].ends_with("_active_s") && l >= 1 && labels[l - 1].ends_with("_idle_s");
+      gap_of.push_back(static_cast<std::int64_t>(is_burst ? l - 1 : l));
+      has_gap.push_back(is_burst ? 1.0F : 0.0F);
+    }
+    return is_present.index_select(1, torch::tensor(gap_of, torch::kInt64))
+        .logical_not()
+        .logical_and(torch::tensor(has_gap) > 0);
+  }
+
   /// ln of the prediction where the state occurs: [samples, labels].
-  Tensor log_prediction(const GraphInputs& in, const Network::Output& out) const {
-    std::vector<float> scale(label_scale.begin(), label_scale.end());
-    const Tensor free = out.value + torch::tensor(scale);
-    const Tensor bounded = torch::log_sigmoid(out.value) + in.bounds;
+  Tensor log_prediction(const GraphInputs& in, const Network::Output& out, const Tensor& is_unbroken) const {
+    const Tensor value = torch::where(is_unbroken, out.unbroken, out.value);
+    const Tensor free = value + in.guess;
+    const Tensor bounded = torch::log_sigmoid(value) + in.bounds;
     return torch::where(in.is_bounded > 0, bounded, free);
   }
 
@@ -352,7 +376,8 @@ struct ProfileNetwork::Parts {
     }
     const Tensor is_known = tensor_of(known_labels, count_of_labels) * tensor_of(weights, 1);
     const Tensor is_positive = tensor_of(positive, count_of_labels);
-    const Tensor error = torch::abs(tensor_of(logs, count_of_labels) - log_prediction(in, out));
+    const Tensor error =
+        torch::abs(tensor_of(logs, count_of_labels) - log_prediction(in, out, unbroken_of(is_positive > 0)));
     const Tensor regression = (error / out.spread + torch::log(out.spread)) * is_positive * is_known;
     const Tensor state =
         torch::binary_cross_entropy_with_logits(out.presence, is_positive, {}, {}, torch::Reduction::None) * is_known;
@@ -491,7 +516,8 @@ void ProfileNetwork::freeze_operators() {
   for (const auto& item : parts_->network->named_parameters()) {
     const bool is_readout = item.key().starts_with("enter") || item.key().starts_with("middle") ||
                             item.key().starts_with("last") || item.key().starts_with("value") ||
-                            item.key().starts_with("spread") || item.key().starts_with("presence");
+                            item.key().starts_with("unbroken") || item.key().starts_with("spread") ||
+                            item.key().starts_with("presence");
     item.value().set_requires_grad(is_readout);
   }
   parts_->make_optimizer();
@@ -526,7 +552,7 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
     const Network::Output out = parts_->network->forward(in);
-    const Tensor logs = parts_->log_prediction(in, out).contiguous();
+    const Tensor logs = parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)).contiguous();
     const float* log = logs.data_ptr<float>();
     const float* spread = out.spread.data_ptr<float>();
     const float* presence = out.presence.data_ptr<float>();

@@ -22,7 +22,8 @@ struct ProfileNetworkOptions {
 /// With x_i the inputs of operator i (FeatureReader), c_ik its costs:
 ///   h_i = s(W x_i);  h_i <- h_i + s(W_0 h_i + W_1 mean of h over predecessors + W_2 the same over successors), twice
 ///   T_km = sum_i c_ik exp(2 tanh(w_km . h_i))      learned sums of seconds, so that time is additive in operators
-///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label
+///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label, and another u of
+///                                                  mean active times for resources that are never idle
 ///   label = 0 where p says that the state never occurs, else exp(u) * the label's scale, or for a bounded label
 ///   bound * sigmoid(u): utilizations stay in [0, 1], rates below the link.
 /// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the

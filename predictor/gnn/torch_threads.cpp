@@ -2,12 +2,19 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <filesystem>
 
 #include "sim/base/names.hpp"
 
 namespace rehearse {
+
+void keep_freed_memory() {
+  constexpr int kGigabyte = 1 << 30;
+  ::mallopt(M_MMAP_THRESHOLD, kGigabyte);
+  ::mallopt(M_TRIM_THRESHOLD, kGigabyte);
+}
 
 void use_torch_threads(int threads) {
   at::set_num_threads(threads);

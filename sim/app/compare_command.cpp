@@ -135,6 +135,7 @@ Split split_of(const std::string& text) {
 
 int run(const CompareCommand& command) {
   use_torch_threads(1);
+  keep_freed_memory();
   const Dataset dataset = load_dataset(command.input);
   const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), command.choice);
   if (samples.empty()) throw InputError{command.input.string() + ": has no sample of that kind to compare with"};
@@ -156,7 +157,7 @@ int run(const CompareCommand& command) {
   if (command.choice.family) seen.left_out_families.push_back(*command.choice.family);
   std::vector<std::size_t> train = choose_samples(dataset, Split::kTrain, seen);
   if (!train.empty())
-    for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours}) {
+    for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours, Baseline::kSketch}) {
       Contender& contender = contenders.emplace_back();
       contender.name = to_text(baseline);
       contender.values = predict_by(baseline, dataset, train, samples);

@@ -49,6 +49,7 @@ bool is_dataset(const std::filesystem::path& file) {
 
 int run(const PredictCommand& command) {
   use_torch_threads(1);
+  keep_freed_memory();
   const std::unique_ptr<Model> model = load_model(command.model / "model.pt");
   const bool has_labels = is_dataset(command.input);
   const Dataset dataset = has_labels ? load_dataset(command.input)

@@ -97,6 +97,7 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
 
 int run(const TrainCommand& command) {
   use_torch_threads(1);
+  keep_freed_memory();
   if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
     std::fprintf(stderr, "warning: %s\n", advice.c_str());
   const fs::path folder = *command.common.output;
