@@ -4,9 +4,11 @@
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset
 //   features.hpp   sample -> inputs of our network; baselines.hpp, scoring.hpp: what it has to beat, and how
+//   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
 //   torch_file.hpp   files of Python's torch.save, read and written without LibTorch
-//   driple_dataset.hpp   the data set files of Driple; its inputs (GraphDef, table of jobs) are in predictor/driple
+//   driple_dataset.hpp   the data set files of Driple; our datasets as such files: driple_export.hpp;
+//       its inputs (GraphDef, table of jobs) are in predictor/driple
 
 #include "predictor/dataset.hpp"
 #include "predictor/driple_dataset.hpp"

@@ -33,15 +33,6 @@ std::string_view producer(std::string_view input) {
 
 }  // namespace
 
-TypeFrequencies load_type_frequencies(const std::filesystem::path& path) {
-  TypeFrequencies frequencies;
-  const CsvTable table = load_csv_file(path);
-  for (const CsvRow& row : table.rows())
-    if (!frequencies.emplace(row.text("op_type"), row.number("relative_frequency")).second)
-      row.fail("op_type", "is there twice");
-  return frequencies;
-}
-
 OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
                               const std::string& where) {
   OperatorNetwork network;

@@ -12,13 +12,9 @@
 #include "predictor/driple/graph_def.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "predictor/grouping.hpp"
+#include "predictor/operator_types.hpp"
 
 namespace rehearse {
-
-/// Relative frequency of each operator type, from a CSV file with the columns op_type and relative_frequency
-/// (calibration/data/driple/op_type_frequency.csv).
-using TypeFrequencies = std::map<std::string, double, std::less<>>;
-TypeFrequencies load_type_frequencies(const std::filesystem::path& path);
 
 /// The operators whose device names a GPU, in the order of the file, and an edge for every input that is one of them.
 /// The tensor size is the product of the dimensions after the last unknown one, 0 for none. InputError, "where: ...",

@@ -5,14 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "predictor/driple/operator_types.hpp"
+#include "predictor/driple_export.hpp"
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
 
 namespace {
-
-constexpr std::size_t kGroups = 100;
 
 /// A published network on the samples of our datasets: graphs grouped as published, the twelve burst metrics.
 class PublishedModel : public Model {
@@ -60,9 +58,8 @@ class PublishedModel : public Model {
   const GroupedGraph& grouped(const Dataset& dataset, std::int32_t graph) {
     const auto found = grouped_.find(graph);
     if (found != grouped_.end()) return found->second;
-    const OperatorNetwork whole =
-        largest_component(operator_network(dataset.graphs[static_cast<std::size_t>(graph)], frequencies_));
-    return grouped_.emplace(graph, group_operators(whole, std::min(kGroups, whole.operators.size()))).first->second;
+    const DatasetGraph& whole = dataset.graphs[static_cast<std::size_t>(graph)];
+    return grouped_.emplace(graph, group_graph(whole, frequencies_)).first->second;
   }
 
   GraphBatch batch(const Dataset& dataset, std::span<const std::size_t> samples, bool has_labels) {

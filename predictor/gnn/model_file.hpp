@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 
-#include "predictor/driple/driple_jobs.hpp"
 #include "predictor/gnn/model.hpp"
 #include "predictor/gnn/profile_network.hpp"
 #include "predictor/gnn/published_network.hpp"
+#include "predictor/operator_types.hpp"
 
 namespace rehearse {
 

@@ -121,10 +121,11 @@ struct DiagnoseCommand {
 };
 
 struct GenerateCommand {
-  CommonOptions common;  // its output is a file here
+  CommonOptions common;  // its output is a file here, a folder for Driple's format
   std::filesystem::path space;
   std::int64_t count = 0;  // samples
   std::uint64_t seed = 1;
+  std::string format = "rehearse";  // or "driple"
   bool is_dry_run = false;
 };
 

@@ -409,10 +409,18 @@ int run_command_line(int argc, char** argv) {
   generate_verb->add_option("--seed", generate.seed, "Seed of every random stream (default: 1)")
       ->check(is_seed)
       ->type_name("N");
+  generate_verb
+      ->add_option("--format", generate.format,
+                   "rehearse: a dataset file; driple: DATASET is a folder with this file, dataset.db, and one for each "
+                   "setting, SETTING.dat, that Driple's program reads: graphs of 100 groups in batches of 32, the "
+                   "splits of dataset.db without their incomplete last batch")
+      ->check(CLI::IsMember({"rehearse", "driple"}))
+      ->capture_default_str()
+      ->type_name("NAME");
   generate_verb->add_flag("--dry-run", generate.is_dry_run, "Draw the graphs; print how many, and their size");
   generate_verb->add_flag("--json", generate.common.prints_json, "Print a summary as JSON instead of tables");
   add_common(*generate_verb, common);
-  generate_verb->add_option("-o,--output", common.output, "Dataset file to write")
+  generate_verb->add_option("-o,--output", common.output, "Dataset file to write, or folder with --format driple")
       ->check(is_not_empty)
       ->type_name("DATASET");
   generate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");

@@ -29,8 +29,9 @@ TEST_CASE("every include respects the layers") {
       {"predictor", {"sim/base", "platforms", "workloads", "sim/engine", "sim/pool", "calibration", "sim/plan"}},
       {"predictor/gnn",
        {"sim/base", "platforms", "workloads", "sim/engine", "sim/pool", "calibration", "sim/plan", "predictor"}},
-      {"sim/app",
-       {"sim/base", "platforms", "workloads", "sim/engine", "sim/pool", "calibration", "sim/plan", "predictor"}},
+      {"sim/app",  // predictor/gnn: the sources of rehearse-predictor alone, see libraries_test.cpp
+       {"sim/base", "platforms", "workloads", "sim/engine", "sim/pool", "calibration", "sim/plan", "predictor",
+        "predictor/gnn"}},
   };
   const fs::path root = REHEARSE_SOURCE_DIR;
   const std::regex include{R"re(^\s*#include\s*([<"])([^">]+)[">])re"};
@@ -63,11 +64,12 @@ TEST_CASE("every include respects the layers") {
           if (target.starts_with("simgrid/"))
             CHECK_MESSAGE(name == "sim/engine/simgrid_backend.cpp", (name + " includes " + target));
           if (target.starts_with("sqlite3"))
-            CHECK_MESSAGE(name == "sim/pool/result_store.cpp", (name + " includes " + target));
+            CHECK_MESSAGE((name == "sim/pool/result_store.cpp" || name == "predictor/detail/sqlite.hpp"),
+                          (name + " includes " + target));
           if (target.starts_with("torch/") || target.starts_with("ATen/") || target.starts_with("c10/"))
             CHECK_MESSAGE((folder == "predictor/gnn" && extension == ".cpp"), (name + " includes " + target));
           if (target.starts_with("nlohmann/json.hpp"))
-            CHECK_MESSAGE(extension == ".cpp", (name + " includes " + target));
+            CHECK_MESSAGE((extension == ".cpp" || name == "predictor/space.hpp"), (name + " includes " + target));
         }
       }
     }

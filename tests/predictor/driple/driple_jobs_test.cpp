@@ -40,14 +40,6 @@ const std::string kHeader =
 
 }  // namespace
 
-TEST_CASE("the shipped frequencies are those of 159 operator types and add up to 1") {
-  const TypeFrequencies frequencies = load_type_frequencies(kFrequencies);
-  CHECK(frequencies.size() == 159);
-  double sum = 0.0;
-  for (const auto& [type, frequency] : frequencies) sum += frequency;
-  CHECK(sum == doctest::Approx(1.0).epsilon(1e-6));
-}
-
 TEST_CASE("operators on the GPU are kept, with their inputs, sizes and frequencies") {
   const std::string gpu = "/device:GPU:0";
   const std::vector<GraphDefNode> nodes{

@@ -1,6 +1,17 @@
-#include "predictor/driple/operator_types.hpp"
+#include "predictor/operator_types.hpp"
+
+#include "sim/base/csv.hpp"
 
 namespace rehearse {
+
+TypeFrequencies load_type_frequencies(const std::filesystem::path& path) {
+  TypeFrequencies frequencies;
+  const CsvTable table = load_csv_file(path);
+  for (const CsvRow& row : table.rows())
+    if (!frequencies.emplace(row.text("op_type"), row.number("relative_frequency")).second)
+      row.fail("op_type", "is there twice");
+  return frequencies;
+}
 
 std::string_view tensorflow_type(OperatorKind kind, Phase phase) {
   const bool is_forward = phase == Phase::kForward;
