@@ -12,6 +12,11 @@ namespace rehearse {
 
 namespace {
 
+void check_columns(const Dataset& dataset) {
+  if (dataset.node_features != node_feature_names() || dataset.labels != label_names())
+    throw InputError{"the dataset's node features or labels are not those of this program"};
+}
+
 /// A published network on the samples of our datasets: graphs grouped as published, the twelve burst metrics.
 class PublishedModel : public Model {
  public:
@@ -63,6 +68,7 @@ class PublishedModel : public Model {
   }
 
   GraphBatch batch(const Dataset& dataset, std::span<const std::size_t> samples, bool has_labels) {
+    check_columns(dataset);
     GraphBatch batch;
     for (const std::size_t s : samples) {
       const Sample& sample = dataset.samples[s];
@@ -104,6 +110,7 @@ std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& data
                                   std::span<const std::size_t> train) {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
   if (choice.network == "profile") return std::make_unique<ProfileNetwork>(dataset, train, choice.profile);
+  check_columns(dataset);
   PublishedOptions options = choice.published;
   options.convolution = parse_convolution(choice.network);
   PublishedNetwork network{options, choice.seed};
@@ -128,6 +135,7 @@ std::unique_ptr<Model> carry_over(const TorchValue& state, const std::string& wh
   options.transfer = transfer == "fine-tune" ? Transfer::none : parse_transfer(transfer);
   PublishedNetwork network{options, choice.seed};
   network.take_weights(state.at("published", where), where);
+  check_columns(dataset);
   network.set_label_maxima(maxima_of(dataset, train));
   return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
 }

@@ -228,8 +228,8 @@ struct ProfileNetwork::Parts {
   }
   /// The columns of `dataset` are those that the network was made for.
   void check_columns(const Dataset& dataset) const {
-    if (dataset.descriptors != descriptors || dataset.labels != labels)
-      throw InputError{"the dataset's descriptors or labels are not those that the model was trained with"};
+    if (dataset.node_features != node_feature_names() || dataset.descriptors != descriptors || dataset.labels != labels)
+      throw InputError{"the dataset's columns are not those that the model was trained with"};
   }
 
   GraphInputs prepare(const Dataset& dataset, std::size_t index) const {
@@ -267,6 +267,7 @@ struct ProfileNetwork::Parts {
 
   /// The samples as one graph; each is prepared once.
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
+    check_columns(dataset);
     std::vector<Tensor> nodes, costs, totals, graph_of, count, from, to, fan_in, fan_out, bounds, guess;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
@@ -446,6 +447,7 @@ TorchValue ProfileNetwork::state() const {
                     {"readout", parts.options.readout},
                     {"heads", parts.options.heads},
                     {"seed", static_cast<std::int64_t>(parts.options.seed)},
+                    {"is_frozen", !parts.network->embed->weight.requires_grad()},  // freeze_operators()
                     {"descriptors", list_of(parts.descriptors)},
                     {"labels", list_of(parts.labels)},
                     {"node_scale", stored(parts.node_scale)},
@@ -466,10 +468,10 @@ ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where
     return static_cast<int>(value);
   };
   const ProfileNetworkOptions options{
-      .hidden = size("hidden", 4096),
-      .message_rounds = size("message_rounds", 64),
-      .readout = size("readout", 65536),
-      .heads = size("heads", 256),
+      .hidden = size("hidden", 1024),
+      .message_rounds = size("message_rounds", 16),
+      .readout = size("readout", 4096),
+      .heads = size("heads", 64),
       .seed = static_cast<std::uint64_t>(state.at("seed", where).integer(where + ": seed"))};
   Dataset columns;
   columns.node_features = node_feature_names();
@@ -489,6 +491,7 @@ ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where
   if (!(parts.edge > 0)) throw InputError{where + ": edge: expected a distance above 0"};
   parts.make_network();
   parts.make_optimizer();
+  if (state.at("is_frozen", where).boolean(where + ": is_frozen")) freeze_operators();
   const TorchValue& weights = state.at("state", where);
   const TorchValue& moments = state.at("optimizer", where);
   torch::NoGradGuard no_grad;
@@ -546,7 +549,6 @@ double ProfileNetwork::loss(const Dataset& dataset, std::span<const std::size_t>
 
 std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, std::span<const std::size_t> samples) {
   torch::NoGradGuard no_grad;
-  parts_->check_columns(dataset);
   std::vector<ProfilePrediction> predictions;
   for (std::size_t first = 0; first < samples.size(); first += 32) {
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
@@ -579,7 +581,8 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
 
 std::int64_t ProfileNetwork::parameters() const {
   std::int64_t count = 0;
-  for (const Tensor& tensor : parts_->network->parameters()) count += tensor.numel();
+  for (const Tensor& tensor : parts_->network->parameters())
+    if (tensor.requires_grad()) count += tensor.numel();
   return count;
 }
 

@@ -81,7 +81,7 @@ int run_command_line(int argc, char** argv) {
       ->check(is_not_negative)
       ->type_name("X");
   train_verb->add_option("--hidden", train.hidden, "Features of a node (default: 32 of profile, else 64)")
-      ->check(CLI::Range(4, 4096))
+      ->check(CLI::Range(4, 1024))
       ->type_name("N");
   train_verb->add_option("--mlp-layers", train.published.mlp_layers, "Of the published networks")
       ->check(CLI::Range(1, 16))

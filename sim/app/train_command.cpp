@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string hash_of(const fs::path& file) { return std::to_string(fnv1a(read_file(file, std::size_t{8} << 30U))); }
+
 /// What a training depends on besides the program: a checkpoint of another one is not taken up.
 std::string identity_of(const TrainCommand& command, const std::string& dataset_hash) {
   Json identity{{"dataset", dataset_hash},
@@ -28,6 +30,7 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
                 {"patience", command.plan.patience},
                 {"batch", command.plan.batch},
                 {"learning_rate", command.plan.learning_rate},
+                {"decays", command.plan.decays},
                 {"seed", command.plan.seed},
                 {"settings", command.choice.settings},
                 {"left_out_families", command.choice.left_out_families},
@@ -39,11 +42,10 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
   if (command.hidden) identity["hidden"] = *command.hidden;
   if (command.weight_decay) identity["weight_decay"] = *command.weight_decay;
   if (command.simulated_weight) identity["simulated_weight"] = *command.simulated_weight;
-  if (command.transfer_from) identity["transfer"] = {command.transfer_from->string(), command.transfer};
+  if (command.choice.family) identity["family"] = *command.choice.family;
+  if (command.transfer_from) identity["transfer"] = {hash_of(*command.transfer_from / "model.pt"), command.transfer};
   return identity.dump();
 }
-
-std::string hash_of(const fs::path& file) { return std::to_string(fnv1a(read_file(file, std::size_t{8} << 30U))); }
 
 TorchValue to_value(const TrainingState& state, const std::string& identity, const Model& model) {
   std::vector<double> losses;
@@ -151,7 +153,11 @@ int run(const TrainCommand& command) {
                         static_cast<std::int64_t>((command.plan.epochs - resumed) * samples));
       },
       is_interrupted);
-  if (!state.is_over(command.plan)) throw Interrupted{};
+  if (!state.is_over(command.plan)) {
+    std::fprintf(stderr, "rehearse: interrupted: the same command goes on in %s after epoch %zu\n", folder.c_str(),
+                 state.epochs.size());
+    throw Interrupted{};
+  }
   write_report(folder, command, state, model->parameters());
   const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
   std::printf("%-24s %zu for training, %zu for validation\n", "samples", training.size(), validation.size());
