@@ -66,9 +66,10 @@ inline Dataset synthetic_dataset(int graphs = 20, std::uint64_t seed = 1) {
       };
       const auto first = static_cast<std::int32_t>(3 * i);
       add(OperatorKind::kConvolution, Phase::kForward,
-          {work, bytes, bytes, 147456, rows * columns, rows, columns, reduction, 1, 1});
-      add(OperatorKind::kActivation, Phase::kForward, {0, bytes, bytes, 0, rows * columns, 0, 0, 0, 0, 0});
-      add(OperatorKind::kUpdate, Phase::kUpdate, {0, 147456, 147456, 147456, 36864, 0, 0, 0, 0, 0});
+          {work, bytes, bytes, 147456, rows * columns, rows, columns, reduction, 1, 1, 1, static_cast<float>(i)});
+      add(OperatorKind::kActivation, Phase::kForward, {0, bytes, bytes, 0, rows * columns, 0, 0, 0, 0, 0, 0, -1});
+      add(OperatorKind::kUpdate, Phase::kUpdate,
+          {0, 147456, 147456, 147456, 36864, 0, 0, 0, 0, 0, 1, static_cast<float>(i)});
       graph.edges.insert(graph.edges.end(), {{first, first + 1}, {first, first + 2}});
       if (i > 0) graph.edges.push_back({first - 2, first});
     }

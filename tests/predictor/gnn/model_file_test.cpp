@@ -144,8 +144,8 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
        std::vector<Case>{{"profile", "fine-tune", {}},
                          {"profile", "readout", {"enter", "middle", "last", "value", "spread", "presence"}},
                          {"gcn", "fine-tune", {}},
-                         {"gcn", "as-published", {"mlp"}},
-                         {"gin", "as-intended", {"mlp", "conv_layers.2"}}}) {
+                         {"gcn", "as-published", {"graph_read_out.mlp"}},
+                         {"gin", "as-intended", {"graph_read_out.mlp", "conv_layers.2"}}}) {
     CAPTURE(c.network);
     CAPTURE(c.transfer);
     const ModelChoice choice = choice_of(c.network);
@@ -205,8 +205,8 @@ TEST_CASE("a dataset with other columns is refused, not read") {
     std::vector<Dataset> others(2, data);
     others[0].labels.resize(3);
     for (Sample& sample : others[0].samples) sample.labels.resize(3);
-    others[1].node_features.resize(3);
-    for (DatasetGraph& graph : others[1].graphs) graph.features.resize(graph.features.size() / 4);
+    others[1].node_features.resize(7);
+    for (DatasetGraph& graph : others[1].graphs) graph.features.resize(graph.features.size() / 2);
     for (const Dataset& other : others) {
       CHECK_THROWS_AS(model->predict(other, asked), InputError);
       CHECK_THROWS_AS(model->loss(other, asked), InputError);
