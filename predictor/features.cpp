@@ -110,6 +110,19 @@ bool is_update(const float* x) {
   return static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
 }
 
+constexpr double kMostPieces = 1e6;  // machines, variables and the like that a file may speak of
+constexpr double kLargest = 1e18;    // of any other value
+
+/// Throws InputError unless row `x` of a graph can be that of an operator: a file may hold any numbers.
+void check_row(const float* x, const DatasetGraph& graph) {
+  const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
+  bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
+              is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces);
+  for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
+  if (!fits || (is_update(x) && (x[kVariable] < 0 || x[kVariables] != 1)))
+    throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
+}
+
 std::size_t position(const std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(name)};
@@ -123,7 +136,13 @@ float log_time(double seconds) { return static_cast<float>(std::log(seconds + kT
 class Site {
  public:
   Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
-    for (std::size_t i = 0; i < positions.size(); ++i) values_[i] = descriptor[positions[i]];
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const bool is_count = i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers;
+      values_[i] = descriptor[positions[i]];
+      if (!(values_[i] >= 0 && values_[i] <= (is_count ? kMostPieces : kLargest)))
+        throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(kNeededNames[i]) +
+                         " is out of range"};
+    }
     gpu_.memory_bandwidth = BytesPerSecond{values_[kMemoryRate]};
     gpu_.multiprocessors = static_cast<int>(values_[kMultiprocessors]);
     parameters_ = {.kernel_overhead = Seconds{values_[kKernelOverhead]},
@@ -216,6 +235,7 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
 
   std::vector<Bytes> sizes;  // of the variables that are updated, by creation number
   for (std::size_t i = 0; i < operators; ++i) {
+    check_row(row(i), graph);
     const auto end = static_cast<std::size_t>(std::max(0.0F, row(i)[kVariable] + row(i)[kVariables]));
     if (end > sizes.size()) sizes.resize(end);
     if (is_update(row(i))) sizes[end - 1] = Bytes{static_cast<std::int64_t>(row(i)[kParameters])};

@@ -126,6 +126,24 @@ TEST_CASE(
   Dataset other = data;
   other.descriptors[0] = "something";
   CHECK_THROWS_AS(FeatureReader{other}, InputError);
+  // A file may hold any finite numbers.
+  const auto reads = [&](const Dataset& any) { return FeatureReader{any}.read(any, any.samples[0]).nodes.size(); };
+  for (std::size_t column = 0; column < data.node_features.size(); ++column)
+    for (const float value : {-2.0F, 3e38F}) {
+      CAPTURE(data.node_features[column]);
+      other = data;
+      other.graphs[0].features[2 * data.node_features.size() + column] = value;  // of an update
+      CHECK_THROWS_AS(reads(other), InputError);
+    }
+  for (const char* name : {"workers", "servers", "worker_machines", "nic_Bps", "multiprocessors"}) {
+    CAPTURE(name);
+    const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), name) - data.descriptors.begin();
+    for (const double value : {-1.0, 1e300}) {
+      other = data;
+      other.settings[0].descriptor[static_cast<std::size_t>(at)] = value;
+      CHECK_THROWS_AS(reads(other), InputError);
+    }
+  }
   other = data;
   other.node_features.pop_back();
   CHECK_THROWS_AS(FeatureReader{other}, InputError);
