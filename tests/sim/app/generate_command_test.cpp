@@ -45,7 +45,7 @@ TEST_CASE("generate refuses with one line") {
   const TemporaryFolder folder;
   check_refused("generate " + kSpace + "--count 4", 2, "expected -o DATASET");
   check_refused("generate " + kSpace + "--count 0 -o x", 2, "--count");
-  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "/workloads");
+  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the key \"workloads\"");
   check_refused("generate " + kSpace + "--count 4 -o " + (folder / "none/data").string(), 2, "cannot open");
 }
 
