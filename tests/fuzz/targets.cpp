@@ -21,6 +21,7 @@
 #include "predictor/dataset.hpp"
 #include "predictor/driple/graph_def.hpp"
 #include "predictor/driple_dataset.hpp"
+#include "predictor/features.hpp"
 #include "predictor/space.hpp"
 #include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
@@ -403,6 +404,9 @@ void run_dataset(std::string_view input) {
     for (const DatasetGraph& graph : data.graphs)
       for (const GraphEdge& edge : graph.edges)
         require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < data.nodes(graph), "edges join nodes");
+    const FeatureReader reader{data};
+    for (const Sample& sample : data.samples)
+      require(reader.read(data, sample).totals.size() == reader.total_inputs(), "features have their size");
   } catch (const InputError& error) { require_one_line(error.what()); }
   std::filesystem::remove(file);
 }
