@@ -119,7 +119,7 @@ void check_row(const float* x, const DatasetGraph& graph) {
   bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
               is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces);
   for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
-  if (!fits || (is_update(x) && (x[kVariable] < 0 || x[kVariables] != 1)))
+  if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (is_update(x) && x[kVariables] != 1))
     throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
 }
 

@@ -135,6 +135,9 @@ TEST_CASE(
       other.graphs[0].features[2 * data.node_features.size() + column] = value;  // of an update
       CHECK_THROWS_AS(reads(other), InputError);
     }
+  other = data;
+  other.graphs[0].features[data.node_features.size() - 1] = -1;  // a kernel that reads a variable, but none
+  CHECK_THROWS_AS(reads(other), InputError);
   for (const char* name : {"workers", "servers", "worker_machines", "nic_Bps", "multiprocessors"}) {
     CAPTURE(name);
     const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), name) - data.descriptors.begin();
