@@ -88,7 +88,7 @@ TEST_CASE("a saved model predicts the same") {
 
 TEST_CASE("predictions do not depend on what is predicted beside them, shares stay below 1 and rates below the link") {
   const Dataset data = test::synthetic_dataset(10);
-  for (const std::string& network : {"profile", "gcn"}) {
+  for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
     const std::unique_ptr<Model> model = trained(choice_of(network), data, 10);
     const std::vector<std::size_t> asked = tests_of(data);
@@ -116,7 +116,7 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
 TEST_CASE("published networks learn our samples: the twelve burst metrics, and nothing about the others") {
   const Dataset data = test::synthetic_dataset(10);
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
-  for (const std::string& network : {"gcn", "gin", "gat", "mpnn"}) {
+  for (const std::string network : {"gcn", "gin", "gat", "mpnn"}) {
     CAPTURE(network);
     const std::unique_ptr<Model> model = make_model(choice_of(network), data, training);
     const double before = model->loss(data, training);
@@ -200,7 +200,7 @@ TEST_CASE("a training carried over and resumed trains the same weights as one th
 
 TEST_CASE("a dataset with other columns is refused, not read") {
   const Dataset data = test::synthetic_dataset(10);
-  for (const std::string& network : {"profile", "gcn"}) {
+  for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
     const std::unique_ptr<Model> model = trained(choice_of(network), data);
     const std::vector<std::size_t> asked = tests_of(data), training = choose_samples(data, Split::kTrain, {});
@@ -222,7 +222,7 @@ TEST_CASE("a dataset with other columns is refused, not read") {
 TEST_CASE("a damaged or foreign file is refused with one line that names it") {
   const test::TemporaryFolder folder;
   const Dataset data = test::synthetic_dataset(5);
-  for (const std::string& text : {"", "PK", "hello"}) {
+  for (const std::string text : {"", "PK", "hello"}) {
     const std::filesystem::path file = folder.write("model.pt", text);
     const std::string problem = problem_of([&] { load_model(file); });
     CHECK(problem.starts_with(file.string()));
