@@ -2,7 +2,6 @@
 // What any network has to beat.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

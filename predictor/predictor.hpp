@@ -3,6 +3,7 @@
 // networks. Nothing here needs LibTorch; the networks are in predictor/gnn. Read in this order:
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset
+//   step_sketch.hpp   a first guess of the labels, nothing simulated
 //   features.hpp   sample -> inputs of our network; baselines.hpp, scoring.hpp: what it has to beat, and how
 //   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
@@ -10,7 +11,8 @@
 //   driple_dataset.hpp   the data set files of Driple; our datasets as such files: driple_export.hpp;
 //       its inputs (GraphDef, table of jobs) are in predictor/driple
 
-#include "predictor/dataset.hpp"
-#include "predictor/driple_dataset.hpp"
-#include "predictor/grouping.hpp"
+#include "predictor/baselines.hpp"
+#include "predictor/driple_export.hpp"
+#include "predictor/generate.hpp"
+#include "predictor/scoring.hpp"
 #include "predictor/torch_file.hpp"

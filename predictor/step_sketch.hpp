@@ -35,9 +35,8 @@ struct SketchedCluster {
 };
 
 /// The labels in the order of label_names(), 0 for states that do not occur.
-///   pull   variable v arrives when the worker's link has carried all variables before it and its server has sent it
-///   and
-///          those before it to all sharers
+///   pull   variable v arrives when the worker's link has carried it and those before it, and its server has sent its
+///          own up to v to all sharers
 ///   kernel starts when the host has dispatched it, the one before it has ended and its variables are there
 ///   push   the same as pull with gradients, from the end of the kernel that completes them
 ///   step   until the last push has been served

@@ -61,10 +61,10 @@ class PublishedModel : public Model {
 
  private:
   const GroupedGraph& grouped(const Dataset& dataset, std::int32_t graph) {
-    const auto found = grouped_.find(graph);
+    const auto found = grouped_.find({&dataset, graph});
     if (found != grouped_.end()) return found->second;
     const DatasetGraph& whole = dataset.graphs[static_cast<std::size_t>(graph)];
-    return grouped_.emplace(graph, group_graph(whole, frequencies_)).first->second;
+    return grouped_.emplace(std::pair{&dataset, graph}, group_graph(whole, frequencies_)).first->second;
   }
 
   GraphBatch batch(const Dataset& dataset, std::span<const std::size_t> samples, bool has_labels) {
@@ -90,7 +90,7 @@ class PublishedModel : public Model {
   PublishedNetwork network_;
   AdamOptions adam_;
   TypeFrequencies frequencies_;
-  std::map<std::int32_t, GroupedGraph> grouped_;  // by graph
+  std::map<std::pair<const Dataset*, std::int32_t>, GroupedGraph> grouped_;  // by graph
 };
 
 /// Largest known value of each burst metric; 1 where it is 0.

@@ -209,7 +209,7 @@ struct ProfileNetwork::Parts {
   double edge = 1;   // distance that 99 % of the training samples do not exceed
   std::shared_ptr<Network> network;
   std::unique_ptr<torch::optim::AdamW> optimizer;
-  std::map<std::size_t, GraphInputs> known;  // by sample
+  std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
   Parts(const ProfileNetworkOptions& chosen, const Dataset& dataset)
       : options{chosen}, descriptors{dataset.descriptors}, labels{dataset.labels}, reader{dataset} {}
@@ -271,11 +271,11 @@ struct ProfileNetwork::Parts {
     std::vector<Tensor> nodes, costs, totals, graph_of, count, from, to, fan_in, fan_out, bounds, guess;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
-      auto found = known.find(samples[g]);
+      auto found = known.find({&dataset, samples[g]});
       GraphInputs fresh;
       if (found == known.end()) {
         fresh = prepare(dataset, samples[g]);
-        if (keeps) known.emplace(samples[g], fresh);
+        if (keeps) known.emplace(std::pair{&dataset, samples[g]}, fresh);
       } else {
         fresh = found->second;
       }

@@ -26,8 +26,9 @@ struct ProfileNetworkOptions {
 ///                                                  mean active times for resources that are never idle
 ///   label = 0 where p says that the state never occurs, else exp(u) * the label's scale, or for a bounded label
 ///   bound * sigmoid(u): utilizations stay in [0, 1], rates below the link.
+/// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
 /// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the
-/// cross-entropy of p. Labels that are not known count nothing.
+/// cross-entropy of p, times 0.5. Labels that are not known count nothing.
 class ProfileNetwork : public Model {
  public:
   /// Scales come from the samples `train` of `dataset`. Throws InputError if it lacks columns or samples.

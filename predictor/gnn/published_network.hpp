@@ -8,10 +8,10 @@
 // give the outputs. D: degrees of A + I; d_i: number of neighbours of node i.
 //   gcn   y = leaky_0.01(D^-1/2 (A + I) D^-1/2 x W + b)
 //   gin   y = MLP((A + (1 + eps) I) x), 2 layers, ReLU after both, eps trainable
-//   mpnn  4 towers:  m_ij = P [x_i, x_j],  u_i = Q [x_i, aggregates of m_ij over the neighbours j];
-//   leaky_0.01(linear(u)) gat   4 heads:  y_i = ELU(sum_j a_ij h_j), h = x W, with Driple's own pairing and softmax;
-//   gat-textbook: those of the
-//         paper. Pairs of nodes are never formed: a . [h_u, h_v] is a sum of two terms, and only links are visited.
+//   mpnn  4 towers:  m_ij = P [x_i, x_j],  u_i = Q [x_i, aggregates of m_ij over neighbours j],  leaky_0.01(linear(u))
+//   gat   4 heads:  y_i = ELU(sum_j a_ij h_j), h = x W, with Driple's own pairing and softmax
+//   gat-textbook    with those of the paper. Pairs of nodes are never formed: a . [h_u, h_v] is a sum of two terms, and
+//                   only links are visited.
 // Sources: Yang et al., Proc. ACM Meas. Anal. Comput. Syst. 6(2), art. 29, 2022, and its program. Checked against
 // tests/predictor/data/driple in published_network_test.cpp.
 

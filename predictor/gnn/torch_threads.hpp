@@ -9,8 +9,8 @@ namespace rehearse {
 /// process gained nothing on these small matrices and lose much when anything else runs; use more processes.
 void use_torch_threads(int threads);
 
-/// The process keeps what it frees, up to 1 GiB: each training step allocates the same tensors again, and a third of its
-/// time went into fresh pages.
+/// The process keeps what it frees, up to 1 GiB: each training step allocates the same tensors again, and a third of
+/// its time went into fresh pages.
 void keep_freed_memory();
 
 /// The file of the linear algebra library in use, such as "/usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3".

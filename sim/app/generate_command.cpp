@@ -90,10 +90,12 @@ int run(const GenerateCommand& command) {
   if (command.is_dry_run) {
     const Generated planned = plan_dataset(space, catalog, request);
     if (!planned.is_complete) throw Interrupted{};
-    if (command.common.prints_json)
+    if (command.common.prints_json) {
       std::fputs(to_json_text(to_json(space, request, planned)).c_str(), stdout);
-    else
-      std::printf("%lld samples: ", static_cast<long long>(command.count)), print(planned, false);
+    } else {
+      std::printf("%lld samples: ", static_cast<long long>(command.count));
+      print(planned, false);
+    }
     return kSuccess;
   }
   const Generated generated = generate_dataset(space, catalog, request);

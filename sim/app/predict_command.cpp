@@ -51,10 +51,10 @@ int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   const std::unique_ptr<Model> model = load_model(command.model / "model.pt");
-  const bool has_labels = is_dataset(command.input);
-  const Dataset dataset = has_labels ? load_dataset(command.input)
-                                     : dataset_of(read_scenario(load_scenario_json(command.input, command.overrides),
-                                                                command.input.string(), load_catalog(command.common)));
+  const bool is_many = is_dataset(command.input);
+  const Dataset dataset = is_many ? load_dataset(command.input)
+                                  : dataset_of(read_scenario(load_scenario_json(command.input, command.overrides),
+                                                             command.input.string(), load_catalog(command.common)));
   std::vector<std::size_t> samples(dataset.samples.size());
   std::iota(samples.begin(), samples.end(), std::size_t{0});
   if (command.common.output) create_folder(*command.common.output);
@@ -81,7 +81,7 @@ int run(const PredictCommand& command) {
                     {"is_out_of_distribution", predictions[i].distance > 1},
                     {"metrics", std::move(metrics)}});
   }
-  const std::string text = to_json_text(has_labels ? json : json[0]);
+  const std::string text = to_json_text(is_many ? json : json[0]);
   if (command.common.output) {
     write_file(*command.common.output / "predictions.csv", csv.text());
     write_file(*command.common.output / "prediction.json", text);
@@ -90,7 +90,7 @@ int run(const PredictCommand& command) {
     std::fputs(text.c_str(), stdout);
     return kSuccess;
   }
-  if (has_labels) {
+  if (is_many) {
     std::fputs(csv.text().c_str(), stdout);
     return kSuccess;
   }

@@ -37,7 +37,6 @@ struct CompareCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> models;
   std::filesystem::path input;
-  std::vector<std::string> overrides;
   SampleChoice choice;
   std::string split = "test";
 };

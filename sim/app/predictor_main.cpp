@@ -58,7 +58,7 @@ int run_command_line(int argc, char** argv) {
       ->capture_default_str()
       ->type_name("NAME");
   add_choice(*train_verb, train.choice, train_origin);
-  train_verb->add_option("--share", train.choice.share, "Share of the graphs to learn from")
+  train_verb->add_option("--share", train.choice.share, "Share of the graphs to train and validate with")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   train_verb
@@ -147,6 +147,8 @@ int run_command_line(int argc, char** argv) {
   }
   for (int i = 1; i < argc; ++i) train.common.command_line += (i > 1 ? " " : "rehearse ") + std::string{argv[i]};
   compare.common.command_line = predict.common.command_line = train.common.command_line;
+  if (train_verb->count("--transfer") > 0 && !train.transfer_from)
+    throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
   train.plan.decays = !has_constant_rate;
   set_origin(train.choice, train_origin);
   set_origin(compare.choice, compare_origin);
