@@ -8,7 +8,10 @@ caller=$PWD
 cd "$root"
 source cmake/install_packages.sh
 install_packages
-build rehearse
+case "${1:-}" in
+  train | predict | compare) build rehearse rehearse-predictor ;;
+  *) build rehearse ;;
+esac
 
 if [ $# -gt 0 ]; then
   cd "$caller"

@@ -31,7 +31,8 @@ function(rehearse_program name)
 endfunction()
 
 # rehearse_tests(NAME USES targets... TESTS files...): the program test_NAME from tests/<this folder>/.
-# A *_test.cpp there that is not listed is an error, also when it appears after CMake has run.
+# A *_test.cpp there that is not listed is an error, also when it appears after CMake has run; folders with a module of
+# their own are left to it.
 function(rehearse_tests name)
   cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "USES;TESTS")
   if(NOT BUILD_TESTING)
@@ -43,6 +44,11 @@ function(rehearse_tests name)
   endif()
   set(test_folder ${PROJECT_SOURCE_DIR}/${folder})
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${test_folder} ${test_folder}/*_test.cpp)
+  file(GLOB_RECURSE modules_below CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(module IN LISTS modules_below)  # their tests are theirs
+    cmake_path(GET module PARENT_PATH module_folder)
+    list(FILTER found EXCLUDE REGEX "^${module_folder}/")
+  endforeach()
   foreach(file IN LISTS found)
     if(NOT file IN_LIST tests_TESTS)
       message(FATAL_ERROR "${folder}/${file} is in no list of TESTS: add it, so that it is built and run")

@@ -15,6 +15,7 @@
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
+#include "predictor/space.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
 #include "sim/app/output/document.hpp"
@@ -417,10 +418,12 @@ int print_schema(const std::string& kind) {
     std::cout << sweep_schema();
   else if (kind == "provision")
     std::cout << provision_schema();
+  else if (kind == "space")
+    std::cout << space_schema();
   else
-    throw InputError{
-        "schema: " +
-        unknown_name_message("kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision"})};
+    throw InputError{"schema: " +
+                     unknown_name_message(
+                         "kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision", "space"})};
   std::cout.flush();
   return kSuccess;
 }

@@ -120,6 +120,15 @@ struct DiagnoseCommand {
   double measured_speed = 0;
 };
 
+struct GenerateCommand {
+  CommonOptions common;  // its output is a file here, a folder for Driple's format
+  std::filesystem::path space;
+  std::int64_t count = 0;  // samples
+  std::uint64_t seed = 1;
+  std::string format = "rehearse";  // or "driple"
+  bool is_dry_run = false;
+};
+
 int run(const SimulateCommand& command);
 /// With command.runs.
 int run_many(const SimulateCommand& command, const Scenario& scenario);
@@ -132,6 +141,7 @@ int run(const ProvisionCommand& command);
 int run(const DiffCommand& command);
 int run(const RemainingCommand& command);
 int run(const DiagnoseCommand& command);
+int run(const GenerateCommand& command);
 int list(const CommonOptions& common, const std::string& kind);
 int print_schema(const std::string& kind);
 int init(const std::string& name);

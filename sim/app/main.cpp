@@ -1,16 +1,21 @@
 // The command line: reads what the user typed, hands it to a verb (commands.hpp), turns errors into one line and an
 // exit code.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <csignal>
+#include <array>
+#include <cerrno>
 #include <cstdio>
-#include <exception>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
-#include <new>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "sim/app/commands.hpp"
+#include "sim/app/program.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -37,30 +42,26 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
       ->type_name("N");
 }
 
-/// Empty, or what is wrong: CLI11 would take the largest seed for one that is too large.
-std::string is_seed(const std::string& text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  return error == std::errc{} && end == text.data() + text.size()
-             ? std::string{}
-             : "expected a whole number from 0, below 2^64; found " + in_quotes(text);
-}
-
-// Checks of a value: empty, or what is wrong. CLI11's own checks of numbers print their limits to 309 digits.
-std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
-std::string is_positive(const std::string& text) {
-  double value = 0;
-  return CLI::detail::lexical_cast(text, value) && value > 0 ? "" : "expected a number above 0; found " + text;
-}
-std::string is_not_negative(const std::string& text) {
-  double value = 0;
-  return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : "expected a number of at least 0; found " + text;
-}
-
 Seconds read_seconds(const std::string& option, const std::string& text) {
   try {
     return parse_seconds(text);
   } catch (const QuantityError& error) { throw InputError{option + ": " + error.what()}; }
+}
+
+/// The verbs of rehearse-predictor, for --help, and what it says of them.
+constexpr std::array<std::pair<const char*, const char*>, 3> kPredictorVerbs{
+    {{"train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"},
+     {"predict", "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"},
+     {"compare",
+      "Predictions beside labels: errors per metric, family and setting\n\nExample: rehearse compare model "
+      "dataset.db"}}};
+
+/// Becomes the program that loads LibTorch, which stands beside this one.
+[[noreturn]] void start_predictor(char** argv) {
+  const std::string program =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rehearse-predictor").string();
+  ::execv(program.c_str(), argv);
+  throw InputError{program + ": cannot be started: " + std::strerror(errno)};
 }
 
 int run_command_line(int argc, char** argv) {
@@ -392,6 +393,39 @@ int run_command_line(int argc, char** argv) {
   add_output(*diagnose_verb, common, "Write diagnosis.json here (default: write nothing)");
   add_parallel(*diagnose_verb, common);
 
+  GenerateCommand generate;
+  auto* generate_verb = app.add_subcommand(
+      "generate",
+      "Random workloads on the clusters of a space file, simulated: graphs with the 12 burst metrics of Driple, step "
+      "time and mean rates, to train a predictor on\n\n"
+      "The same bytes for the same seed, whatever -j. What is finished is kept in DATASET.part, where the same command "
+      "goes on, also with another --count. Label distributions are drawn in DATASET.report.html\n\n"
+      "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset");
+  generate_verb->add_option("SPACE", generate.space, "Space file (rehearse schema space)")->required();
+  generate_verb->add_option("--count", generate.count, "Samples: graphs times the settings that each is simulated in")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
+      ->type_name("N");
+  generate_verb->add_option("--seed", generate.seed, "Seed of every random stream (default: 1)")
+      ->check(is_seed)
+      ->type_name("N");
+  generate_verb
+      ->add_option("--format", generate.format,
+                   "rehearse: a dataset file; driple: DATASET is a folder with this file, dataset.db, and one for each "
+                   "setting, SETTING.dat, that Driple's program reads: graphs of 100 groups in batches of 32, the "
+                   "splits of dataset.db without their incomplete last batch")
+      ->check(CLI::IsMember({"rehearse", "driple"}))
+      ->capture_default_str()
+      ->type_name("NAME");
+  generate_verb->add_flag("--dry-run", generate.is_dry_run, "Draw the graphs; print how many, and their size");
+  generate_verb->add_flag("--json", generate.common.prints_json, "Print a summary as JSON instead of tables");
+  add_common(*generate_verb, common);
+  generate_verb->add_option("-o,--output", common.output, "Dataset file to write, or folder with --format driple")
+      ->check(is_not_empty)
+      ->type_name("DATASET");
+  generate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
+  add_parallel(*generate_verb, common);
+
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
   list_verb
@@ -402,7 +436,14 @@ int run_command_line(int argc, char** argv) {
 
   std::string schema_kind;
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep or provision")->required();
+  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision or space")->required();
+
+  if (REHEARSE_HAS_PREDICTOR) {
+    for (const auto& [verb, what] : kPredictorVerbs) {
+      if (argc > 1 && std::string_view{argv[1]} == verb) start_predictor(argv);
+      app.add_subcommand(verb, what);
+    }
+  }
 
   try {
     app.parse(argc, argv);
@@ -412,9 +453,11 @@ int run_command_line(int argc, char** argv) {
   }
   common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
                        provision.common.prints_json || diff.common.prints_json || remaining.common.prints_json ||
-                       diagnose.common.prints_json;
+                       diagnose.common.prints_json || generate.common.prints_json;
   simulate.common = validate.common = calibrate.common = sweep.common = provision.common = diff.common =
-      remaining.common = diagnose.common = common;
+      remaining.common = diagnose.common = generate.common = common;
+  if (generate_verb->parsed() && !common.output && !generate.is_dry_run)
+    throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
   if (!max_wall_time.empty())
     simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
         read_seconds("--max-wall-time", max_wall_time);
@@ -436,28 +479,11 @@ int run_command_line(int argc, char** argv) {
   if (diff_verb->parsed()) return run(diff);
   if (remaining_verb->parsed()) return run(remaining);
   if (diagnose_verb->parsed()) return run(diagnose);
+  if (generate_verb->parsed()) return run(generate);
   if (list_verb->parsed()) return list(common, list_kind);
   return print_schema(schema_kind);
 }
 
-int report(const char* message, int exit_code) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "rehearse: %s\n", shortened(message, 2000).c_str());
-  return exit_code;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows up as a failed write
-  try {
-    const int exit_code = run_command_line(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return report("cannot write to standard output", kBadInput);
-    return exit_code;
-  } catch (const InputError& error) { return report(error.what(), kBadInput); } catch (const NoResultError& error) {
-    return report(error.what(), kNoResult);
-  } catch (const Interrupted&) { return kInterrupted; } catch (const std::bad_alloc&) {
-    return report("out of memory", kNoResult);
-  } catch (const std::exception& error) { return report((std::string{"internal error: "} + error.what()).c_str(), 70); }
-}
+int main(int argc, char** argv) { return run_program("rehearse", run_command_line, argc, argv); }

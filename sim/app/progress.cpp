@@ -16,9 +16,9 @@ void Progress::update(std::int64_t done, std::int64_t total) {
   last_ = now;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done) / spent;
-  std::fprintf(stderr, "%lld of %lld %s, %.*f/s, %s left\n", static_cast<long long>(done),
+  std::fprintf(stderr, "%lld of %lld %s, %.*f/s, %s left%s\n", static_cast<long long>(done),
                static_cast<long long>(total), what_.c_str(), rate < 10 ? 1 : 0, rate,
-               duration_text(static_cast<double>(total - done) / rate).c_str());
+               duration_text(static_cast<double>(total - done) / rate).c_str(), note_.c_str());
 }
 
 std::string duration_text(double seconds) {

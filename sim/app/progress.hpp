@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace rehearse {
 
@@ -14,10 +15,12 @@ class Progress {
   Progress(std::string what, bool is_quiet);
   /// Says nothing during the first second.
   void update(std::int64_t done, std::int64_t total);
+  /// Ends the lines from now on.
+  void note(std::string text) { note_ = std::move(text); }
   std::chrono::duration<double> elapsed() const { return std::chrono::steady_clock::now() - start_; }
 
  private:
-  std::string what_;
+  std::string what_, note_;
   bool is_quiet_;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;

@@ -39,11 +39,15 @@ void catch_interrupts() {
 
 bool is_interrupted() { return interrupted_at != 0; }
 
-Catalog load_catalog(const CommonOptions& common) {
+fs::path shipped_files() {
   const fs::path program = fs::read_symlink("/proc/self/exe");
   const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
   std::error_code error;
-  const fs::path root = fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
+  return fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
+}
+
+Catalog load_catalog(const CommonOptions& common) {
+  const fs::path root = shipped_files();
   std::vector<CatalogFolders> folders{
       {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
   for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});

@@ -16,7 +16,10 @@ namespace rehearse {
 void catch_interrupts();
 bool is_interrupted();
 
-/// The shipped catalogs, found from the program's own place: the build tree or an installation; then the user's.
+/// Where the shipped files are, found from the program's own place: the build tree or an installation.
+std::filesystem::path shipped_files();
+
+/// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
 /// A scenario file with overrides, "/pointer=value". Throws InputError.

@@ -56,21 +56,28 @@ class Clock {
   std::uint64_t events() const { return events_; }
 
  private:
-  struct Event {
+  struct Event {  // what the heap moves about; the action stays in its slot
     Seconds when;
     std::uint64_t sequence;
-    Action action;
+    std::uint32_t slot;
     Owner owner;
   };
-  static bool is_later(const Event& a, const Event& b);
+  struct IsLater {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.when != b.when ? a.when > b.when : a.sequence > b.sequence;
+    }
+  };
   Event pop();
+  Action take_action(std::uint32_t slot);
   void drop_retired() {
-    while (!heap_.empty() && retired_[heap_.front().owner]) (void)pop();
+    while (!heap_.empty() && retired_[heap_.front().owner]) (void)take_action(pop().slot);
   }
 
   Seconds now_{};
   std::vector<Event> heap_;
-  std::vector<bool> retired_{false};  // [owners]
+  std::vector<Action> actions_;            // [slots]
+  std::vector<std::uint32_t> free_slots_;  // of actions_
+  std::vector<bool> retired_{false};       // [owners]
   std::uint64_t next_sequence_ = 0;
   std::uint64_t fingerprint_ = 1469598103934665603ULL;
   std::uint64_t events_ = 0;

@@ -20,11 +20,13 @@ class CopyEngine {
   /// `gpu_paths` lead from host to GPU or back, one for each GPU.
   CopyEngine(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder,
              const std::vector<PathIndex>& gpu_paths, OnCopied on_copied)
-      : clock_{clock}, on_copied_{std::move(on_copied)} {
+      : clock_{clock}, recorder_{recorder}, on_copied_{std::move(on_copied)} {
     const Path& path = network.path(gpu_paths.front());
     if (path.links.size() == 1) {
       rate_ = network.topology().links()[static_cast<std::size_t>(path.links.front())].rate;
       latency_ = path.latency;
+      for (const PathIndex gpu_path : gpu_paths)
+        own_.emplace_back(network.source(gpu_path), network.destination(gpu_path));
       return;
     }
     for (const PathIndex gpu_path : gpu_paths)
@@ -36,7 +38,11 @@ class CopyEngine {
   /// Copies what is `ready` at a date that is not in the past; `on_copied` may run at once, with a later date.
   void copy(Seconds ready, int unit, Bytes size, int priority) {
     if (shared_.empty()) {
-      free_at_ = std::max(free_at_, ready) + size / rate_;
+      const Seconds start = std::max(free_at_, ready);
+      free_at_ = start + size / rate_;
+      if (recorder_.keeps_copies)
+        for (const auto& [from, to] : own_)
+          recorder_.add_copy({from, to, unit, 0, {start, free_at_}, free_at_ + latency_, size});
       on_copied_(unit, free_at_ + latency_);
       return;
     }
@@ -61,10 +67,12 @@ class CopyEngine {
   };
 
   OwnedClock clock_;
+  Recorder& recorder_;
   OnCopied on_copied_;
   BytesPerSecond rate_{};
   Seconds latency_{};
   Seconds free_at_{};
+  std::vector<std::pair<Endpoint, Endpoint>> own_;   // [GPUs] from and to, if the links are the GPUs' own
   std::vector<std::unique_ptr<Connection>> shared_;  // [GPUs]; empty: the links are the GPUs' own
   std::vector<Count> under_way_;                     // units that some of several GPUs have
 };

@@ -82,6 +82,7 @@ struct RecordingScope {
 
 struct Recorder {
   bool keeps_activity = false;              // kernels, messages, server work: needed for profiles and timelines
+  bool keeps_copies = false;                // and copies over PCIe links that GPUs have for themselves
   RecordingScope scope;                     // of activity
   std::size_t most_activity = 100'000'000;  // kernels, messages and server work: about 10 GB
 
@@ -89,6 +90,7 @@ struct Recorder {
   std::vector<EventSpan> events;
   std::vector<KernelSpan> kernels;
   std::vector<MessageSpan> messages;
+  std::vector<MessageSpan> copies;  // their unit and step are not stated
   std::vector<ServerSpan> server_work;
 
   bool is_recording(Seconds now) const {
@@ -108,6 +110,10 @@ struct Recorder {
         scope.overlaps({message.on_wire.start, message.arrival}))
       keep(messages, message);
   }
+  void add_copy(const MessageSpan& copy) {
+    if (keeps_copies && keeps_activity && scope.covers(copy.from.machine) && scope.overlaps(copy.on_wire))
+      keep(copies, copy);
+  }
   void add(const ServerSpan& work) {
     if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) keep(server_work, work);
   }
@@ -115,7 +121,7 @@ struct Recorder {
  private:
   template <class Record>
   void keep(std::vector<Record>& records, const Record& record) {
-    if (kernels.size() + messages.size() + server_work.size() >= most_activity)
+    if (kernels.size() + messages.size() + copies.size() + server_work.size() >= most_activity)
       throw NoResultError{"the run has more than " + std::to_string(most_activity) +
                           " kernels, messages and server operations to record: choose fewer steps, a --trace-window or "
                           "--trace-ranks, or no -o"};

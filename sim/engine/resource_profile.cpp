@@ -19,6 +19,7 @@ Seconds last_activity(const RunRecord& record) {
   Seconds last = std::min(record.end, record.recorder.scope.window.end);
   for (const KernelSpan& kernel : record.recorder.kernels) last = std::max(last, kernel.span.end);
   for (const MessageSpan& message : record.recorder.messages) last = std::max(last, message.on_wire.end);
+  for (const MessageSpan& copy : record.recorder.copies) last = std::max(last, copy.on_wire.end);
   return last;
 }
 
@@ -74,6 +75,19 @@ void add_messages(const RunRecord& record, ResourceProfile& profile) {
   }
 }
 
+void add_gpu_traffic(const RunRecord& record, ResourceProfile& profile) {
+  for (const std::vector<MessageSpan>* spans : {&record.recorder.messages, &record.recorder.copies})
+    for (const MessageSpan& span : *spans) {
+      const double bytes = as_double(span.size);
+      const auto into = [&](MachineIndex machine, std::vector<double> ResourceSeries::*series) {
+        spread(profile.series[static_cast<std::size_t>(machine)].*series, profile.period, span.on_wire, bytes);
+      };
+      if (span.from.machine != span.to.machine) continue;
+      if (span.to.gpu != Endpoint::kHost) into(span.to.machine, &ResourceSeries::receive);
+      if (span.from.gpu != Endpoint::kHost) into(span.from.machine, &ResourceSeries::transmit);
+    }
+}
+
 /// Fewest whole steps of any worker within `covered`.
 std::int64_t covered_iterations(const RunRecord& record, Span covered) {
   std::map<std::pair<MachineIndex, int>, std::int64_t> steps;
@@ -117,7 +131,8 @@ Bursts find_bursts(std::span<const double> series, Seconds period, double thresh
   return result;
 }
 
-ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds) {
+ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds,
+                                 TrafficOf traffic) {
   if (!(period > Seconds{})) throw std::logic_error{"resource_profile: the sampling period must be above 0"};
   const double samples = std::max(1.0, std::ceil(last_activity(record) / period));
   if (samples * static_cast<double>(record.machines.size()) > kMostSamples)
@@ -132,7 +147,10 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
     profile.series.push_back({static_cast<MachineIndex>(m), zeros, zeros, zeros, zeros});
   }
   add_kernels(record, profile);
-  add_messages(record, profile);
+  if (traffic == TrafficOf::kNics)
+    add_messages(record, profile);
+  else
+    add_gpu_traffic(record, profile);
   std::erase_if(profile.series,
                 [&](const ResourceSeries& series) { return !record.recorder.scope.covers(series.machine); });
   for (ResourceSeries& series : profile.series)

@@ -61,9 +61,14 @@ struct ResourceProfile {
   bool covers_enough() const { return covered.end - covered.start >= Seconds{60} && iterations >= 20; }
 };
 
-/// Needs a record whose recorder kept activity. A kernel's memory time is spread evenly over its span, and a message's
-/// bytes over the time they are on the wire, at the receiver as at the sender: latencies are far below a period. Throws
-/// NoResultError if there would be more than ten million samples.
-ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {});
+/// What counts as received and transmitted by a machine: what crosses its NICs; or, for clusters of one machine, whose
+/// NICs carry nothing, what crosses the links of its GPUs, received and sent by the GPUs.
+enum class TrafficOf { kNics, kGpus };
+
+/// Needs a record whose recorder kept activity, and copies for the traffic of GPUs. A kernel's memory time is spread
+/// evenly over its span, and a message's bytes over the time they are on the wire, at the receiver as at the sender:
+/// latencies are far below a period. Throws NoResultError if there would be more than ten million samples.
+ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {},
+                                 TrafficOf traffic = TrafficOf::kNics);
 
 }  // namespace rehearse

@@ -1026,7 +1026,11 @@ bool has_steady_state(const Scenario& scenario) {
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
   const Workload& workload = scenario.workload_of(group);
   const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
-  return group.accelerator->memory_reserved + (2 + slots) * workload.parameter_bytes() + workload.activation_bytes +
+  return gpu_memory_needed(workload, *group.accelerator, slots);
+}
+
+Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots) {
+  return gpu.memory_reserved + (2 + slots) * workload.parameter_bytes() + workload.activation_bytes +
          workload.input_bytes;
 }
 

@@ -238,6 +238,8 @@ bool has_steady_state(const Scenario& scenario);
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
 /// them, activations kept for the backward pass, input.
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
+/// The same of any workload; `slots` of the optimizer are on the GPU.
+Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots);
 
 /// Bytes of one checkpoint: every variable and the optimizer's slots; and their number.
 Bytes checkpoint_bytes(const Scenario& scenario);

@@ -8,6 +8,7 @@
 #include "sim/engine/job.hpp"
 #include "sim/engine/machine_events.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/plain_loop.hpp"
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/simgrid_backend.hpp"
 #include "sim/engine/strategy.hpp"
@@ -50,16 +51,13 @@ void check_rates(const Topology& topology) {
     if (link.per_flow_rate) require(*link.per_flow_rate, "a connection from " + link.from + " to " + link.to);
 }
 
-}  // namespace
-
-RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
-  const std::vector<Machine> machines = list_machines(scenario);
-  const Topology topology = build_topology(scenario, machines);
-  check_rates(topology);
-  SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+template <class Backend>
+RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vector<Machine>& machines,
+                      const SimulateOptions& options) {
   backend.clock().on_progress(options.on_progress);
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
+  recorder.keeps_copies = options.keeps_copies;
   recorder.scope = options.scope;
   std::optional<MachineEvents> machine_events;
   if (scenario.has_revocations()) machine_events.emplace(scenario, scenario.seed);
@@ -127,6 +125,20 @@ RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
   record.events = backend.clock().events();
   check_invariants(record);
   return record;
+}
+
+}  // namespace
+
+RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
+  const std::vector<Machine> machines = list_machines(scenario);
+  const Topology topology = build_topology(scenario, machines);
+  check_rates(topology);
+  if (options.is_plain) {
+    PlainLoop loop{topology};
+    return simulate_on(loop, scenario, machines, options);
+  }
+  SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+  return simulate_on(backend, scenario, machines, options);
 }
 
 }  // namespace rehearse

@@ -1,7 +1,11 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,6 +18,12 @@
 #include "platforms/fleet_trace.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "predictor/dataset.hpp"
+#include "predictor/driple/graph_def.hpp"
+#include "predictor/driple_dataset.hpp"
+#include "predictor/features.hpp"
+#include "predictor/space.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
@@ -366,7 +376,71 @@ void run_training_log(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
-constexpr std::array kTargets{Target{"scenario", run_scenario},
+/// A space file beside the shipped ones, and some draws from it.
+void run_space(std::string_view input) {
+  try {
+    const Space space = read_space(parse_json(input, "input"), REHEARSE_SOURCE_DIR "/scenarios/spaces/input.json");
+    require(!space.settings.empty() && space.settings_per_graph >= 1, "a space has settings");
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      const DrawnWorkload drawn = draw_workload(space, 1, i);
+      require(drawn.batch >= 1 && drawn.batch <= 65536, "a batch has limits");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A dataset file.
+void run_dataset(std::string_view input) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("rehearse-fuzz-" + std::to_string(::getpid()) + ".sqlite");
+  std::ofstream{file, std::ios::binary}.write(input.data(), static_cast<std::streamsize>(input.size()));
+  try {
+    const Dataset data = load_dataset(file);
+    for (const Sample& sample : data.samples) {
+      require(static_cast<std::size_t>(sample.graph) < data.graphs.size() &&
+                  static_cast<std::size_t>(sample.setting) < data.settings.size(),
+              "a sample has a graph and a setting");
+      require(sample.labels.size() == data.labels.size(), "a sample has all labels");
+    }
+    for (const DatasetGraph& graph : data.graphs)
+      for (const GraphEdge& edge : graph.edges)
+        require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < data.nodes(graph), "edges join nodes");
+    const FeatureReader reader{data};
+    for (const Sample& sample : data.samples)
+      require(reader.read(data, sample).totals.size() == reader.total_inputs(), "features have their size");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  std::filesystem::remove(file);
+}
+
+void run_torch_file(std::string_view input) {
+  try {
+    const TorchValue value = parse_torch_file(input, "input");
+    const std::string text = to_torch_file(value);
+    require(to_torch_file(parse_torch_file(text, "output")) == text, "a written torch file is read back the same");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_graph_def(std::string_view input) {
+  for (const bool is_text : {true, false}) {
+    try {
+      const std::vector<GraphDefNode> nodes = parse_graph_def(input, is_text, "input");
+      require(!nodes.empty(), "a GraphDef has a node");
+    } catch (const InputError& error) { require_one_line(error.what()); }
+  }
+}
+
+void run_driple_dataset(std::string_view input) {
+  try {
+    const DripleDataset dataset = parse_driple_dataset(input, "input");
+    for (const auto* part : {&dataset.train, &dataset.val, &dataset.test})
+      for (const DripleSample& sample : *part)
+        for (const auto& [from, to] : sample.edges)
+          require(from < to && to < sample.features.size(), "edges join nodes of their graph");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+constexpr std::array kTargets{Target{"space", run_space},
+                              Target{"dataset", run_dataset},
+                              Target{"scenario", run_scenario},
                               Target{"profile", run_profile},
                               Target{"catalog", run_catalog},
                               Target{"parse_quantity", run_parse_quantity},
@@ -383,7 +457,10 @@ constexpr std::array kTargets{Target{"scenario", run_scenario},
                               Target{"kernel_table", run_kernel_table},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
-                              Target{"fleet_trace", run_fleet_trace}};
+                              Target{"fleet_trace", run_fleet_trace},
+                              Target{"torch_file", run_torch_file},
+                              Target{"driple_dataset", run_driple_dataset},
+                              Target{"graph_def", run_graph_def}};
 
 }  // namespace
 

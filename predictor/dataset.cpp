@@ -1,0 +1,433 @@
+#include "predictor/dataset.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "predictor/detail/sqlite.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+using detail::Database;
+using detail::open;
+using detail::Statement;
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "blobs are written as they are in memory");
+
+constexpr int kApplicationId = 0x52656864;  // "Rehd": tells our files from other SQLite databases
+constexpr int kVersion = 1;
+constexpr std::size_t kMostNames = 1000;
+
+/// The tables, by name; a file whose tables were made by any other text is refused.
+struct Table {
+  const char* name;
+  const char* sql;
+};
+constexpr std::array kTables{
+    Table{"meta", "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL)"},
+    Table{"names", "CREATE TABLE names(kind TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL)"},
+    Table{"settings",
+          "CREATE TABLE settings(id INTEGER PRIMARY KEY, name TEXT NOT NULL, grouped TEXT NOT NULL, "
+          "provenance TEXT NOT NULL, descriptor BLOB NOT NULL)"},
+    Table{"graphs",
+          "CREATE TABLE graphs(id INTEGER PRIMARY KEY, family TEXT NOT NULL, name TEXT NOT NULL, "
+          "provenance TEXT NOT NULL, nodes INTEGER NOT NULL, features BLOB NOT NULL, edges BLOB NOT NULL)"},
+    Table{"samples",
+          "CREATE TABLE samples(id INTEGER PRIMARY KEY, graph INTEGER NOT NULL, setting INTEGER NOT NULL, "
+          "split TEXT NOT NULL, origin TEXT NOT NULL, weight REAL NOT NULL, labels BLOB NOT NULL)"}};
+
+}  // namespace
+
+std::string to_text(Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return "train";
+    case Split::kValidation:
+      return "validation";
+    case Split::kTest:
+      return "test";
+  }
+  return {};
+}
+
+std::string to_text(Origin origin) { return origin == Origin::kSimulated ? "simulated" : "measured"; }
+
+const std::vector<std::string>& node_feature_names() {
+  static const std::vector<std::string> names{
+      "kind", "phase",   "flops",     "bytes_read", "bytes_written",   "parameter_bytes", "output_elements",
+      "rows", "columns", "reduction", "products",   "is_3x3_stride_1", "variables",       "variable"};
+  return names;
+}
+
+const std::vector<std::string>& label_names() {
+  static const std::vector<std::string> names{
+      "memory_idle_s",     "memory_active_s",   "memory_peak",      "gpu_idle_s",       "gpu_active_s",
+      "gpu_peak",          "receive_idle_s",    "receive_active_s", "receive_peak_Bps", "transmit_idle_s",
+      "transmit_active_s", "transmit_peak_Bps", "step_time_s",      "receive_mean_Bps", "transmit_mean_Bps"};
+  return names;
+}
+
+std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer) {
+  std::vector<float> features;
+  features.reserve(num_vertices(workload.graph) * node_feature_names().size());
+  auto updated = workload.variables.begin();  // updates are there for the trainable variables, in creation order
+  for (std::size_t vertex = 0; vertex < num_vertices(workload.graph); ++vertex) {
+    const Operator& kernel = workload.graph[vertex];
+    double elements = 1;
+    for (const std::int64_t size : kernel.output_shape) elements *= static_cast<double>(size);
+    double variables = static_cast<double>(kernel.reads_variables.size());
+    double first = kernel.reads_variables.empty()
+                       ? -1
+                       : *std::min_element(kernel.reads_variables.begin(), kernel.reads_variables.end());
+    Bytes parameters{}, read = kernel.bytes_read, written = kernel.bytes_written;
+    for (const int variable : kernel.reads_variables)
+      parameters += workload.variables[static_cast<std::size_t>(variable)].bytes;
+    if (kernel.phase == Phase::kUpdate) {
+      while (!updated->is_trainable) ++updated;
+      parameters = updated->bytes;
+      const Bytes touched = updated->rows_used.value_or(updated->bytes);
+      read = (2 + optimizer_slots(optimizer)) * touched;
+      written = (1 + optimizer_slots(optimizer)) * touched;
+      variables = 1;
+      first = static_cast<double>(updated - workload.variables.begin());
+      ++updated;
+    }
+    for (const double value :
+         {static_cast<double>(kernel.kind), static_cast<double>(kernel.phase), kernel.flops.value(), as_double(read),
+          as_double(written), as_double(parameters), elements, kernel.matrix.rows, kernel.matrix.columns,
+          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0, variables, first})
+      features.push_back(static_cast<float>(value));
+  }
+  return features;
+}
+
+std::vector<GraphEdge> edges_of(const Workload& workload) {
+  std::vector<GraphEdge> all;
+  const auto [begin, end] = boost::edges(workload.graph);
+  for (auto edge = begin; edge != end; ++edge)
+    all.push_back({static_cast<std::int32_t>(source(*edge, workload.graph)),
+                   static_cast<std::int32_t>(target(*edge, workload.graph))});
+  return all;
+}
+
+/// The file under a temporary name, and its prepared statements.
+struct DatasetWriter::File {
+  File(const std::filesystem::path& path_, const Dataset& head)
+      : path{path_},
+        temporary{path_.string() + "." + std::to_string(::getpid()) + ".tmp"},
+        shown{shortened(path_.string(), 4096)} {
+    std::filesystem::remove(temporary);
+    database = open(temporary, shown, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    execute("PRAGMA journal_mode = OFF");  // nobody sees the file before it is whole
+    execute("PRAGMA synchronous = OFF");
+    execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+    execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str());
+    execute("BEGIN");
+    for (const Table& table : kTables) execute(table.sql);
+    Statement meta{database.get(), shown, "INSERT INTO meta VALUES('provenance', ?1)"};
+    meta.bind(0, head.provenance);
+    meta.run();
+    add_names("node_feature", head.node_features);
+    add_names("descriptor", head.descriptors);
+    add_names("label", head.labels);
+    setting.emplace(database.get(), shown, "INSERT INTO settings VALUES(?1, ?2, ?3, ?4, ?5)");
+    graph.emplace(database.get(), shown, "INSERT INTO graphs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+    sample.emplace(database.get(), shown, "INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+    feature_count = head.node_features.size();
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (!database) return;
+    close();
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+  }
+
+  void execute(const char* sql) const {
+    if (sqlite3_exec(database.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+      throw InputError{shown + ": cannot write this dataset: " + sqlite3_errmsg(database.get())};
+  }
+
+  void add_names(const std::string& kind, const std::vector<std::string>& names) {
+    Statement insert{database.get(), shown, "INSERT INTO names VALUES(?1, ?2, ?3)"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      insert.bind(0, kind);
+      insert.bind(1, static_cast<std::int64_t>(i));
+      insert.bind(2, names[i]);
+      insert.run();
+    }
+  }
+
+  void close() {
+    setting.reset();
+    graph.reset();
+    sample.reset();
+    database.reset();
+  }
+
+  std::filesystem::path path, temporary;
+  std::string shown;
+  Database database;
+  std::optional<Statement> setting, graph, sample;
+  std::int64_t settings = 0, graphs = 0, samples = 0;
+  std::size_t feature_count = 0;
+};
+
+DatasetWriter::DatasetWriter(const std::filesystem::path& path, const Dataset& head)
+    : file_{std::make_unique<File>(path, head)} {}
+DatasetWriter::DatasetWriter(DatasetWriter&&) noexcept = default;
+DatasetWriter::~DatasetWriter() = default;
+
+void DatasetWriter::add(const DatasetSetting& setting) {
+  Statement& row = *file_->setting;
+  row.bind(0, file_->settings++);
+  row.bind(1, setting.name);
+  row.bind(2, setting.group);
+  row.bind(3, setting.provenance);
+  row.bind(4, setting.descriptor);
+  row.run();
+}
+
+void DatasetWriter::add(const DatasetGraph& graph) {
+  Statement& row = *file_->graph;
+  row.bind(0, file_->graphs++);
+  row.bind(1, graph.family);
+  row.bind(2, graph.name);
+  row.bind(3, graph.provenance);
+  row.bind(4, static_cast<std::int64_t>(graph.nodes(file_->feature_count)));
+  row.bind(5, graph.features);
+  row.bind(6, graph.edges);
+  row.run();
+}
+
+void DatasetWriter::add(const Sample& sample) {
+  Statement& row = *file_->sample;
+  const std::string split = to_text(sample.split), origin = to_text(sample.origin);
+  row.bind(0, file_->samples++);
+  row.bind(1, std::int64_t{sample.graph});
+  row.bind(2, std::int64_t{sample.setting});
+  row.bind(3, split);
+  row.bind(4, origin);
+  row.bind(5, sample.weight);
+  row.bind(6, sample.labels);
+  row.run();
+}
+
+void DatasetWriter::finish() {
+  file_->execute("COMMIT");
+  file_->close();
+  std::error_code error;
+  std::filesystem::rename(file_->temporary, file_->path, error);
+  if (!error) return;
+  std::error_code ignored;
+  std::filesystem::remove(file_->temporary, ignored);
+  throw InputError{file_->shown + ": cannot write this dataset: " + error.message()};
+}
+
+void write_dataset(const std::filesystem::path& path, const Dataset& dataset) {
+  DatasetWriter writer{path, dataset};
+  for (const DatasetSetting& setting : dataset.settings) writer.add(setting);
+  for (const DatasetGraph& graph : dataset.graphs) writer.add(graph);
+  for (const Sample& sample : dataset.samples) writer.add(sample);
+  writer.finish();
+}
+
+namespace {
+
+class Loader {
+ public:
+  explicit Loader(const std::filesystem::path& path) : shown_{shortened(path.string(), 4096)} {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      throw InputError{shown_ + ": cannot read this dataset: no such file"};
+    database_ = open(path, shown_, SQLITE_OPEN_READONLY);
+    sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  }
+
+  Dataset load() {
+    check_file();
+    Dataset data;
+    read_head(data);
+    read_settings(data);
+    read_graphs(data);
+    read_samples(data);
+    return data;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw InputError{shown_ + ": " + what}; }
+  [[noreturn]] void fail(const char* table, std::size_t row, const std::string& what) const {
+    fail(std::string{table} + " row " + std::to_string(row) + ": " + what);
+  }
+  Statement select(const char* sql) const { return {database_.get(), shown_, sql}; }
+
+  std::int64_t pragma(const char* sql) const {
+    Statement row = select(sql);
+    if (!row.step()) fail("cannot read this dataset");
+    return row.integer(0);
+  }
+
+  void check_file() const {
+    if (pragma("PRAGMA application_id") != kApplicationId)
+      fail("expected a dataset of rehearse; found another SQLite database");
+    if (const std::int64_t version = pragma("PRAGMA user_version"); version != kVersion)
+      fail("expected a dataset of version " + std::to_string(kVersion) + "; found version " + std::to_string(version));
+    Statement check = select("PRAGMA quick_check(1)");
+    if (const std::string damage = check.step() ? check.text(0) : "no answer"; damage != "ok")
+      fail("this dataset is damaged: " + shortened(damage, 200));
+    std::size_t found = 0;
+    Statement tables = select("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'");
+    for (; tables.step(); ++found) {
+      const std::string name = tables.text(0), sql = tables.text(1);
+      if (std::none_of(kTables.begin(), kTables.end(), [&](const Table& t) { return name == t.name && sql == t.sql; }))
+        fail("expected the tables of a dataset; found " + in_quotes(name));
+    }
+    if (found != kTables.size()) fail("a table of this dataset is missing");
+  }
+
+  std::string json(const std::string& text, const std::string& place) const {
+    const Json value = parse_json(text, shown_ + ": " + place);
+    if (!value.is_object()) fail(place + ": expected a JSON object");
+    return text;
+  }
+
+  void read_head(Dataset& data) const {
+    Statement meta = select("SELECT value FROM meta WHERE key = 'provenance'");
+    if (!meta.step()) fail("expected a provenance");
+    data.provenance = json(meta.text(0), "provenance");
+    Statement names = select("SELECT kind, position, name FROM names ORDER BY kind, position");
+    while (names.step()) {
+      const std::string kind = names.text(0), name = names.text(2);
+      std::vector<std::string>* list = kind == "node_feature" ? &data.node_features
+                                       : kind == "descriptor" ? &data.descriptors
+                                       : kind == "label"      ? &data.labels
+                                                              : nullptr;
+      if (list == nullptr) fail("names: unknown kind " + in_quotes(kind));
+      if (names.integer(1) != static_cast<std::int64_t>(list->size()))
+        fail("names: expected the positions of each kind to count from 0");
+      if (name.empty() || name.size() > 200 || list->size() == kMostNames || !known_.insert({kind, name}).second)
+        fail("names: expected at most 1000 distinct names of 1 to 200 bytes; found " + in_quotes(name));
+      list->push_back(name);
+    }
+    if (data.node_features.empty() || data.labels.empty()) fail("names: expected node features and labels");
+  }
+
+  void check_id(const Statement& row, const char* table, std::size_t expected) const {
+    if (row.integer(0) != static_cast<std::int64_t>(expected))
+      fail(table, expected, "expected identifiers from 0 without gaps");
+  }
+
+  void read_settings(Dataset& data) const {
+    Statement row = select("SELECT id, name, grouped, provenance, descriptor FROM settings ORDER BY id");
+    std::set<std::string> known;
+    for (std::size_t i = 0; row.step(); ++i) {
+      check_id(row, "settings", i);
+      const std::string place = "settings row " + std::to_string(i) + ": provenance";
+      DatasetSetting setting{.name = row.text(1),
+                             .group = row.text(2),
+                             .provenance = json(row.text(3), place),
+                             .descriptor = row.blob<double>(4)};
+      if (!known.insert(setting.name).second) fail("settings", i, "another one has this name already");
+      if (setting.descriptor.size() != data.descriptors.size())
+        fail("settings", i,
+             "expected " + std::to_string(data.descriptors.size()) + " descriptors; found " +
+                 std::to_string(setting.descriptor.size()));
+      if (!std::all_of(setting.descriptor.begin(), setting.descriptor.end(), [](double v) { return std::isfinite(v); }))
+        fail("settings", i, "expected finite descriptors");
+      data.settings.push_back(std::move(setting));
+    }
+  }
+
+  void read_graphs(Dataset& data) const {
+    Statement row = select("SELECT id, family, name, provenance, nodes, features, edges FROM graphs ORDER BY id");
+    for (std::size_t i = 0; row.step(); ++i) {
+      check_id(row, "graphs", i);
+      const std::string place = "graphs row " + std::to_string(i) + ": provenance";
+      DatasetGraph graph{.family = row.text(1),
+                         .name = row.text(2),
+                         .provenance = json(row.text(3), place),
+                         .features = row.blob<float>(5),
+                         .edges = row.blob<GraphEdge>(6)};
+      const std::int64_t nodes = row.integer(4);
+      const auto held = static_cast<std::int64_t>(data.nodes(graph));
+      if (nodes < 1 || nodes != held || graph.features.size() % data.node_features.size() != 0)
+        fail("graphs", i,
+             "expected " + std::to_string(data.node_features.size()) + " features of each of " + std::to_string(nodes) +
+                 " nodes; found " + std::to_string(graph.features.size()));
+      if (!std::all_of(graph.features.begin(), graph.features.end(), [](float v) { return std::isfinite(v); }))
+        fail("graphs", i, "expected finite features");
+      for (const GraphEdge& edge : graph.edges)
+        if (edge.from < 0 || edge.from >= nodes || edge.to < 0 || edge.to >= nodes)
+          fail("graphs", i,
+               "expected edges between nodes 0 to " + std::to_string(nodes - 1) + "; found " +
+                   std::to_string(edge.from) + " to " + std::to_string(edge.to));
+      data.graphs.push_back(std::move(graph));
+    }
+  }
+
+  void read_samples(Dataset& data) const {
+    Statement row = select("SELECT id, graph, setting, split, origin, weight, labels FROM samples ORDER BY id");
+    std::vector<std::optional<Split>> split_of(data.graphs.size());
+    for (std::size_t i = 0; row.step(); ++i) {
+      check_id(row, "samples", i);
+      const std::int64_t graph = row.integer(1), setting = row.integer(2);
+      if (graph < 0 || graph >= static_cast<std::int64_t>(data.graphs.size()))
+        fail("samples", i, "there is no graph " + std::to_string(graph));
+      if (setting < 0 || setting >= static_cast<std::int64_t>(data.settings.size()))
+        fail("samples", i, "there is no setting " + std::to_string(setting));
+      Sample sample{.graph = static_cast<std::int32_t>(graph),
+                    .setting = static_cast<std::int32_t>(setting),
+                    .weight = row.real(5),
+                    .labels = row.blob<double>(6)};
+      sample.split = word(row.text(3), i, {Split::kTrain, Split::kValidation, Split::kTest});
+      sample.origin = word(row.text(4), i, {Origin::kSimulated, Origin::kMeasured});
+      auto& split = split_of[static_cast<std::size_t>(graph)];
+      if (split && *split != sample.split) fail("samples", i, "graph " + std::to_string(graph) + " is in two splits");
+      split = sample.split;
+      if (!(sample.weight >= 0)) fail("samples", i, "expected a weight of at least 0");
+      if (sample.labels.size() != data.labels.size())
+        fail("samples", i,
+             "expected " + std::to_string(data.labels.size()) + " labels; found " +
+                 std::to_string(sample.labels.size()));
+      for (const double label : sample.labels)
+        if (std::isinf(label) || label < 0) fail("samples", i, "expected labels of at least 0, or NaN");
+      data.samples.push_back(std::move(sample));
+    }
+  }
+
+  template <class Word>
+  Word word(const std::string& text, std::size_t row, std::initializer_list<Word> words) const {
+    std::vector<std::string> names;
+    for (const Word known : words) {
+      names.push_back(to_text(known));
+      if (names.back() == text) return known;
+    }
+    fail("samples", row, unknown_name_message("split or origin", text, names));
+  }
+
+  std::string shown_;
+  Database database_;
+  mutable std::set<std::pair<std::string, std::string>> known_;
+};
+
+}  // namespace
+
+Dataset load_dataset(const std::filesystem::path& path) { return Loader{path}.load(); }
+
+}  // namespace rehearse

@@ -1,0 +1,123 @@
+#pragma once
+// Graphs of training steps, cluster settings, and what was simulated or measured of each graph in each setting: what
+// `generate` writes and training reads.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/engine/scenario.hpp"
+#include "workloads/operator_graph.hpp"
+
+namespace rehearse {
+
+/// Of Dataset::node_features, in this order. Physical values, not normalised; sizes are for the whole batch.
+///   kind, phase                          OperatorKind and Phase as integers
+///   flops                                2 per multiply-add
+///   bytes_read, bytes_written            of device memory
+///   parameter_bytes                      of the variables that the kernel reads; of an update, of those it applies
+///   output_elements                      product of the output shape
+///   rows, columns, reduction, products   MatrixShape; zero but for products of kernels that are not matrix-like
+///   is_3x3_stride_1                      0 or 1
+///   variables                            number of variables that the kernel reads; 1 of an update
+///   variable                             creation number of the first of them, from 0; -1 without
+const std::vector<std::string>& node_feature_names();
+
+/// Of Sample::labels, in this order: Driple's twelve (idle and active in seconds, peak as a share, of receive and
+/// transmit in bytes per second), then step_time_s, receive_mean_Bps, transmit_mean_Bps.
+const std::vector<std::string>& label_names();
+inline constexpr std::size_t kBurstLabels = 12;
+
+/// An operator reads what another wrote.
+struct GraphEdge {
+  std::int32_t from = 0, to = 0;
+  bool operator==(const GraphEdge&) const = default;
+};
+
+/// The operators of one training step of one worker, at one batch size.
+struct DatasetGraph {
+  std::string family;           // "resnet", "transformer"
+  std::string name;             // of the model, with its sizes
+  std::string provenance;       // JSON: what it can be built from again
+  std::vector<float> features;  // [nodes, node features]
+  std::vector<GraphEdge> edges;
+
+  std::size_t nodes(std::size_t feature_count) const { return features.size() / feature_count; }
+};
+
+/// A cluster and a way to train on it.
+struct DatasetSetting {
+  std::string name;                // "driple/01-v100-ps1-w2 synchronous"
+  std::string group;               // settings of one group differ in the synchronization only: "driple/01-v100-ps1-w2"
+  std::string provenance;          // JSON: the scenario
+  std::vector<double> descriptor;  // [descriptor names]
+};
+
+enum class Split { kTrain, kValidation, kTest };
+enum class Origin { kSimulated, kMeasured };
+
+struct Sample {
+  std::int32_t graph = 0, setting = 0;  // indices into the dataset
+  Split split = Split::kTrain;          // the same for all samples of a graph
+  Origin origin = Origin::kSimulated;
+  double weight = 1;           // in the loss
+  std::vector<double> labels;  // [label names]; NaN: not known
+};
+
+/// Everything in memory.
+struct Dataset {
+  std::string provenance = "{}";  // JSON: space, seed, program
+  std::vector<std::string> node_features;
+  std::vector<std::string> descriptors;
+  std::vector<std::string> labels;
+  std::vector<DatasetSetting> settings;
+  std::vector<DatasetGraph> graphs;
+  std::vector<Sample> samples;
+
+  std::size_t nodes(const DatasetGraph& graph) const { return graph.nodes(node_features.size()); }
+};
+
+/// The node features and the edges of `workload`. An update reads and writes as many slots as the optimizer has.
+std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer);
+std::vector<GraphEdge> edges_of(const Workload& workload);
+
+/// One SQLite file, arrays as little-endian blobs:
+///   meta(key TEXT PRIMARY KEY, value TEXT)                        provenance
+///   names(kind TEXT, position INTEGER, name TEXT)                 kind: node_feature, descriptor, label
+///   settings(id INTEGER PRIMARY KEY, name, grouped, provenance TEXT, descriptor BLOB float64)
+///   graphs(id INTEGER PRIMARY KEY, family, name, provenance TEXT, nodes INTEGER, features BLOB float32, edges BLOB
+///   int32 pairs) samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB
+///   float64)
+/// with identifiers from 0 without gaps. Same content, same bytes.
+///
+/// Writes `path` in one step when finish() is called: until then, and if it never is, what was there stays. Graphs and
+/// settings come before the samples that name them. Every failure is an InputError that names the file.
+class DatasetWriter {
+ public:
+  /// `head` gives the provenance and the three lists of names; its settings, graphs and samples are not looked at.
+  DatasetWriter(const std::filesystem::path& path, const Dataset& head);
+  DatasetWriter(DatasetWriter&&) noexcept;
+  ~DatasetWriter();
+  void add(const DatasetSetting& setting);
+  void add(const DatasetGraph& graph);
+  void add(const Sample& sample);
+  void finish();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+void write_dataset(const std::filesystem::path& path, const Dataset& dataset);
+
+/// Checks everything: names are distinct, indices and edges are in range, features, descriptors and weights finite, the
+/// samples of a graph in one split. Throws InputError, one line that names the file and the row.
+Dataset load_dataset(const std::filesystem::path& path);
+
+/// "train", "validation", "test"; "simulated", "measured".
+std::string to_text(Split split);
+std::string to_text(Origin origin);
+
+}  // namespace rehearse

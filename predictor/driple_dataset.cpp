@@ -1,0 +1,143 @@
+#include "predictor/driple_dataset.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "predictor/torch_file.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kLargestFile = (std::size_t{1} << 32U) - 1;
+constexpr std::array<const char*, 3> kParts{"train", "val", "test"};
+
+struct Lists {
+  TorchList adjacency, features, labels;
+};
+
+Lists batches_of(const std::vector<DripleSample>& samples, std::size_t batch_size, std::size_t nodes) {
+  Lists lists;
+  const auto b = static_cast<std::int64_t>(batch_size), n = static_cast<std::int64_t>(nodes);
+  for (std::size_t begin = 0; begin + batch_size <= samples.size(); begin += batch_size) {
+    std::vector<float> adjacency(batch_size * nodes * nodes, 0.0F), features, labels;
+    for (std::size_t k = 0; k < batch_size; ++k) {
+      const DripleSample& sample = samples[begin + k];
+      float* matrix = adjacency.data() + k * nodes * nodes;
+      for (const auto& [from, to] : sample.edges) matrix[from * nodes + to] = matrix[to * nodes + from] = 1.0F;
+      for (const auto& row : sample.features) features.insert(features.end(), row.begin(), row.end());
+      labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
+    }
+    lists.adjacency.items.emplace_back(TorchTensor::of_floats({b, n, n}, adjacency));
+    lists.features.items.emplace_back(TorchTensor::of_floats({b, n, kDripleFeatures}, features));
+    lists.labels.items.emplace_back(TorchTensor::of_floats({b, kDripleLabels}, labels));
+  }
+  return lists;
+}
+
+/// The numbers of batch `index` of one of the three dicts; `shape` as expected, -1 for any length, which it is set to.
+std::vector<float> numbers_of(const TorchItems& batches, std::size_t index, std::vector<std::int64_t>& shape,
+                              const std::string& where) {
+  const std::string here = where + "/" + std::to_string(index);
+  const TorchTensor& tensor = batches[index].tensor(here);
+  bool fits = tensor.shape.size() == shape.size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i) {
+    if (shape[i] < 0) shape[i] = tensor.shape[i];
+    fits = shape[i] == tensor.shape[i];
+  }
+  if (!fits) throw InputError{here + ": a tensor has not the shape expected"};
+  std::vector<float> numbers = tensor.floats();
+  if (!std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); }))
+    throw InputError{here + ": expected finite numbers"};
+  return numbers;
+}
+
+std::vector<DripleSample> samples_of(const TorchItems& root, const char* part, const std::string& file_name) {
+  const auto list = [&](std::size_t which, const char* name) -> const TorchItems& {
+    const std::string where = file_name + ": " + name;
+    return root[which].at(part, where).list(where + "/" + part);
+  };
+  const TorchItems &adjacency = list(0, "adjacency"), &features = list(1, "features"), &labels = list(2, "labels");
+  if (adjacency.size() != features.size() || features.size() != labels.size())
+    throw InputError{file_name + ": " + part + ": adjacency, features and labels differ in their number of batches"};
+  std::vector<DripleSample> samples;
+  for (std::size_t k = 0; k < features.size(); ++k) {
+    const std::string where = file_name + ": " + part;
+    std::vector<std::int64_t> shape{-1, -1, kDripleFeatures};
+    const std::vector<float> x = numbers_of(features, k, shape, where);
+    const std::int64_t graphs = shape[0], nodes = shape[1];
+    std::vector<std::int64_t> square{graphs, nodes, nodes}, table{graphs, kDripleLabels};
+    const std::vector<float> a = numbers_of(adjacency, k, square, where), y = numbers_of(labels, k, table, where);
+    const auto n = static_cast<std::size_t>(nodes);
+    for (std::size_t g = 0; g < static_cast<std::size_t>(graphs); ++g) {
+      DripleSample sample;
+      sample.features.resize(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        std::copy_n(x.begin() + static_cast<std::ptrdiff_t>((g * n + i) * kDripleFeatures), kDripleFeatures,
+                    sample.features[i].begin());
+        for (std::size_t j = i; j < n; ++j) {
+          const float there = a[(g * n + i) * n + j], back = a[(g * n + j) * n + i];
+          if (there != back || (there != 0.0F && (there != 1.0F || i == j)))
+            throw InputError{where + "/" + std::to_string(k) +
+                             ": expected a symmetric adjacency of zeros and ones, with zeros on the diagonal"};
+          if (there != 0.0F) sample.edges.emplace_back(i, j);
+        }
+      }
+      std::copy_n(y.begin() + static_cast<std::ptrdiff_t>(g * kDripleLabels), kDripleLabels, sample.labels.begin());
+      samples.push_back(std::move(sample));
+    }
+  }
+  return samples;
+}
+
+}  // namespace
+
+DripleDataset split_as_driple(std::vector<DripleSample> samples) {
+  const auto share = [&](double part) {
+    return samples.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(samples.size()));
+  };
+  const auto first = share(0.6), second = share(0.8);
+  return {.train = {samples.begin(), first}, .val = {first, second}, .test = {second, samples.end()}};
+}
+
+std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size) {
+  if (batch_size < 1) throw InputError{"expected a batch size of at least 1"};
+  const std::array<const std::vector<DripleSample>*, 3> parts{&dataset.train, &dataset.val, &dataset.test};
+  TorchDict adjacency, features, labels;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (parts[part]->size() < batch_size)
+      throw InputError{std::string{"the "} + kParts[part] + " part has " + std::to_string(parts[part]->size()) +
+                       " samples, less than a batch of " + std::to_string(batch_size)};
+    const std::size_t nodes = dataset.train.front().features.size();
+    for (const DripleSample& sample : *parts[part]) {
+      if (sample.features.size() != nodes)
+        throw InputError{"expected graphs of " + std::to_string(nodes) + " nodes; found one of " +
+                         std::to_string(sample.features.size())};
+      for (const auto& [from, to] : sample.edges)
+        if (from >= to || to >= nodes) throw InputError{"expected edges between the nodes of a graph, i < j"};
+    }
+    Lists lists = batches_of(*parts[part], batch_size, nodes);
+    adjacency.items.emplace_back(kParts[part], std::move(lists.adjacency));
+    features.items.emplace_back(kParts[part], std::move(lists.features));
+    labels.items.emplace_back(kParts[part], std::move(lists.labels));
+  }
+  return to_torch_file(TorchTuple{{std::move(adjacency), std::move(features), std::move(labels)}});
+}
+
+DripleDataset load_driple_dataset(const std::filesystem::path& path) {
+  return parse_driple_dataset(read_file(path, kLargestFile), path.string());
+}
+
+DripleDataset parse_driple_dataset(std::string_view bytes, const std::string& file_name) {
+  const TorchValue root = parse_torch_file(bytes, file_name);
+  const TorchItems& items = root.list(file_name);
+  if (items.size() != 3)
+    throw InputError{file_name + ": expected a tuple of adjacency, features and labels; found " +
+                     std::to_string(items.size()) + " values"};
+  return {.train = samples_of(items, kParts[0], file_name),
+          .val = samples_of(items, kParts[1], file_name),
+          .test = samples_of(items, kParts[2], file_name)};
+}
+
+}  // namespace rehearse

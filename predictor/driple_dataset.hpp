@@ -1,0 +1,46 @@
+#pragma once
+// The data set files of Driple: grouped graphs with twelve labels, as its training program reads them.
+// A file is one tuple (adjacency, features, labels) of dicts with the keys train, val, test, each a list of float32
+// tensors, one per batch: [B, N, N], [B, N, 3] and [B, 12].
+// Source: Yang et al., Proc. ACM Meas. Anal. Comput. Syst. 6(2), art. 29, 2022, and its program.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rehearse {
+
+/// Of GPU memory utilization, GPU utilization, network receive, network transmit, each: mean idle duration, mean active
+/// duration, mean peak of the bursts.
+inline constexpr std::size_t kDripleLabels = 12;
+inline constexpr std::size_t kDripleFeatures = 3;
+
+/// An undirected graph, its edges i < j in rising order, without self loops.
+struct DripleSample {
+  std::vector<std::array<float, kDripleFeatures>> features;  // [nodes]
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  std::array<float, kDripleLabels> labels{};  // in their own units
+};
+
+struct DripleDataset {
+  std::vector<DripleSample> train, val, test;
+};
+
+/// The first int(0.6 n) samples are for training, those up to int(0.8 n) for validation, the others for tests.
+DripleDataset split_as_driple(std::vector<DripleSample> samples);
+
+/// The file's bytes. Of each part, whole batches of `batch_size` samples are written and the remainder is dropped.
+/// InputError if a part has no whole batch, or the samples differ in their number of nodes.
+std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = 32);
+
+/// InputError, "file: ...", unless it is such a file, with symmetric adjacency of zeros and ones, zeros on the
+/// diagonal, and finite numbers.
+DripleDataset load_driple_dataset(const std::filesystem::path& path);
+DripleDataset parse_driple_dataset(std::string_view bytes, const std::string& file_name);
+
+}  // namespace rehearse

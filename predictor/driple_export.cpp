@@ -1,0 +1,37 @@
+#include "predictor/driple_export.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rehearse {
+
+GroupedGraph group_graph(const DatasetGraph& graph, const TypeFrequencies& frequencies) {
+  const OperatorNetwork whole = largest_component(operator_network(graph, frequencies));
+  return group_operators(whole, std::min(kDripleGroups, whole.operators.size()));
+}
+
+DripleDataset driple_dataset_of(const Dataset& dataset, std::int32_t setting, std::span<const GroupedGraph> grouped,
+                                std::size_t& left_out) {
+  DripleDataset driple;
+  for (const Sample& sample : dataset.samples) {
+    if (sample.setting != setting) continue;
+    const GroupedGraph& graph = grouped[static_cast<std::size_t>(sample.graph)];
+    const auto metrics = std::span{sample.labels}.first(kBurstLabels);
+    if (graph.features.size() != kDripleGroups ||
+        std::ranges::any_of(metrics, [](double metric) { return std::isnan(metric); })) {
+      ++left_out;
+      continue;
+    }
+    DripleSample& made = (sample.split == Split::kTrain        ? driple.train
+                          : sample.split == Split::kValidation ? driple.val
+                                                               : driple.test)
+                             .emplace_back();
+    made.edges = graph.edges;
+    for (const auto& row : graph.features)
+      made.features.push_back({static_cast<float>(row[0]), static_cast<float>(row[1]), static_cast<float>(row[2])});
+    std::ranges::transform(metrics, made.labels.begin(), [](double metric) { return static_cast<float>(metric); });
+  }
+  return driple;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,326 @@
+#include "predictor/features.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "predictor/step_sketch.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/engine/kernel_time.hpp"
+#include "sim/engine/placement.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::array kKinds{OperatorKind::kConvolution, OperatorKind::kDense,      OperatorKind::kProduct,
+                            OperatorKind::kRecurrent,   OperatorKind::kEmbedding,  OperatorKind::kBatchNorm,
+                            OperatorKind::kLayerNorm,   OperatorKind::kActivation, OperatorKind::kElementwise,
+                            OperatorKind::kDropout,     OperatorKind::kPooling,    OperatorKind::kSoftmaxLoss,
+                            OperatorKind::kUpdate};
+constexpr std::size_t kPhases = 5;
+constexpr double kTiny = 1e-12;  // seconds
+
+// Positions of node_feature_names().
+enum Column {
+  kKind,
+  kPhase,
+  kFlops,
+  kRead,
+  kWritten,
+  kParameters,
+  kElements,
+  kRows,
+  kColumns,
+  kReduction,
+  kProducts,
+  kWinograd,
+  kVariables,
+  kVariable
+};
+
+// Positions of SampleFeatures::costs.
+enum Cost { kKernelCost, kMemoryCost, kHostCost, kTransferCost, kServerCost, kOwnCost, kBusiestCost };
+
+/// Columns of the descriptor that costs and bounds are made from.
+enum Needed {
+  kPeak,
+  kMemoryRate,
+  kMultiprocessors,
+  kPeakEfficiency,
+  kMemoryEfficiency,
+  kKernelOverhead,
+  kReductionHalf,
+  kWinogradGain,
+  kDispatch,
+  kStepOverhead,
+  kWorkers,
+  kMachines,
+  kGpus,
+  kServers,
+  kIsColocated,
+  kCores,
+  kNic,
+  kPcie,
+  kPerVariable,
+  kPerByte,
+  kIsRoundRobin,
+  kIsGreedy,
+  kPeriod,
+  kNeeded
+};
+constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
+                                                        "gpu_memory_bandwidth_Bps",
+                                                        "multiprocessors",
+                                                        "peak_efficiency",
+                                                        "memory_efficiency",
+                                                        "kernel_overhead_s",
+                                                        "reduction_half",
+                                                        "winograd_gain",
+                                                        "dispatch_s",
+                                                        "step_overhead_s",
+                                                        "workers",
+                                                        "worker_machines",
+                                                        "gpus_per_machine",
+                                                        "servers",
+                                                        "is_colocated",
+                                                        "server_cores",
+                                                        "nic_Bps",
+                                                        "pcie_Bps",
+                                                        "server_time_per_variable_s",
+                                                        "server_time_per_byte_s",
+                                                        "is_round_robin",
+                                                        "is_greedy_by_bytes",
+                                                        "sampling_period_s"};
+
+/// The kernel of a row of node features.
+Operator operator_of(const float* x) {
+  Operator kernel;
+  kernel.kind = static_cast<OperatorKind>(static_cast<int>(x[kKind]));
+  kernel.flops = Flops{x[kFlops]};
+  kernel.bytes_read = Bytes{static_cast<std::int64_t>(x[kRead])};
+  kernel.bytes_written = Bytes{static_cast<std::int64_t>(x[kWritten])};
+  kernel.matrix = {.rows = x[kRows], .columns = x[kColumns], .reduction = x[kReduction], .products = x[kProducts]};
+  kernel.is_3x3_stride_1 = x[kWinograd] > 0;
+  return kernel;
+}
+
+bool is_update(const float* x) {
+  return static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
+}
+
+constexpr double kMostPieces = 1e6;  // machines, variables and the like that a file may speak of
+constexpr double kLargest = 1e18;    // of any other value
+
+/// Throws InputError unless row `x` of a graph can be that of an operator: a file may hold any numbers.
+void check_row(const float* x, const DatasetGraph& graph) {
+  const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
+  bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
+              is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces);
+  for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
+  if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (is_update(x) && x[kVariables] != 1))
+    throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
+}
+
+std::size_t position(const std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(name)};
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+float log1(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); }
+float log_time(double seconds) { return static_cast<float>(std::log(seconds + kTiny)); }
+
+/// A cluster as far as costs depend on it.
+class Site {
+ public:
+  Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const bool is_count = i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers;
+      values_[i] = descriptor[positions[i]];
+      if (!(values_[i] >= 0 && values_[i] <= (is_count ? kMostPieces : kLargest)))
+        throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(kNeededNames[i]) +
+                         " is out of range"};
+    }
+    gpu_.memory_bandwidth = BytesPerSecond{values_[kMemoryRate]};
+    gpu_.multiprocessors = static_cast<int>(values_[kMultiprocessors]);
+    parameters_ = {.kernel_overhead = Seconds{values_[kKernelOverhead]},
+                   .memory_efficiency = values_[kMemoryEfficiency],
+                   .reduction_half = values_[kReductionHalf],
+                   .winograd_gain = values_[kWinogradGain],
+                   .default_peak_efficiency = values_[kPeakEfficiency]};
+  }
+  double operator[](Needed which) const { return values_[which]; }
+  KernelTime time_of(const float* x) const {
+    return kernel_time(operator_of(x), gpu_, FlopsPerSecond{values_[kPeak]}, parameters_);
+  }
+  bool is_one_machine() const {
+    return values_[kMachines] == 1 && (values_[kIsColocated] > 0 || values_[kServers] == 0);
+  }
+  /// Of all GPUs of the chief's machine, or of its NICs.
+  double rate() const { return is_one_machine() ? values_[kPcie] * values_[kGpus] : values_[kNic]; }
+  /// Of machines that hold variables.
+  int server_machines() const {
+    const double machines =
+        values_[kIsColocated] > 0 ? std::min(values_[kMachines], values_[kServers]) : values_[kServers];
+    return std::max(1, static_cast<int>(machines));
+  }
+  /// Whether variables of machine 0 are on the chief's.
+  bool chief_has_server() const { return values_[kIsColocated] > 0 && values_[kServers] > 0; }
+  double remote_workers() const {
+    return values_[kWorkers] - (chief_has_server() ? values_[kWorkers] / std::max(1.0, values_[kMachines]) : 0);
+  }
+  /// Machine of each variable, by its creation number; `sizes` in bytes.
+  std::vector<int> place(const std::vector<Bytes>& sizes) const {
+    const Placement placement = values_[kIsGreedy] > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
+    std::vector<int> placed = place_on_servers(sizes, std::max(1, static_cast<int>(values_[kServers])), placement);
+    for (int& server : placed) server %= server_machines();
+    return placed;
+  }
+
+  SketchedCluster sketched() const {
+    const double here = values_[kWorkers] / std::max(1.0, values_[kMachines]);
+    const double cores = std::max(1.0, values_[kCores]);
+    SketchedCluster cluster{.dispatch_s = values_[kDispatch],
+                            .overhead_s = values_[kStepOverhead],
+                            .link_Bps = is_one_machine() ? values_[kPcie] : values_[kNic] / here,
+                            .machine_workers = here,
+                            .serving_Bps = is_one_machine() ? values_[kPcie] * here : values_[kNic],
+                            .sharers = is_one_machine() ? here : remote_workers(),
+                            .variable_s = values_[kPerVariable] * values_[kWorkers] / cores,
+                            .byte_s = values_[kPerByte] * values_[kWorkers] / cores,
+                            .chief_serves = chief_has_server() && !is_one_machine(),
+                            .period_s = values_[kPeriod]};
+    return cluster;
+  }
+
+ private:
+  std::array<double, kNeeded> values_{};
+  Accelerator gpu_;
+  GpuParameters parameters_;
+};
+
+}  // namespace
+
+FeatureReader::FeatureReader(const Dataset& dataset) {
+  if (dataset.node_features != node_feature_names())
+    throw InputError{"the dataset's node features are not those of this program"};
+  for (const char* name : kNeededNames) needed_.push_back(position(dataset.descriptors, name));
+  for (const char* name :
+       {"kernel", "memory", "host", "transfer", "server", "own", "busiest", "compute", "exchange", "step"})
+    total_names_.push_back(std::string{"ln "} + name + "_s");
+  for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
+    total_names_.push_back(std::string{"ln "} + name);
+  for (const std::string& label : label_names()) total_names_.push_back("ln guess of " + label);
+  for (const std::string& name : dataset.descriptors) {
+    total_names_.push_back(name);
+    total_names_.push_back("ln " + name);
+  }
+  for (const std::string& label : dataset.labels) {
+    const bool is_share = label == "memory_peak" || label == "gpu_peak";
+    bounds_.push_back(is_share ? Bound::kOne : label.ends_with("_Bps") ? Bound::kLink : Bound::kNone);
+  }
+}
+
+std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 11 + kCosts; }
+
+SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
+  const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
+  const std::vector<double>& descriptor = dataset.settings[static_cast<std::size_t>(sample.setting)].descriptor;
+  const Site site{descriptor, needed_};
+  const std::size_t columns = dataset.node_features.size();
+  const std::size_t operators = graph.nodes(columns);
+  const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
+
+  std::vector<Bytes> sizes;  // of the variables that are updated, by creation number
+  for (std::size_t i = 0; i < operators; ++i) {
+    check_row(row(i), graph);
+    const auto end = static_cast<std::size_t>(std::max(0.0F, row(i)[kVariable] + row(i)[kVariables]));
+    if (end > sizes.size()) sizes.resize(end);
+    if (is_update(row(i))) sizes[end - 1] = Bytes{static_cast<std::int64_t>(row(i)[kParameters])};
+  }
+  const std::vector<int> machine_of = site.place(sizes);
+  std::vector<double> held(static_cast<std::size_t>(site.server_machines()));
+  for (std::size_t v = 0; v < sizes.size(); ++v) held[static_cast<std::size_t>(machine_of[v])] += as_double(sizes[v]);
+  const auto busiest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+
+  SampleFeatures features;
+  features.nodes.reserve(operators * node_inputs());
+  features.costs.reserve(operators * kCosts);
+  std::array<double, kCosts> sums{};
+  double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0;
+  std::vector<SketchedKernel> sketched_kernels;
+  std::vector<int> kernel_of(operators, -1);  // position in them
+  std::vector<SketchedVariable> sketched_variables;
+  for (std::size_t v = 0; v < sizes.size(); ++v)
+    sketched_variables.push_back({.bytes = as_double(sizes[v]), .machine = machine_of[v]});
+  for (std::size_t i = 0; i < operators; ++i) {
+    const float* x = row(i);
+    std::array<double, kCosts> costs{};
+    if (is_update(x)) {
+      const int machine = machine_of[static_cast<std::size_t>(x[kVariable])];
+      const double seconds = x[kParameters] / site.rate();
+      const bool is_own = site.chief_has_server() && machine == 0;
+      costs[kTransferCost] = site.is_one_machine() || !is_own ? seconds : 0;
+      costs[kServerCost] = site[kPerVariable] + x[kParameters] * site[kPerByte];
+      costs[kOwnCost] = is_own ? seconds * site.remote_workers() : 0;
+      costs[kBusiestCost] = machine == busiest ? seconds * site.remote_workers() : 0;
+      variable_bytes += x[kParameters];
+    } else {
+      const KernelTime time = site.time_of(x);
+      costs[kKernelCost] = time.total.value();
+      costs[kMemoryCost] = time.memory.value();
+      costs[kHostCost] = std::max(costs[kKernelCost], site[kDispatch]);
+      flops += x[kFlops];
+      bytes += static_cast<double>(x[kRead]) + x[kWritten];
+      kernels += 1;
+      kernel_of[i] = static_cast<int>(sketched_kernels.size());
+      sketched_kernels.push_back({.time_s = time.total.value(),
+                                  .memory_s = time.memory.value(),
+                                  .first_variable = static_cast<int>(x[kVariable]),
+                                  .variables = static_cast<int>(x[kVariables])});
+    }
+    for (const OperatorKind kind : kKinds)
+      features.nodes.push_back(static_cast<int>(x[kKind]) == static_cast<int>(kind) ? 1 : 0);
+    for (std::size_t phase = 0; phase < kPhases; ++phase)
+      features.nodes.push_back(static_cast<std::size_t>(x[kPhase]) == phase ? 1 : 0);
+    for (const Column column :
+         {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts, kVariables})
+      features.nodes.push_back(log1(x[column]));
+    features.nodes.push_back(x[kWinograd]);
+    for (std::size_t k = 0; k < kCosts; ++k) {
+      features.costs.push_back(static_cast<float>(costs[k]));
+      features.nodes.push_back(log_time(costs[k]));
+      sums[k] += costs[k];
+    }
+  }
+  // What a step would take if nothing overlapped: a first guess for the network to correct.
+  const double compute = sums[kHostCost] + site[kStepOverhead];
+  const double serving = sums[kServerCost] * site[kWorkers] / std::max(1.0, site[kServers] * site[kCores]);
+  const double exchange = 2 * std::max({sums[kTransferCost] + sums[kOwnCost], sums[kBusiestCost], serving});
+  for (const double sum : sums) features.totals.push_back(log_time(sum));
+  for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
+  for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(sizes.size())})
+    features.totals.push_back(log1(total));
+  for (const GraphEdge& edge : graph.edges)
+    if (const float* to = row(static_cast<std::size_t>(edge.to)); is_update(to))
+      sketched_variables[static_cast<std::size_t>(to[kVariable])].gradient =
+          kernel_of[static_cast<std::size_t>(edge.from)];
+  features.guess = sketch_labels(sketched_kernels, sketched_variables, site.sketched());
+  for (const double guess : features.guess) features.totals.push_back(log_time(guess));
+  for (const double d : descriptor) {
+    features.totals.push_back(static_cast<float>(d));
+    features.totals.push_back(static_cast<float>(std::log(std::max(d, kTiny))));
+  }
+  for (const Bound bound : bounds_)
+    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? site.rate() : 0.0);
+  return features;
+}
+
+std::vector<double> FeatureReader::read_totals(const Dataset& dataset, const Sample& sample) const {
+  const std::vector<float> totals = read(dataset, sample).totals;
+  return {totals.begin(), totals.end()};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#pragma once
+// What our own network is told about a sample: its operators, what each of them would cost in the setting if nothing
+// else were there, and the setting.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+
+namespace rehearse {
+
+/// Columns of SampleFeatures::costs: seconds that an operator takes alone, before anything learns.
+///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
+///   host            the larger of kernel and the host's dispatch
+///   transfer        of the variable that an update applies, between the chief and another machine (in a cluster of one
+///                   machine: over a GPU's link), once in each direction and step
+///   server          of the variable on a core of a server, for one worker
+///   own             of the variable, if the chief's machine has its server, for all workers of other machines
+///   busiest         of the variable, if the machine whose servers hold the most bytes has it, for the same
+inline constexpr std::size_t kCosts = 7;
+
+/// Sizes are logarithms: ln(1 + x) of counts and bytes, ln of times and rates.
+struct SampleFeatures {
+  std::vector<float> nodes;   // [operators, node inputs]
+  std::vector<float> costs;   // [operators, kCosts] seconds
+  std::vector<float> totals;  // [total inputs] sums over the operators, the first guess, the setting's descriptor
+  std::vector<double> guess;  // [labels] sketch_labels()
+  /// Of each label, what it cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
+  /// 0: no bound.
+  std::vector<double> bounds;  // [labels]
+};
+
+/// Turns samples of datasets with given columns into features.
+class FeatureReader {
+ public:
+  /// Throws InputError if `dataset` lacks a column that is needed.
+  explicit FeatureReader(const Dataset& dataset);
+
+  std::size_t node_inputs() const;
+  std::size_t total_inputs() const { return total_names_.size(); }
+  const std::vector<std::string>& total_names() const { return total_names_; }
+
+  SampleFeatures read(const Dataset& dataset, const Sample& sample) const;
+  /// The totals alone, as a vector for simple models.
+  std::vector<double> read_totals(const Dataset& dataset, const Sample& sample) const;
+
+ private:
+  enum class Bound { kNone, kOne, kLink };
+  std::vector<std::string> total_names_;
+  std::vector<std::size_t> needed_;  // positions in the descriptor
+  std::vector<Bound> bounds_;        // [labels]
+};
+
+}  // namespace rehearse

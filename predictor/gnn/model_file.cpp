@@ -1,0 +1,160 @@
+#include "predictor/gnn/model_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "predictor/driple_export.hpp"
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+namespace {
+
+void check_columns(const Dataset& dataset) {
+  if (dataset.node_features != node_feature_names() || dataset.labels != label_names())
+    throw InputError{"the dataset's node features or labels are not those of this program"};
+}
+
+/// A published network on the samples of our datasets: graphs grouped as published, the twelve burst metrics.
+class PublishedModel : public Model {
+ public:
+  PublishedModel(PublishedNetwork network, const AdamOptions& adam, TypeFrequencies frequencies)
+      : network_{std::move(network)}, adam_{adam}, frequencies_{std::move(frequencies)} {}
+
+  double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) override {
+    AdamOptions adam = adam_;
+    adam.learning_rate = learning_rate;
+    return network_.train(batch(dataset, samples, true), adam);
+  }
+  double loss(const Dataset& dataset, std::span<const std::size_t> samples) override {
+    return network_.loss(batch(dataset, samples, true));
+  }
+  std::vector<ProfilePrediction> predict(const Dataset& dataset, std::span<const std::size_t> samples) override {
+    const std::vector<double> values = network_.predict(batch(dataset, samples, false));
+    std::vector<ProfilePrediction> predictions(samples.size());
+    for (std::size_t g = 0; g < samples.size(); ++g)
+      for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
+        const double value = l < kBurstLabels ? values[g * kBurstLabels + l] : std::numeric_limits<double>::quiet_NaN();
+        predictions[g].labels.push_back({value, value, value});
+      }
+    return predictions;
+  }
+  std::int64_t parameters() const override {
+    std::int64_t count = 0;
+    for (const ParameterInfo& parameter : network_.parameters()) {
+      std::int64_t size = 1;
+      for (const std::int64_t n : parameter.shape) size *= n;
+      if (parameter.learns) count += size;
+    }
+    return count;
+  }
+  TorchValue state() const override {
+    TorchDict frequencies;
+    for (const auto& [type, frequency] : frequencies_) frequencies.items.emplace_back(type, frequency);
+    return TorchDict{{{"network", "published"},
+                      {"weight_decay", adam_.weight_decay},
+                      {"frequencies", std::move(frequencies)},
+                      {"published", network_.state()}}};
+  }
+
+ private:
+  const GroupedGraph& grouped(const Dataset& dataset, std::int32_t graph) {
+    const auto found = grouped_.find({&dataset, graph});
+    if (found != grouped_.end()) return found->second;
+    const DatasetGraph& whole = dataset.graphs[static_cast<std::size_t>(graph)];
+    return grouped_.emplace(std::pair{&dataset, graph}, group_graph(whole, frequencies_)).first->second;
+  }
+
+  GraphBatch batch(const Dataset& dataset, std::span<const std::size_t> samples, bool has_labels) {
+    check_columns(dataset);
+    GraphBatch batch;
+    for (const std::size_t s : samples) {
+      const Sample& sample = dataset.samples[s];
+      const GroupedGraph& graph = grouped(dataset, sample.graph);
+      const auto first = batch.offsets.back();
+      for (const auto& features : graph.features)
+        batch.node_features.insert(batch.node_features.end(), features.begin(), features.end());
+      for (const auto& [a, b] : graph.edges) batch.edges.emplace_back(first + a, first + b);
+      batch.offsets.push_back(first + static_cast<std::uint32_t>(graph.features.size()));
+      for (std::size_t l = 0; has_labels && l < kBurstLabels; ++l) {
+        const bool is_known = !std::isnan(sample.labels[l]);
+        batch.labels.push_back(is_known ? sample.labels[l] : 0);
+        batch.label_weights.push_back(is_known ? sample.weight : 0);
+      }
+    }
+    return batch;
+  }
+
+  PublishedNetwork network_;
+  AdamOptions adam_;
+  TypeFrequencies frequencies_;
+  std::map<std::pair<const Dataset*, std::int32_t>, GroupedGraph> grouped_;  // by graph
+};
+
+/// Largest known value of each burst metric; 1 where it is 0.
+std::vector<double> maxima_of(const Dataset& dataset, std::span<const std::size_t> samples) {
+  std::vector<double> maxima(kBurstLabels);
+  for (const std::size_t s : samples)
+    for (std::size_t l = 0; l < kBurstLabels; ++l)
+      if (!std::isnan(dataset.samples[s].labels[l])) maxima[l] = std::max(maxima[l], dataset.samples[s].labels[l]);
+  for (double& maximum : maxima)
+    if (maximum <= 0) maximum = 1;
+  return maxima;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& dataset,
+                                  std::span<const std::size_t> train) {
+  if (train.empty()) throw InputError{"the dataset has no samples to train on"};
+  if (choice.network == "profile") return std::make_unique<ProfileNetwork>(dataset, train, choice.profile);
+  check_columns(dataset);
+  PublishedOptions options = choice.published;
+  options.convolution = parse_convolution(choice.network);
+  PublishedNetwork network{options, choice.seed};
+  network.set_label_maxima(maxima_of(dataset, train));
+  return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
+}
+
+std::unique_ptr<Model> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
+                                  const ModelChoice& choice, const Dataset& dataset,
+                                  std::span<const std::size_t> train) {
+  if (state.at("network", where).text(where) == "profile") {
+    auto network = std::make_unique<ProfileNetwork>(state, where);
+    if (transfer == "readout" || transfer == "as-published")
+      network->freeze_operators();
+    else if (transfer != "fine-tune")
+      throw InputError{"--transfer: expected fine-tune or readout for a profile network; found " + transfer};
+    network->forget_optimizer();
+    return network;
+  }
+  const PublishedNetwork trained = PublishedNetwork::from_state(state.at("published", where), where);
+  PublishedOptions options = trained.options();
+  options.transfer = transfer == "fine-tune" ? Transfer::none : parse_transfer(transfer);
+  PublishedNetwork network{options, choice.seed};
+  network.take_weights(state.at("published", where), where);
+  check_columns(dataset);
+  network.set_label_maxima(maxima_of(dataset, train));
+  return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
+}
+
+std::unique_ptr<Model> load_model(const TorchValue& state, const std::string& where) {
+  const std::string& network = state.at("network", where).text(where + ": network");
+  if (network == "profile") return std::make_unique<ProfileNetwork>(state, where);
+  if (network != "published") throw InputError{where + ": network: expected \"profile\" or \"published\""};
+  TypeFrequencies frequencies;
+  for (const auto& [type, frequency] : state.at("frequencies", where).dict(where + ": frequencies").items)
+    frequencies[type.text(where + ": frequencies")] = frequency.number(where + ": frequencies");
+  AdamOptions adam;
+  adam.weight_decay = state.at("weight_decay", where).number(where + ": weight_decay");
+  return std::make_unique<PublishedModel>(PublishedNetwork::from_state(state.at("published", where), where), adam,
+                                          std::move(frequencies));
+}
+
+std::unique_ptr<Model> load_model(const std::filesystem::path& file) {
+  return load_model(load_torch_file(file), file.string());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,56 @@
+#pragma once
+// Our own network: from a training step's operators and a cluster's description to its resource profile, one network
+// for all settings.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "predictor/gnn/model.hpp"
+
+namespace rehearse {
+
+struct ProfileNetworkOptions {
+  int hidden = 32;         // features of an operator
+  int message_rounds = 2;  // how far operators see along the edges, in either direction
+  int readout = 128;       // width of the layers after the sum over operators
+  int heads = 4;           // learned weightings of each cost
+  std::uint64_t seed = 42;
+};
+
+/// With x_i the inputs of operator i (FeatureReader), c_ik its costs:
+///   h_i = s(W x_i);  h_i <- h_i + s(W_0 h_i + W_1 mean of h over predecessors + W_2 the same over successors), twice
+///   T_km = sum_i c_ik exp(2 tanh(w_km . h_i))      learned sums of seconds, so that time is additive in operators
+///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label, and another u of
+///                                                  mean active times for resources that are never idle
+///   label = 0 where p says that the state never occurs, else exp(u) * the label's scale, or for a bounded label
+///   bound * sigmoid(u): utilizations stay in [0, 1], rates below the link.
+/// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
+/// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the
+/// cross-entropy of p, times 0.5. Labels that are not known count nothing.
+class ProfileNetwork : public Model {
+ public:
+  /// Scales come from the samples `train` of `dataset`. Throws InputError if it lacks columns or samples.
+  ProfileNetwork(const Dataset& dataset, std::span<const std::size_t> train, const ProfileNetworkOptions& options);
+  /// From state(). Throws InputError, "where: ...".
+  ProfileNetwork(const TorchValue& state, const std::string& where);
+  ProfileNetwork(ProfileNetwork&&) noexcept;
+  ~ProfileNetwork() override;
+
+  double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) override;
+  double loss(const Dataset& dataset, std::span<const std::size_t> samples) override;
+  std::vector<ProfilePrediction> predict(const Dataset& dataset, std::span<const std::size_t> samples) override;
+  std::int64_t parameters() const override;
+  TorchValue state() const override;
+  /// Only what follows the sum over operators learns from now on.
+  void freeze_operators();
+  /// Of earlier training.
+  void forget_optimizer();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,63 @@
+#pragma once
+// Choices of the published networks.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "predictor/torch_file.hpp"
+
+namespace rehearse {
+
+enum class Convolution { gcn, gin, gat, gat_textbook, mpnn };
+
+/// "gcn", "gin", "gat" (as published, which is not the attention of its paper), "gat-textbook", "mpnn".
+Convolution parse_convolution(const std::string& name);
+std::string to_text(Convolution convolution);
+
+/// What learns when a network is carried over to another setting.
+enum class Transfer {
+  none,          // everything learns
+  as_published,  // only the last, fully connected layers; a third convolution is in the state and never used
+  as_intended  // those, and a third convolution that takes the place of the second in the later half of its iterations
+};
+
+/// "none", "as-published", "as-intended".
+Transfer parse_transfer(const std::string& name);
+std::string to_text(Transfer transfer);
+
+/// The defaults are those of Driple's README. InputError of the constructor of a network for values out of range.
+struct PublishedOptions {
+  Convolution convolution = Convolution::gcn;
+  int features = 3;    // per node, at most `hidden`
+  int outputs = 12;    // per graph
+  int hidden = 64;     // a multiple of the 4 heads of GAT and of the 4 towers of MPNN
+  int mlp_layers = 3;  // fully connected layers after Set2Set
+  /// Convolutions in a graph of N nodes: "Nover2", "N", "Nover3", "log2N" .. "4log2N", "3sqrtN", "log10N", or a number.
+  std::string iterations = "Nover2";
+  int set2set_steps = 0;  // 0: as many as nodes, as published
+  double dropout = 0.0;   // after every iteration but the last
+  int gin_mlp_layers = 2;
+  /// MPNN: "sum", "mean", "max", "min", "std", "var" of the messages, each scaled by "identity", "amplification"
+  /// log(d + 1) / average, "attenuation" its inverse, "linear" d / average, d the number of neighbours.
+  std::vector<std::string> mpnn_aggregators{"sum"};
+  std::vector<std::string> mpnn_scalers{"identity"};
+  int mpnn_pre_layers = 1, mpnn_post_layers = 1;
+  bool mpnn_self_loop = false;
+  double average_degree = 1.0;      // over the nodes of the training graphs, for "linear"
+  double average_log_degree = 1.0;  // of log(d + 1), for "amplification" and "attenuation"
+  Transfer transfer = Transfer::none;
+};
+
+/// Throws InputError unless a network can be built from `options`.
+void check_options(const PublishedOptions& options);
+
+/// The options as a dict of a model file, by the names above, and back. InputError, "<where>: ...".
+TorchDict to_torch(const PublishedOptions& options);
+PublishedOptions published_options(const TorchValue& value, const std::string& where);
+
+/// Number of convolutions in a graph of `nodes` >= 1 by the rule, rounded down, at least 1. InputError for an unknown
+/// rule.
+std::int64_t iteration_count(const std::string& rule, std::int64_t nodes);
+
+}  // namespace rehearse

@@ -1,0 +1,59 @@
+#pragma once
+// Training of a model on the samples of a dataset, with early stopping, and from where it was interrupted.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+#include "predictor/gnn/model.hpp"
+
+namespace rehearse {
+
+/// Which samples of a dataset are used.
+struct SampleChoice {
+  std::vector<std::string> settings;  // names or groups; empty: all
+  std::vector<std::string> left_out_families;
+  std::optional<std::string> family;  // this one alone
+  std::optional<Origin> origin;
+  double share = 1;  // of the graphs, in the order of the dataset
+};
+
+/// Indices of the samples of `split` in the order of the dataset. Throws InputError for names that the dataset lacks.
+std::vector<std::size_t> choose_samples(const Dataset& dataset, Split split, const SampleChoice& choice);
+
+struct TrainingPlan {
+  int epochs = 60;    // at most
+  int patience = 30;  // epochs without a better validation loss
+  int batch = 32;
+  double learning_rate = 0.003;
+  bool decays = true;       // the rate falls with half a cosine to 1 % of it
+  bool shuffles = true;     // other batches in each epoch; otherwise in the order of the dataset
+  bool drops_rest = false;  // samples that fill no whole batch are left out
+  std::uint64_t seed = 42;
+};
+
+struct Epoch {
+  double train_loss = 0, validation_loss = 0;
+};
+
+/// A training so far.
+struct TrainingState {
+  std::vector<Epoch> epochs;
+  int best = -1;  // index of the epoch with the least validation loss
+  bool is_over(const TrainingPlan& plan) const;
+};
+
+/// Trains `model` from `state` on until the plan is over or `is_stopped` says so, which is asked after each step.
+/// `on_epoch(state, is_best)` is called after each epoch, `on_step` with the share of the epoch that is done. An epoch
+/// that was not finished leaves the model in the middle: go on from what was saved. Throws NoResultError if the loss is
+/// no finite number.
+void train(Model& model, const Dataset& dataset, const std::vector<std::size_t>& training,
+           const std::vector<std::size_t>& validation, const TrainingPlan& plan, TrainingState& state,
+           const std::function<void(const TrainingState&, bool is_best)>& on_epoch,
+           const std::function<void(double epoch_done)>& on_step, const std::function<bool()>& is_stopped);
+
+}  // namespace rehearse

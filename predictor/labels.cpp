@@ -1,0 +1,174 @@
+#include "predictor/labels.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "predictor/dataset.hpp"
+#include "sim/engine/machines.hpp"
+#include "sim/engine/repeated_steps.hpp"
+#include "sim/engine/resource_profile.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/engine/summary.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kMostExtended =
+    21;  // steps after the warm-up; longer runs record only as much as a profile takes
+
+constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
+
+std::size_t chief_of(const std::vector<Machine>& machines) {
+  const auto chief = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; });
+  return static_cast<std::size_t>(chief - machines.begin());
+}
+
+RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
+  const Training& training = scenario.training;
+  const std::int64_t cycle = scenario.count(Role::kWorker);
+  const std::int64_t after_two = training.steps - std::max<std::int64_t>(1, training.warmup_steps) - 2 * cycle;
+  if (may_repeat(scenario) && cycle <= kLongestCycle && after_two >= cycle &&
+      training.steps - training.warmup_steps <= kMostExtended) {
+    const std::int64_t more = after_two / cycle * cycle;
+    Scenario shorter = scenario;
+    shorter.training.steps = training.steps - more;
+    if (auto record = extend_steps(simulate(shorter, options), more, cycle)) return *std::move(record);
+  }
+  return simulate(scenario, options);
+}
+
+}  // namespace
+
+const std::vector<std::string>& descriptor_names() {
+  static const std::vector<std::string> names{"gpu_peak_flops",
+                                              "gpu_memory_bandwidth_Bps",
+                                              "gpu_memory_B",
+                                              "multiprocessors",
+                                              "peak_efficiency",
+                                              "memory_efficiency",
+                                              "kernel_overhead_s",
+                                              "reduction_half",
+                                              "winograd_gain",
+                                              "dispatch_s",
+                                              "step_overhead_s",
+                                              "workers",
+                                              "worker_machines",
+                                              "gpus_per_machine",
+                                              "servers",
+                                              "is_colocated",
+                                              "server_cores",
+                                              "nic_Bps",
+                                              "pcie_Bps",
+                                              "latency_s",
+                                              "server_time_per_variable_s",
+                                              "server_time_per_byte_s",
+                                              "server_time_per_update_s",
+                                              "server_time_per_split_update_s",
+                                              "is_asynchronous",
+                                              "is_synchronous",
+                                              "is_stale_synchronous",
+                                              "is_all_reduce",
+                                              "is_pairwise_averaging",
+                                              "is_round_robin",
+                                              "is_greedy_by_bytes",
+                                              "is_sharded",
+                                              "sampling_period_s"};
+  return names;
+}
+
+std::vector<double> descriptor_of(const Scenario& scenario) {
+  const Group& group = scenario.first_workers();
+  const Accelerator& gpu = *group.accelerator;
+  const Profile& profile = scenario.profile;
+  const std::vector<Machine> machines = list_machines(scenario);
+  const Machine& chief = machines[chief_of(machines)];
+  const auto is_colocated = [](const Group& g) { return g.colocated_with >= 0; };
+  const auto server = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.servers > 0; });
+  const auto link = std::find_if(scenario.links.begin(), scenario.links.end(),
+                                 [&](const RegionLink& l) { return l.from == group.region && l.to == group.region; });
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  const auto is = [](bool condition) { return condition ? 1.0 : 0.0; };
+  const auto synchronizes = [&](Synchronization how) {
+    return is(servers != nullptr && servers->synchronization == how);
+  };
+  const auto places = [&](Placement how) { return is(servers != nullptr && servers->placement == how); };
+  return {scenario.peak_of(gpu).value(),
+          gpu.memory_bandwidth.value(),
+          as_double(gpu.memory),
+          static_cast<double>(gpu.multiprocessors),
+          profile.gpu.efficiency_for(gpu.name),
+          profile.gpu.memory_efficiency,
+          profile.gpu.kernel_overhead.value(),
+          profile.gpu.reduction_half,
+          profile.gpu.winograd_gain,
+          profile.host.dispatch.value(),
+          profile.host.step_overhead.value(),
+          static_cast<double>(scenario.count(Role::kWorker)),
+          static_cast<double>(
+              std::count_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; })),
+          static_cast<double>(chief.gpus),
+          static_cast<double>(scenario.count(Role::kParameterServer)),
+          is(std::any_of(scenario.groups.begin(), scenario.groups.end(), is_colocated)),
+          server == machines.end() ? 0.0 : static_cast<double>(server->cores),
+          chief.nic.value() * chief.nics,
+          group.interconnect.pcie.value(),
+          link == scenario.links.end() ? 0.0 : link->latency.value(),
+          profile.servers.time_per_variable.value(),
+          profile.servers.time_per_byte.value(),
+          profile.servers.time_per_update.value(),
+          profile.servers.time_per_split_update.value(),
+          synchronizes(Synchronization::kAsynchronous),
+          synchronizes(Synchronization::kSynchronous),
+          synchronizes(Synchronization::kStaleSynchronous),
+          is(std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind)),
+          is(std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind)),
+          places(Placement::kRoundRobin),
+          places(Placement::kGreedyByBytes),
+          places(Placement::kSharded),
+          scenario.output.sampling_period.value()};
+}
+
+bool has_uniform_workers(const Scenario& scenario) {
+  return std::all_of(scenario.groups.begin(), scenario.groups.end(), [&](const Group& group) {
+    return group.role != Role::kWorker ||
+           (group.batch == scenario.batch && group.gpus_per_worker == 1 && group.workload == nullptr);
+  });
+}
+
+Scenario with_workload(const Scenario& base, const ModelDescription& model, const Workload& workload, int batch,
+                       Optimizer optimizer) {
+  if (!has_uniform_workers(base)) throw std::logic_error{"with_workload: groups have batches of their own"};
+  Scenario scenario = base;
+  scenario.model = model;
+  scenario.workload = workload;
+  scenario.batch = batch;
+  scenario.optimizer = optimizer;
+  for (Group& group : scenario.groups)
+    if (group.role == Role::kWorker) group.batch = batch;
+  return scenario;
+}
+
+std::vector<double> simulate_labels(const Scenario& scenario) {
+  const std::vector<Machine> machines = list_machines(scenario);
+  const TrafficOf traffic = machines.size() == 1 ? TrafficOf::kGpus : TrafficOf::kNics;
+  SimulateOptions options{.keeps_activity = true, .keeps_copies = traffic == TrafficOf::kGpus, .is_plain = true};
+  options.scope.machines.assign(machines.size(), false);
+  options.scope.machines[chief_of(machines)] = true;
+  const RunRecord record = record_of(scenario, options);
+  const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period, {}, traffic);
+  const BurstMetrics& bursts = profile.bursts.front();
+  std::vector<double> labels;
+  for (const Bursts* metric : {&bursts.memory, &bursts.gpu, &bursts.receive, &bursts.transmit})
+    labels.insert(labels.end(), {metric->idle.value(), metric->active.value(), metric->peak});
+  labels.push_back(summarize(scenario, record).iteration_time.value());
+  const auto first = static_cast<std::ptrdiff_t>(profile.covered.start / profile.period + 0.5);
+  const auto last = static_cast<std::ptrdiff_t>(profile.covered.end / profile.period + 0.5);
+  for (const auto* series : {&profile.series.front().receive, &profile.series.front().transmit})
+    labels.push_back(std::accumulate(series->begin() + first, series->begin() + last, 0.0) /
+                     static_cast<double>(std::max<std::ptrdiff_t>(1, last - first)));
+  return labels;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,39 @@
+#pragma once
+// What a dataset says of a cluster, and of a run on it.
+
+#include <string>
+#include <vector>
+
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// Of DatasetSetting::descriptor, in this order; of the first group of workers, in SI units:
+///   gpu_peak_flops, gpu_memory_bandwidth_Bps, gpu_memory_B, multiprocessors   of one GPU, at the workload's precision
+///   peak_efficiency, memory_efficiency, kernel_overhead_s, reduction_half, winograd_gain, dispatch_s, step_overhead_s
+///                                                                             of the profile
+///   workers, worker_machines, gpus_per_machine, servers, is_colocated, server_cores
+///   nic_Bps, pcie_Bps, latency_s            payload rate of a machine's NICs; of one GPU; one way between two machines
+///   server_time_per_variable_s, ..._per_byte_s, ..._per_update_s, ..._per_split_update_s
+///   is_asynchronous, is_synchronous, is_stale_synchronous, is_all_reduce, is_pairwise_averaging     one of them is 1
+///   is_round_robin, is_greedy_by_bytes, is_sharded                                                  with servers
+///   sampling_period_s
+const std::vector<std::string>& descriptor_names();
+std::vector<double> descriptor_of(const Scenario& scenario);
+
+/// `base` with another workload, as read_scenario() would give it; warnings and effective text stay those of `base`.
+/// std::logic_error if a group of `base` has a batch of its own or several GPUs per worker: see has_uniform_workers().
+Scenario with_workload(const Scenario& base, const ModelDescription& model, const Workload& workload, int batch,
+                       Optimizer optimizer);
+bool has_uniform_workers(const Scenario& scenario);
+
+/// Simulates the scenario; the labels in the order of label_names(), of the chief's machine, which is the first one
+/// with workers. The twelve burst metrics and the mean rates are those of resource_profile(), step_time_s is
+/// Summary::iteration_time. In a cluster of one machine, whose NIC carries nothing, received is what the GPUs receive
+/// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws NoResultError.
+///
+/// Synchronous steps are simulated until two cycles of them have done the same, and then extended
+/// (sim/engine/repeated_steps.hpp).
+std::vector<double> simulate_labels(const Scenario& scenario);
+
+}  // namespace rehearse

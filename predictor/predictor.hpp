@@ -1,0 +1,18 @@
+#pragma once
+// Entry to predictor/: from operator graphs and measured or simulated profiles to the inputs and labels of graph neural
+// networks. Nothing here needs LibTorch; the networks are in predictor/gnn. Read in this order:
+//   dataset.hpp    graphs, settings and samples with labels, and their file
+//   space.hpp, generate.hpp   random workloads and clusters -> a dataset
+//   step_sketch.hpp   a first guess of the labels, nothing simulated
+//   features.hpp   sample -> inputs of our network; baselines.hpp, scoring.hpp: what it has to beat, and how
+//   operator_types.hpp   operators under TensorFlow's names, for the published networks
+//   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
+//   torch_file.hpp   files of Python's torch.save, read and written without LibTorch
+//   driple_dataset.hpp   the data set files of Driple; our datasets as such files: driple_export.hpp;
+//       its inputs (GraphDef, table of jobs) are in predictor/driple
+
+#include "predictor/baselines.hpp"
+#include "predictor/driple_export.hpp"
+#include "predictor/generate.hpp"
+#include "predictor/scoring.hpp"
+#include "predictor/torch_file.hpp"

@@ -1,0 +1,81 @@
+#include "predictor/scoring.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/statistics.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kShareOfMedian = 0.01;
+
+/// 1 % of the median of a label over all samples of each setting: [settings].
+std::vector<double> scales_of(const Dataset& dataset, std::size_t label) {
+  std::vector<std::vector<double>> values(dataset.settings.size());
+  for (const Sample& sample : dataset.samples)
+    if (!std::isnan(sample.labels[label]))
+      values[static_cast<std::size_t>(sample.setting)].push_back(sample.labels[label]);
+  std::vector<double> scales;
+  for (const std::vector<double>& of_setting : values)
+    scales.push_back(of_setting.empty() ? 0 : kShareOfMedian * median(of_setting));
+  return scales;
+}
+
+/// 1 - sum of squared errors / sum of squared deviations; 0 where the labels do not vary.
+double determination(std::span<const double> labels, std::span<const double> predictions) {
+  const double middle = mean(labels);
+  double errors = 0, deviations = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    errors += std::pow(labels[i] - predictions[i], 2);
+    deviations += std::pow(labels[i] - middle, 2);
+  }
+  return deviations > 0 ? 1 - errors / deviations : 0;
+}
+
+}  // namespace
+
+Score score(const Dataset& dataset, std::span<const std::size_t> samples,
+            std::span<const std::vector<double>> predictions) {
+  Score result;
+  std::size_t metrics = 0;
+  for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
+    const std::vector<double> scales = scales_of(dataset, l);
+    LabelScore of_label{.label = dataset.labels[l]};
+    std::vector<double> errors, labels, predicted;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const Sample& sample = dataset.samples[samples[i]];
+      const double label = sample.labels[l];
+      if (std::isnan(label)) continue;
+      const double scale = scales[static_cast<std::size_t>(sample.setting)];
+      const double off = std::abs(predictions[i][l] - label);
+      if (label < scale || label == 0) ++of_label.on_scale;
+      const double unit = std::max(label, scale);
+      errors.push_back(unit > 0 ? 100 * off / unit : off > 0 ? 100.0 : 0.0);
+      labels.push_back(label);
+      predicted.push_back(predictions[i][l]);
+    }
+    if (errors.empty()) continue;
+    of_label.samples = errors.size();
+    of_label.median_ape = median(errors);
+    of_label.mape = mean(errors);
+    of_label.p90_ape = percentile(errors, 90);
+    of_label.r2 = determination(labels, predicted);
+    if (l < kBurstLabels) {
+      ++metrics;
+      result.median_ape += of_label.median_ape;
+      result.r2 += of_label.r2;
+      result.worst_median_ape = std::max(result.worst_median_ape, of_label.median_ape);
+    }
+    result.on_scale += of_label.on_scale;
+    result.labels.push_back(std::move(of_label));
+  }
+  if (metrics > 0) {
+    result.median_ape /= static_cast<double>(metrics);
+    result.r2 /= static_cast<double>(metrics);
+  }
+  return result;
+}
+
+}  // namespace rehearse

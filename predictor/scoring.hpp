@@ -1,0 +1,38 @@
+#pragma once
+// How good predictions are.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+
+namespace rehearse {
+
+/// Errors of the predictions of one label.
+struct LabelScore {
+  std::string label;
+  std::size_t samples = 0;   // whose label is known
+  std::size_t on_scale = 0;  // of them, scored by absolute error on the scale of their setting
+  double median_ape = 0;     // absolute percentage errors: |prediction - label| / max(label, 1 % of the median)
+  double mape = 0;
+  double p90_ape = 0;
+  double r2 = 0;  // 1 - sum of squared errors / sum of squared deviations from the mean label
+};
+
+/// Predictions against the labels of some samples.
+struct Score {
+  std::vector<LabelScore> labels;  // [labels] that any of the samples knows
+  /// Means over the twelve burst metrics that are known; the worst of them.
+  double median_ape = 0, worst_median_ape = 0, r2 = 0;
+  std::size_t on_scale = 0;
+};
+
+/// `predictions` [samples.size()][labels]. The median of a label in a setting is that over all samples of `dataset` of
+/// that setting; a label below 1 % of it is scored by its absolute error on that scale, and counted in `on_scale`.
+/// Where that median is zero an error is 0 % or 100 %.
+Score score(const Dataset& dataset, std::span<const std::size_t> samples,
+            std::span<const std::vector<double>> predictions);
+
+}  // namespace rehearse

@@ -1,0 +1,323 @@
+#include "predictor/space.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kMostListed = 1000;
+constexpr int kMostDepth = 50;
+constexpr std::size_t kMostFamilies = 200, kMostSettings = 1000;
+constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
+
+/// Replaces what is to be drawn in a JSON value.
+class Drawing {
+ public:
+  Drawing(Rng& random, const std::string& place) : random_{random}, place_{place} {}
+
+  void let(const std::string& name, const Json& value) { values_[name] = drawn(value, "let/" + name, 0); }
+
+  Json drawn(const Json& value, const std::string& at, int depth) {
+    if (depth > kMostDepth) fail(at, "expected at most 50 levels");
+    if (++size_ > 1'000'000) fail(at, "what is drawn has more than a million values");
+    if (value.is_array()) {
+      Json list = Json::array();
+      for (const Json& element : value) list.push_back(drawn(element, at, depth + 1));
+      return list;
+    }
+    if (!value.is_object()) return value;
+    if (value.contains("choose")) return choose(value, at, depth);
+    if (value.contains("integer")) return integer(value, at);
+    if (value.contains("list")) return list(value, at, depth);
+    if (value.contains("value")) return named(value, at);
+    Json object = Json::object();
+    for (const auto& [key, element] : value.items()) object[key] = drawn(element, at + "/" + key, depth + 1);
+    return object;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& at, const std::string& what) const {
+    throw InputError{place_ + "/" + shortened(at, 200) + ": " + what};
+  }
+
+  void allow(const Json& value, std::initializer_list<std::string_view> keys, const std::string& at) const {
+    for (const auto& [key, unused] : value.items())
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) fail(at, "unknown key " + in_quotes(key));
+  }
+
+  Json choose(const Json& value, const std::string& at, int depth) {
+    allow(value, {"choose"}, at);
+    const Json& from = value["choose"];
+    if (!from.is_array() || from.empty()) fail(at, "expected a list of values to choose from");
+    return drawn(from[random_.below(from.size())], at, depth + 1);
+  }
+
+  static bool is_whole(const Json& number) {
+    return number.is_number_integer() && number <= Json(kLargest) && number >= Json(-kLargest);
+  }
+
+  Json integer(const Json& value, const std::string& at) {
+    allow(value, {"integer", "multiple_of", "logarithmic"}, at);
+    const Json& range = value["integer"];
+    const Json multiple = value.value("multiple_of", Json(1)), logarithmic = value.value("logarithmic", Json(false));
+    if (!range.is_array() || range.size() != 2 || !is_whole(range[0]) || !is_whole(range[1]) || range[0] < Json(0) ||
+        range[1] < range[0])
+      fail(at, "expected \"integer\": [low, high], whole numbers from 0, the second not below the first");
+    if (!is_whole(multiple) || multiple < Json(1) || multiple > range[1])
+      fail(at, "expected \"multiple_of\" from 1 to the higher end of the range");
+    if (!logarithmic.is_boolean() || (logarithmic.get<bool>() && range[0] < Json(1)))
+      fail(at, "expected \"logarithmic\": true or false, and a range from 1 with it");
+    const auto low = range[0].get<std::int64_t>(), high = range[1].get<std::int64_t>(),
+               step = multiple.get<std::int64_t>();
+    std::int64_t number = 0;
+    if (logarithmic.get<bool>()) {
+      const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
+      number = std::clamp(static_cast<std::int64_t>(std::exp(random_.uniform(from, to))), low, high);
+    } else {
+      number = low + static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(high - low) + 1));
+    }
+    return Json(std::max(number / step * step, std::min(step, high)));
+  }
+
+  Json list(const Json& value, const std::string& at, int depth) {
+    allow(value, {"list", "of"}, at);
+    const Json count = drawn(value["list"], at, depth + 1);
+    if (!is_whole(count) || count < Json(0) || count > Json(kMostListed) || !value.contains("of"))
+      fail(at, "expected \"list\": a number from 0 to 1000, and \"of\"");
+    Json all = Json::array();
+    for (int i = count.get<int>(); i > 0; --i) all.push_back(drawn(value["of"], at, depth + 1));
+    return all;
+  }
+
+  Json named(const Json& value, const std::string& at) const {
+    allow(value, {"value", "times"}, at);
+    std::vector<std::string> known;
+    for (const auto& [name, unused] : values_) known.push_back(name);
+    if (!value["value"].is_string()) fail(at, "expected \"value\": a name");
+    const auto found = values_.find(value["value"].get<std::string>());
+    if (found == values_.end()) fail(at, unknown_name_message("value", value["value"].get<std::string>(), known));
+    if (!value.contains("times")) return found->second;
+    const Json &number = found->second, &times = value["times"];
+    if (!is_whole(number) || !is_whole(times) || std::abs(times.get<std::int64_t>()) > 1'000'000 ||
+        std::abs(number.get<std::int64_t>()) > 1'000'000'000)
+      fail(at, "expected \"times\": a whole number, of a value that is one");
+    return Json(number.get<std::int64_t>() * times.get<std::int64_t>());
+  }
+
+  Rng& random_;
+  const std::string& place_;
+  std::map<std::string, Json> values_;
+  std::size_t size_ = 0;
+};
+
+WorkloadFamily read_family(const JsonReader& json) {
+  WorkloadFamily family{.family = json.required<std::string>("family"),
+                        .weight = json.optional<double>("weight", 1.0),
+                        .model = json.child("model").value(),
+                        .batch = json.child("batch").value(),
+                        .optimizer = json.has("optimizer") ? json.child("optimizer").value() : Json("momentum")};
+  json.expect(!family.family.empty() && family.family.size() <= 100, "family", "1 to 100 characters");
+  json.expect(family.weight > 0 && family.weight <= 1e6, "weight", "a number above 0, up to 1000000");
+  if (json.has("let"))
+    for (const auto& [name, value] : json.child("let").items()) family.let.emplace_back(name, value.value());
+  json.reject_unknown_keys();
+  return family;
+}
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+Changes read_changes(const JsonReader& json) {
+  Changes changes;
+  if (!json.has("set")) return changes;
+  for (const auto& [pointer, value] : json.child("set").items()) {
+    if (pointer.empty() || pointer.front() != '/')
+      json.fail("set",
+                "expected JSON pointers such as \"/training/strategy/synchronization\"; found " + in_quotes(pointer));
+    changes.emplace_back(pointer, value.is_string() ? value.as<std::string>() : value.value().dump());
+  }
+  return changes;
+}
+
+void apply(Json& scenario, const Changes& changes, const JsonReader& where) {
+  for (const auto& [pointer, text] : changes) try {
+      set_json_pointer(scenario, pointer, text);
+    } catch (const InputError& error) { where.fail("set", error.what()); }
+}
+
+void read_settings(const JsonReader& root, Space& space) {
+  struct Variant {
+    std::string name;
+    Changes changes;
+    JsonReader json;
+  };
+  std::vector<Variant> variants;
+  if (root.has("variants"))
+    for (const JsonReader& json : root.children("variants")) {
+      variants.push_back({json.required<std::string>("name"), read_changes(json), json});
+      json.reject_unknown_keys();
+    }
+  const std::vector<JsonReader> clusters = root.children("clusters");
+  root.expect(!clusters.empty() && clusters.size() * std::max<std::size_t>(1, variants.size()) <= kMostSettings,
+              "clusters", "1 to 1000 settings: clusters times variants");
+  std::set<std::string> names;
+  for (const JsonReader& json : clusters) {
+    const auto name = json.required<std::string>("name");
+    json.expect(!name.empty() && name.size() <= 100, "name", "1 to 100 characters");
+    const std::string file = json.resolve(json.required<std::string>("scenario")).string();
+    Json scenario = load_json_file(file);
+    if (!scenario.is_object()) json.fail("scenario", "expected a scenario file");
+    apply(scenario, read_changes(json), json);
+    const auto add = [&](const std::string& own_name, Json own) {
+      if (!names.insert(own_name).second)
+        json.fail("name", "another setting has this name already: " + in_quotes(own_name));
+      if (own.contains("training") && own["training"].is_object()) {
+        own["training"].erase("steps");
+        own["training"]["steps_per_worker"] = space.warmup_steps + space.iterations + 1;
+        own["training"]["warmup_steps"] = space.warmup_steps;
+      }
+      own["output"]["sampling_period"] = std::to_string(std::llround(space.sampling_period.value() * 1e6)) + "us";
+      space.settings.push_back({own_name, name, file, std::move(own)});
+    };
+    if (scenario.contains("output") && !scenario["output"].is_object()) scenario.erase("output");
+    if (variants.empty()) add(name, scenario);
+    for (const Variant& variant : variants) {
+      Json own = scenario;
+      apply(own, variant.changes, variant.json);
+      add(name + " " + variant.name, std::move(own));
+    }
+    json.reject_unknown_keys();
+  }
+}
+
+}  // namespace
+
+Space read_space(const Json& json, const std::string& file_name) {
+  const JsonReader root{json, file_name};
+  root.expect(root.required<int>("format") == 1, "format", "1");
+  Space space{.name = root.optional<std::string>("name", "unnamed")};
+  space.iterations = root.optional<std::int64_t>("iterations", space.iterations);
+  root.expect(space.iterations >= 1 && space.iterations <= 10'000, "iterations", "1 to 10000");
+  space.warmup_steps = root.optional<std::int64_t>("warmup_steps", space.warmup_steps);
+  root.expect(space.warmup_steps >= 0 && space.warmup_steps <= 1000, "warmup_steps", "0 to 1000");
+  space.sampling_period = root.optional<Seconds>("sampling_period", space.sampling_period);
+  root.expect(space.sampling_period >= Seconds{1e-4} && space.sampling_period <= Seconds{100}, "sampling_period",
+              "0.1ms to 100s");
+  if (root.has("operators")) {
+    const auto range = root.required<std::vector<int>>("operators");
+    root.expect(range.size() == 2 && range[0] >= 1 && range[1] >= range[0] && range[1] <= 100'000, "operators",
+                "[least, most], from 1 to 100000");
+    space.least_operators = range[0];
+    space.most_operators = range[1];
+  }
+  if (root.has("split")) {
+    const JsonReader split = root.child("split");
+    space.validation_share = split.required<double>("validation");
+    space.test_share = split.required<double>("test");
+    split.expect(space.validation_share >= 0 && space.test_share >= 0 && space.validation_share + space.test_share < 1,
+                 "shares of at least 0, below 1 together");
+    split.reject_unknown_keys();
+  }
+  const std::vector<JsonReader> workloads = root.children("workloads");
+  root.expect(!workloads.empty() && workloads.size() <= kMostFamilies, "workloads", "1 to 200 families");
+  for (const JsonReader& family : workloads) space.families.push_back(read_family(family));
+  read_settings(root, space);
+  const auto all = static_cast<int>(space.settings.size());
+  space.settings_per_graph = root.optional<int>("settings_per_graph", all);
+  root.expect(space.settings_per_graph >= 1 && space.settings_per_graph <= all, "settings_per_graph",
+              "1 to the number of settings, " + std::to_string(all));
+  root.reject_unknown_keys();
+  space.text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const SpaceSetting& setting : space.settings)
+    space.text += "\n" + setting.name + setting.scenario.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t f = 0; f < space.families.size(); ++f) (void)draw_workload(space, 1, f);  // errors before any work
+  return space;
+}
+
+Space load_space(const std::filesystem::path& file) { return read_space(load_json_file(file), file.string()); }
+
+DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_t index) {
+  Rng random{seed, "workload " + std::to_string(index)};
+  double sum = 0;
+  for (const WorkloadFamily& family : space.families) sum += family.weight;
+  double at = random.uniform() * sum;
+  std::size_t chosen = 0;
+  while (chosen + 1 < space.families.size() && at >= space.families[chosen].weight)
+    at -= space.families[chosen++].weight;
+  const WorkloadFamily& family = space.families[chosen];
+  const std::string place = space.name + ": /workloads/" + std::to_string(chosen);
+  Drawing drawing{random, place};
+  for (const auto& [name, value] : family.let) drawing.let(name, value);
+  DrawnWorkload drawn{.family = family.family, .model = drawing.drawn(family.model, "model", 0)};
+  const Json batch = drawing.drawn(family.batch, "batch", 0),
+             optimizer = drawing.drawn(family.optimizer, "optimizer", 0);
+  if (!drawn.model.is_string() && !drawn.model.is_object())
+    throw InputError{place + "/model: expected a model's name or object"};
+  if (!batch.is_number_integer() || batch < Json(1) || batch > Json(65536))
+    throw InputError{place + "/batch: expected 1 to 65536 samples; found " + shortened(batch.dump(), 60)};
+  if (optimizer != "sgd" && optimizer != "momentum" && optimizer != "adam")
+    throw InputError{place + R"(/optimizer: expected "sgd", "momentum" or "adam"; found )" +
+                     shortened(optimizer.dump(), 60)};
+  drawn.batch = batch.get<int>();
+  drawn.optimizer = optimizer.get<std::string>();
+  return drawn;
+}
+
+std::string_view space_schema() {
+  return R"({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "Rehearse space: random workloads on given clusters",
+  "type": "object",
+  "required": ["format", "workloads", "clusters"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "name": { "type": "string" },
+    "workloads": { "type": "array", "minItems": 1, "maxItems": 200, "items": {
+      "type": "object",
+      "required": ["family", "model", "batch"],
+      "additionalProperties": false,
+      "properties": {
+        "family": { "type": "string", "description": "label of the graphs" },
+        "weight": { "type": "number", "exclusiveMinimum": 0, "default": 1 },
+        "let": { "type": "object", "description": "values that are drawn first, by name", "additionalProperties": { "$ref": "#/$defs/drawn" } },
+        "model": { "$ref": "#/$defs/drawn", "description": "a model's name, or the object of a model file: rehearse schema model" },
+        "batch": { "$ref": "#/$defs/drawn", "description": "samples per worker and step" },
+        "optimizer": { "$ref": "#/$defs/drawn", "default": "momentum" } } } },
+    "clusters": { "type": "array", "minItems": 1, "items": {
+      "type": "object",
+      "required": ["name", "scenario"],
+      "additionalProperties": false,
+      "properties": {
+        "name": { "type": "string" },
+        "scenario": { "type": "string", "description": "scenario file, relative to this one; its workload and number of steps do not matter" },
+        "set": { "$ref": "#/$defs/set" } } } },
+    "variants": { "type": "array", "description": "each cluster is there with each of them", "items": {
+      "type": "object",
+      "required": ["name"],
+      "additionalProperties": false,
+      "properties": { "name": { "type": "string" }, "set": { "$ref": "#/$defs/set" } } } },
+    "settings_per_graph": { "type": "integer", "minimum": 1, "description": "clusters times variants in which a graph is simulated, all equally often; by default all" },
+    "operators": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "[least, most] of a graph; others are drawn again" },
+    "iterations": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 20, "description": "of each worker, that the labels are taken over" },
+    "warmup_steps": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1 },
+    "sampling_period": { "type": "string", "default": "100ms" },
+    "split": { "type": "object", "required": ["validation", "test"], "additionalProperties": false,
+               "properties": { "validation": { "type": "number", "default": 0.2 }, "test": { "type": "number", "default": 0.2 } },
+               "description": "shares of the models; the rest is for training" }
+  },
+  "$defs": {
+    "set": { "type": "object", "description": "JSON pointers into the scenario and their values" },
+    "drawn": { "description": "any value, or one drawn: { 'choose': [a, b] }, { 'integer': [low, high], 'multiple_of': 8, 'logarithmic': true }, { 'list': n, 'of': x }, { 'value': 'name', 'times': 2 }" }
+  }
+}
+)";
+}
+
+}  // namespace rehearse

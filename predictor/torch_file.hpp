@@ -1,0 +1,94 @@
+#pragma once
+// Files of Python's torch.save, read and written without LibTorch: weights, and data sets of tensors.
+// A file is a program for Python's pickle machine; here it can only build the values below, so a file from a stranger
+// runs no code. Both layouts are read: the zip archive, and the older row of pickles. Written files are zip archives
+// that torch.load() accepts, also with weights_only=True (before PyTorch 2, only if no number stands outside a tensor).
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rehearse {
+
+enum class TensorType { float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, boolean };
+
+/// A tensor by rows. The device it was saved from does not matter.
+struct TorchTensor {
+  TensorType type = TensorType::float32;
+  std::vector<std::int64_t> shape;  // empty for a single number
+  std::string bytes;                // elements, little-endian, row-major
+
+  static TorchTensor of_floats(std::vector<std::int64_t> shape, std::span<const float> values);
+  static TorchTensor of_doubles(std::vector<std::int64_t> shape, std::span<const double> values);
+  static TorchTensor of_integers(std::vector<std::int64_t> shape, std::span<const std::int64_t> values);
+
+  std::size_t size() const;  // number of elements
+  /// All elements; 64-bit integers beyond 2^53 are rounded.
+  std::vector<double> values() const;
+  std::vector<float> floats() const;
+};
+
+struct TorchValue;
+using TorchItems = std::vector<TorchValue>;
+struct TorchTuple {
+  TorchItems items;
+};
+struct TorchList {
+  TorchItems items;
+};
+/// A dict or, `is_ordered`, a collections.OrderedDict, as a state_dict is one.
+struct TorchDict {
+  std::vector<std::pair<TorchValue, TorchValue>> items;
+  bool is_ordered = false;
+};
+
+/// What a file holds. Tensors are shared between copies.
+struct TorchValue {
+  using None = std::monostate;
+  std::variant<None, bool, std::int64_t, double, std::string, std::shared_ptr<const TorchTensor>, TorchTuple, TorchList,
+               TorchDict>
+      value;
+
+  TorchValue() = default;
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, TorchValue> && !std::is_same_v<std::remove_cvref_t<T>, TorchTensor>)
+      TorchValue(T&& from)
+      : value{std::forward<T>(from)} {}
+  TorchValue(int integer) : value{std::int64_t{integer}} {}
+  TorchValue(const char* text) : value{std::string{text}} {}
+  TorchValue(TorchTensor tensor) : value{std::make_shared<const TorchTensor>(std::move(tensor))} {}
+
+  // Each throws InputError, "<where>: expected a tensor; found a dict", unless the value is of that kind.
+  const TorchTensor& tensor(const std::string& where) const;
+  const TorchDict& dict(const std::string& where) const;
+  const TorchItems& list(const std::string& where) const;  // or tuple
+  const std::string& text(const std::string& where) const;
+  std::int64_t integer(const std::string& where) const;
+  double number(const std::string& where) const;
+  bool boolean(const std::string& where) const;
+
+  /// The value of a text key of a dict; nullptr if this is no dict or has no such key.
+  const TorchValue* find(std::string_view key) const;
+  /// As find(); InputError, `<where>: expected the key "x"`, if there is none.
+  const TorchValue& at(std::string_view key, const std::string& where) const;
+};
+
+/// InputError, "file: what was expected and found", for whatever is no such file, is damaged, is larger than 4 GiB,
+/// holds objects of other classes (a whole pickled module, say, instead of its state_dict), or a view outside its
+/// storage.
+TorchValue load_torch_file(const std::filesystem::path& path);
+TorchValue parse_torch_file(std::string_view bytes, const std::string& file_name);
+
+/// Same value, same bytes. InputError if they would be 4 GiB or more.
+std::string to_torch_file(const TorchValue& value);
+void write_torch_file(const std::filesystem::path& path, const TorchValue& value);
+
+}  // namespace rehearse

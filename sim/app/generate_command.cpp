@@ -1,0 +1,120 @@
+// rehearse generate: random workloads on the clusters of a space, simulated, as a dataset for training.
+
+#include <cctype>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "predictor/driple_export.hpp"
+#include "predictor/generate.hpp"
+#include "sim/app/commands.hpp"
+#include "sim/app/output/dataset_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void print(const Generated& generated, bool has_labels) {
+  const Redrawn& redrawn = generated.redrawn;
+  std::printf("%zu samples of %lld graphs in %zu settings; half of the graphs have %s operators or more\n",
+              generated.samples.size(), static_cast<long long>(generated.graphs), generated.settings.size(),
+              display(generated.median_operators).c_str());
+  std::printf(
+      "drawn again: %lld duplicates, %lld too large for a GPU, %lld with another number of operators, %lld that "
+      "cannot be built\n",
+      static_cast<long long>(redrawn.duplicates), static_cast<long long>(redrawn.exceeding_memory),
+      static_cast<long long>(redrawn.other_sizes), static_cast<long long>(redrawn.unbuildable));
+  if (generated.without_result > 0)
+    std::printf("%lld samples without result, the last one: %s\n", static_cast<long long>(generated.without_result),
+                generated.last_failure.c_str());
+  if (has_labels) std::fputs(to_text(label_table(generated)).c_str(), stdout);
+}
+
+/// The name of a setting as that of a file: everything but letters, digits, '.', '_' and '-' becomes '-'.
+std::string file_name_of(std::string setting) {
+  for (char& c : setting)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '-';
+  return setting + ".dat";
+}
+
+void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bool is_quiet) {
+  const Dataset dataset = load_dataset(dataset_file);
+  const TypeFrequencies frequencies =
+      load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
+  std::vector<GroupedGraph> grouped;
+  for (const DatasetGraph& graph : dataset.graphs) grouped.push_back(group_graph(graph, frequencies));
+  std::set<std::string> names;
+  for (std::size_t s = 0; s < dataset.settings.size(); ++s) {
+    const fs::path file = folder / file_name_of(dataset.settings[s].name);
+    if (!names.insert(file.string()).second) throw InputError{file.string() + ": two settings have this file name"};
+    std::size_t left_out = 0;
+    const DripleDataset driple = driple_dataset_of(dataset, static_cast<std::int32_t>(s), grouped, left_out);
+    const std::string counts = std::to_string(driple.train.size()) + " samples for training, " +
+                               std::to_string(driple.val.size()) + " for validation, " +
+                               std::to_string(driple.test.size()) + " for tests; " + std::to_string(left_out) +
+                               " left out (under 100 operators, or a metric is not known)";
+    try {
+      write_file(file, to_driple_file(driple));
+    } catch (const InputError& error) {
+      throw InputError{file.string() + ": " + error.what() + " (" + counts +
+                       "): give a larger --count, or larger graphs to the space"};
+    }
+    if (!is_quiet) std::fprintf(stderr, "%s: %s\n", file.c_str(), counts.c_str());
+  }
+}
+
+}  // namespace
+
+int run(const GenerateCommand& command) {
+  const bool is_driple = command.format == "driple";
+  if (is_driple && !command.is_dry_run) create_folder(*command.common.output);
+  const Space space = load_space(command.space);
+  const Catalog catalog = load_catalog(command.common);
+  Progress progress{command.is_dry_run ? "samples drawn" : "samples", command.common.is_quiet};
+  const GenerateRequest request{
+      .seed = command.seed,
+      .count = command.count,
+      .parallel = command.common.parallel,
+      .output = is_driple ? command.common.output.value_or(fs::path{}) / "dataset.db"
+                          : command.common.output.value_or(fs::path{}),
+      .program = program_identity(),
+      .is_stopped = is_interrupted,
+      .on_progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); }};
+  catch_interrupts();
+  if (command.is_dry_run) {
+    const Generated planned = plan_dataset(space, catalog, request);
+    if (!planned.is_complete) throw Interrupted{};
+    if (command.common.prints_json) {
+      std::fputs(to_json_text(to_json(space, request, planned)).c_str(), stdout);
+    } else {
+      std::printf("%lld samples: ", static_cast<long long>(command.count));
+      print(planned, false);
+    }
+    return kSuccess;
+  }
+  const Generated generated = generate_dataset(space, catalog, request);
+  if (!generated.is_complete) {
+    std::fprintf(stderr, "rehearse: interrupted: what is finished is kept in %s.part; the same command goes on there\n",
+                 request.output.c_str());
+    throw Interrupted{};
+  }
+  if (generated.kept > 0 && !command.common.is_quiet)
+    std::fprintf(stderr, "%lld of %lld samples had finished before\n", static_cast<long long>(generated.kept),
+                 static_cast<long long>(command.count));
+  write_file(request.output.string() + ".report.html", render_html(dataset_document(space, request, generated)));
+  if (is_driple && !generated.samples.empty())
+    write_driple_files(request.output, *command.common.output, command.common.is_quiet);
+  if (command.common.prints_json)
+    std::fputs(to_json_text(to_json(space, request, generated)).c_str(), stdout);
+  else
+    print(generated, true);
+  return generated.samples.empty() ? kNoResult : kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,168 @@
+// rehearse-predictor: the verbs that need LibTorch. `rehearse train` and so on start it, so that no other verb loads
+// it.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "sim/app/predictor_commands.hpp"
+#include "sim/app/program.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace {
+
+using namespace rehearse;
+
+void add_output(CLI::App& verb, CommonOptions& common, const std::string& what, bool is_required) {
+  auto* option = verb.add_option("-o,--output", common.output, what)->type_name("DIR");
+  if (is_required) option->required();
+  verb.add_flag("--quiet", common.is_quiet, "No progress on stderr");
+}
+
+void add_choice(CLI::App& verb, SampleChoice& choice, std::string& origin) {
+  verb.add_option("--setting", choice.settings, "Only samples of this setting, or group of settings; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  verb.add_option("--leave-out-family", choice.left_out_families, "No samples of this family; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  verb.add_option("--family", choice.family, "Only samples of this family")->type_name("NAME");
+  verb.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
+      ->check(CLI::IsMember({"simulated", "measured", "both"}))
+      ->type_name("WORD");
+}
+
+void set_origin(SampleChoice& choice, const std::string& origin) {
+  if (origin == "simulated") choice.origin = Origin::kSimulated;
+  if (origin == "measured") choice.origin = Origin::kMeasured;
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app{"Graph neural networks that predict the resource profiles of training jobs."};
+  app.require_subcommand(1);
+  app.name("rehearse");
+
+  TrainCommand train;
+  std::string train_origin;
+  bool has_constant_rate = false;
+  auto* train_verb = app.add_subcommand(
+      "train",
+      "Train a network on a dataset; the same command goes on where it stopped\n\n"
+      "Example: rehearse train dataset.db -o model --epochs 60\n"
+      "Example: rehearse train other.db -o other --transfer-from model --transfer fine-tune --share 0.125");
+  train_verb->add_option("DATASET", train.dataset, "Written by rehearse generate")->required();
+  train_verb
+      ->add_option("--network", train.network,
+                   "profile: our own, one for all settings; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
+      ->check(CLI::IsMember({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
+      ->capture_default_str()
+      ->type_name("NAME");
+  add_choice(*train_verb, train.choice, train_origin);
+  train_verb->add_option("--share", train.choice.share, "Share of the graphs to train and validate with")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  train_verb
+      ->add_option("--simulated-weight", train.simulated_weight, "Weight of simulated samples beside measured ones")
+      ->check(is_not_negative)
+      ->type_name("X");
+  train_verb->add_option("--epochs", train.plan.epochs, "At most")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  train_verb->add_option("--patience", train.plan.patience, "Epochs without a better validation loss")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  train_verb->add_option("--batch-size", train.plan.batch, "Samples per step")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  train_verb->add_option("--lr", train.plan.learning_rate, "Learning rate")->check(is_positive)->capture_default_str();
+  train_verb->add_flag("--constant-lr", has_constant_rate,
+                       "Keep the learning rate, as published (default: half a cosine down to 1 %)");
+  train_verb->add_option("--weight-decay", train.weight_decay, "Of the published networks (default: 1e-6)")
+      ->check(is_not_negative)
+      ->type_name("X");
+  train_verb->add_option("--hidden", train.hidden, "Features of a node (default: 32 of profile, else 64)")
+      ->check(CLI::Range(4, 1024))
+      ->type_name("N");
+  train_verb->add_option("--mlp-layers", train.published.mlp_layers, "Of the published networks")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  train_verb
+      ->add_option("--iterations", train.published.iterations,
+                   "Convolutions of the published networks in a graph of N nodes: Nover2, N, Nover3, log2N to 4log2N, "
+                   "3sqrtN, log10N, or a number")
+      ->check(is_not_empty)
+      ->capture_default_str()
+      ->type_name("RULE");
+  train_verb->add_option("--dropout", train.published.dropout, "Of the published networks")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  train_verb->add_option("--transfer-from", train.transfer_from, "Start from this model")->type_name("DIR");
+  train_verb
+      ->add_option(
+          "--transfer", train.transfer,
+          "What of it learns: fine-tune (all), readout (of profile), as-published or as-intended (of the others)")
+      ->check(CLI::IsMember({"fine-tune", "readout", "as-published", "as-intended"}))
+      ->capture_default_str()
+      ->type_name("WORD");
+  train_verb->add_option("--seed", train.plan.seed, "Of the first weights and the batches")
+      ->check(is_seed)
+      ->capture_default_str();
+  add_output(*train_verb, train.common, "Folder of the model: model.pt, checkpoint.pt, curves.csv, report.html", true);
+
+  CompareCommand compare;
+  std::string compare_origin;
+  auto* compare_verb = app.add_subcommand("compare",
+                                          "Predictions beside the labels of a dataset: errors per metric, family and "
+                                          "setting, of models and of baselines\n\n"
+                                          "Example: rehearse compare model dataset.db -o comparison");
+  compare_verb->add_option("MODEL", compare.models, "Written by rehearse train; several, then the dataset")->required();
+  add_choice(*compare_verb, compare.choice, compare_origin);
+  compare_verb->add_option("--split", compare.split, "train, validation or test")
+      ->check(CLI::IsMember({"train", "validation", "test"}))
+      ->capture_default_str();
+  compare_verb->add_flag("--json", compare.common.prints_json, "Print comparison.json instead of text");
+  add_output(*compare_verb, compare.common, "Write comparison.json, predictions.csv and report.html here", false);
+
+  PredictCommand predict;
+  auto* predict_verb =
+      app.add_subcommand("predict",
+                         "Resource profile of a scenario, or of every sample of a dataset, without simulation\n\n"
+                         "Example: rehearse predict model scenarios/driple/01-v100-ps1-w2.json");
+  predict_verb->add_option("MODEL", predict.model, "Written by rehearse train")->required();
+  predict_verb->add_option("INPUT", predict.input, "Scenario or dataset")->required();
+  predict_verb->add_option("--set", predict.overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
+  predict_verb->add_option("--catalog", predict.common.catalogs, "Folder with the user's own catalogs; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
+  predict_verb->add_flag("--json", predict.common.prints_json, "Print prediction.json instead of text");
+  add_output(*predict_verb, predict.common, "Write prediction.json, or predictions.csv of a dataset, here", false);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    throw InputError{std::string{error.what()} + "; see rehearse VERB --help"};
+  }
+  for (int i = 1; i < argc; ++i) train.common.command_line += (i > 1 ? " " : "rehearse ") + std::string{argv[i]};
+  compare.common.command_line = predict.common.command_line = train.common.command_line;
+  if (train_verb->count("--transfer") > 0 && !train.transfer_from)
+    throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
+  train.plan.decays = !has_constant_rate;
+  set_origin(train.choice, train_origin);
+  set_origin(compare.choice, compare_origin);
+  if (compare_verb->parsed()) {
+    if (compare.models.size() < 2)
+      throw InputError{"compare: expected a model and a dataset; see rehearse compare --help"};
+    compare.input = compare.models.back();
+    compare.models.pop_back();
+    return run(compare);
+  }
+  if (train_verb->parsed()) return run(train);
+  return run(predict);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("rehearse", run_command_line, argc, argv); }

@@ -1,0 +1,66 @@
+#include "sim/app/program.hpp"
+
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "sim/app/commands.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+int report(const char* name, const std::string& message, int exit_code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s\n", name, shortened(message, 2000).c_str());
+  return exit_code;
+}
+
+/// The number that all of `text` is; none otherwise.
+template <class Number>
+bool is_number(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+}  // namespace
+
+int run_program(const char* name, int (*command_line)(int argc, char** argv), int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows up as a failed write
+  try {
+    const int exit_code = command_line(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return report(name, "cannot write to standard output", kBadInput);
+    return exit_code;
+  } catch (const InputError& error) {
+    return report(name, error.what(), kBadInput);
+  } catch (const NoResultError& error) { return report(name, error.what(), kNoResult); } catch (const Interrupted&) {
+    return kInterrupted;
+  } catch (const std::bad_alloc&) {
+    return report(name, "out of memory", kNoResult);
+  } catch (const std::exception& error) { return report(name, std::string{"internal error: "} + error.what(), 70); }
+}
+
+std::string is_not_empty(const std::string& text) { return text.empty() ? "expected a value; found none" : ""; }
+
+std::string is_positive(const std::string& text) {
+  double value = 0;
+  return is_number(text, value) && value > 0 ? "" : "expected a number above 0; found " + text;
+}
+
+std::string is_not_negative(const std::string& text) {
+  double value = 0;
+  return is_number(text, value) && value >= 0 ? "" : "expected a number of at least 0; found " + text;
+}
+
+std::string is_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  return is_number(text, seed) ? "" : "expected a whole number from 0, below 2^64; found " + in_quotes(text);
+}
+
+}  // namespace rehearse

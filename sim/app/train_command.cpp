@@ -1,0 +1,170 @@
+// rehearse train DATASET -o MODEL
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/torch_threads.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/predictor_commands.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hash_of(const fs::path& file) { return std::to_string(fnv1a(read_file(file, std::size_t{8} << 30U))); }
+
+/// What a training depends on besides the program: a checkpoint of another one is not taken up.
+std::string identity_of(const TrainCommand& command, const std::string& dataset_hash) {
+  Json identity{{"dataset", dataset_hash},
+                {"network", command.network},
+                {"epochs", command.plan.epochs},
+                {"patience", command.plan.patience},
+                {"batch", command.plan.batch},
+                {"learning_rate", command.plan.learning_rate},
+                {"decays", command.plan.decays},
+                {"seed", command.plan.seed},
+                {"settings", command.choice.settings},
+                {"left_out_families", command.choice.left_out_families},
+                {"share", command.choice.share},
+                {"origin", command.choice.origin ? to_text(*command.choice.origin) : "both"},
+                {"mlp_layers", command.published.mlp_layers},
+                {"iterations", command.published.iterations},
+                {"dropout", command.published.dropout}};
+  if (command.hidden) identity["hidden"] = *command.hidden;
+  if (command.weight_decay) identity["weight_decay"] = *command.weight_decay;
+  if (command.simulated_weight) identity["simulated_weight"] = *command.simulated_weight;
+  if (command.choice.family) identity["family"] = *command.choice.family;
+  if (command.transfer_from) identity["transfer"] = {hash_of(*command.transfer_from / "model.pt"), command.transfer};
+  return identity.dump();
+}
+
+TorchValue to_value(const TrainingState& state, const std::string& identity, const Model& model) {
+  std::vector<double> losses;
+  for (const Epoch& epoch : state.epochs) losses.insert(losses.end(), {epoch.train_loss, epoch.validation_loss});
+  return TorchDict{{{"format", 1},
+                    {"training", identity},
+                    {"losses", TorchTensor::of_doubles({static_cast<std::int64_t>(state.epochs.size()), 2}, losses)},
+                    {"best", state.best},
+                    {"model", model.state()}}};
+}
+
+TrainingState state_of(const TorchValue& file, const std::string& where) {
+  TrainingState state;
+  const std::vector<double> losses = file.at("losses", where).tensor(where + ": losses").values();
+  for (std::size_t i = 0; i + 1 < losses.size(); i += 2) state.epochs.push_back({losses[i], losses[i + 1]});
+  state.best = static_cast<int>(file.at("best", where).integer(where + ": best"));
+  if (state.best < 0 || state.best >= static_cast<int>(state.epochs.size()))
+    throw InputError{where + ": best: expected one of the epochs"};
+  return state;
+}
+
+void write_report(const fs::path& folder, const TrainCommand& command, const TrainingState& state,
+                  std::int64_t parameters) {
+  Series train{.name = "training"}, validation{.name = "validation"};
+  std::string csv = "epoch,train_loss,validation_loss\n";
+  for (std::size_t i = 0; i < state.epochs.size(); ++i) {
+    train.x.push_back(static_cast<double>(i + 1));
+    validation.x.push_back(static_cast<double>(i + 1));
+    train.y.push_back(state.epochs[i].train_loss);
+    validation.y.push_back(state.epochs[i].validation_loss);
+    csv += std::to_string(i + 1) + "," + Json(state.epochs[i].train_loss).dump() + "," +
+           Json(state.epochs[i].validation_loss).dump() + "\n";
+  }
+  const Document document{
+      .title = "Training of a " + command.network + " network",
+      .subtitle = command.common.command_line,
+      .headlines = {{"epochs", std::to_string(state.epochs.size())},
+                    {"best epoch", std::to_string(state.best + 1)},
+                    {"validation loss", display(state.epochs[static_cast<std::size_t>(state.best)].validation_loss)},
+                    {"parameters that learn", std::to_string(parameters)}},
+      .sections = {
+          {.title = "Losses",
+           .paragraphs = {},
+           .tables = {},
+           .plots = {{.title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}}};
+  write_file(folder / "curves.csv", csv);
+  write_file(folder / "report.html", render_html(document));
+}
+
+}  // namespace
+
+int run(const TrainCommand& command) {
+  use_torch_threads(1);
+  keep_freed_memory();
+  if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
+    std::fprintf(stderr, "warning: %s\n", advice.c_str());
+  const fs::path folder = *command.common.output;
+  Dataset dataset = load_dataset(command.dataset);
+  if (command.simulated_weight)
+    for (Sample& sample : dataset.samples)
+      if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
+  const std::vector<std::size_t> training = choose_samples(dataset, Split::kTrain, command.choice);
+  const std::vector<std::size_t> validation = choose_samples(dataset, Split::kValidation, command.choice);
+  ModelChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
+  choice.profile.seed = command.plan.seed;
+  if (command.hidden) choice.profile.hidden = choice.published.hidden = *command.hidden;
+  if (command.weight_decay) choice.adam.weight_decay = *command.weight_decay;
+  if (command.network != "profile")
+    choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
+
+  create_folder(folder);
+  const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";
+  const std::string identity = identity_of(command, hash_of(command.dataset));
+  TrainingState state;
+  std::unique_ptr<Model> model;
+  if (fs::exists(checkpoint)) {
+    const TorchValue file = load_torch_file(checkpoint);
+    if (file.at("training", checkpoint.string()).text(checkpoint.string()) != identity)
+      throw InputError{folder.string() + ": holds another training, of other data or options: choose another -o"};
+    state = state_of(file, checkpoint.string());
+    model = load_model(file.at("model", checkpoint.string()), checkpoint.string());
+  } else if (command.transfer_from) {
+    model = carry_over(load_torch_file(*command.transfer_from / "model.pt"),
+                       (*command.transfer_from / "model.pt").string(), command.transfer, choice, dataset, training);
+  } else {
+    model = make_model(choice, dataset, training);
+  }
+
+  catch_interrupts();
+  Progress progress{"samples", command.common.is_quiet};
+  const auto resumed = static_cast<double>(state.epochs.size());
+  const auto samples = static_cast<double>(training.size());
+  train(
+      *model, dataset, training, validation, command.plan, state,
+      [&](const TrainingState& now, bool is_best) {
+        if (is_best) write_torch_file(best, model->state());
+        write_torch_file(checkpoint, to_value(now, identity, *model));
+        progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
+                      display(now.epochs.back().train_loss) + ", validation " +
+                      display(now.epochs.back().validation_loss));
+      },
+      [&](double part) {
+        const double done = static_cast<double>(state.epochs.size()) - resumed + part;
+        progress.update(static_cast<std::int64_t>(done * samples),
+                        static_cast<std::int64_t>((command.plan.epochs - resumed) * samples));
+      },
+      is_interrupted);
+  if (!state.is_over(command.plan)) {
+    std::fprintf(stderr, "rehearse: interrupted: the same command goes on in %s after epoch %zu\n", folder.c_str(),
+                 state.epochs.size());
+    throw Interrupted{};
+  }
+  write_report(folder, command, state, model->parameters());
+  const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
+  std::printf("%-24s %zu for training, %zu for validation\n", "samples", training.size(), validation.size());
+  std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(model->parameters()));
+  std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
+  std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
+  return kSuccess;
+}
+
+}  // namespace rehearse

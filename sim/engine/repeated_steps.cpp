@@ -1,0 +1,109 @@
+#include "sim/engine/repeated_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace rehearse {
+
+namespace {
+
+/// What starts within [from, to), in the order in which it was recorded.
+template <class Activity>
+std::vector<Activity> within(const std::vector<Activity>& all, Span time, Span Activity::*span) {
+  std::vector<Activity> some;
+  for (const Activity& one : all)
+    if ((one.*span).start >= time.start && (one.*span).start < time.end) some.push_back(one);
+  return some;
+}
+
+class Extension {
+ public:
+  explicit Extension(const RunRecord& record) : record_{record} {}
+
+  std::optional<RunRecord> extended(std::int64_t more, std::int64_t cycle) const {
+    const std::int64_t last = record_.updates;
+    if (!record_.is_synchronous || last < 2 * cycle + 1 || more % cycle != 0) return {};
+    const Span before{end_of(last - 2 * cycle), end_of(last - cycle)}, repeated{before.end, end_of(last)};
+    const Seconds period = repeated.end - repeated.start;
+    const bool ends_with_last = record_.window.end > before.end && record_.window.end <= record_.end;
+    if (repeated.end != record_.end || !ends_with_last || !are_near(period, before.end - before.start)) return {};
+    RunRecord longer = record_;
+    Recorder& recorder = longer.recorder;
+    const std::int64_t cycles = more / cycle;
+    if (!repeat(recorder.kernels, before, repeated, cycles, &KernelSpan::span) ||
+        !repeat(recorder.messages, before, repeated, cycles, &MessageSpan::on_wire) ||
+        !repeat(recorder.copies, before, repeated, cycles, &MessageSpan::on_wire))
+      return {};
+    std::vector<StepSpan> steps;
+    for (const StepSpan& step : record_.recorder.steps)
+      if (step.global_step > last - cycle) steps.push_back(step);
+    for (std::int64_t i = 1; i <= cycles; ++i)
+      for (StepSpan step : steps) {
+        step.span = shifted(step.span, period * static_cast<double>(i));
+        step.step += i * cycle;
+        step.global_step += i * cycle;
+        recorder.steps.push_back(step);
+      }
+    longer.updates += more;
+    longer.end += period * static_cast<double>(cycles);
+    longer.window.end += period * static_cast<double>(cycles);  // when the first worker has no more to do
+    return longer;
+  }
+
+ private:
+  Seconds end_of(std::int64_t global_step) const {
+    Seconds end{};
+    for (const StepSpan& step : record_.recorder.steps)
+      if (step.global_step == global_step) end = std::max(end, step.span.end);
+    return end;
+  }
+
+  bool are_near(Seconds a, Seconds b) const { return std::abs((a - b).value()) <= 1e-9 * record_.end.value(); }
+
+  static Span shifted(Span span, Seconds by) { return {span.start + by, span.end + by}; }
+
+  /// Appends what happened within `repeated`, `more` times; false if it is not what happened within `before`.
+  template <class Activity>
+  bool repeat(std::vector<Activity>& all, Span before, Span repeated, std::int64_t more, Span Activity::*span) const {
+    const std::vector<Activity> first = within(all, before, span), second = within(all, repeated, span);
+    if (first.size() != second.size()) return false;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Span a = first[i].*span, b = second[i].*span;
+      if (!are_near(a.start - before.start, b.start - repeated.start) || !are_near(a.end - a.start, b.end - b.start) ||
+          !is_same(first[i], second[i]))
+        return false;
+    }
+    all.reserve(all.size() + second.size() * static_cast<std::size_t>(more));
+    for (std::int64_t step = 1; step <= more; ++step)
+      for (Activity one : second) {
+        one.*span = shifted(one.*span, (repeated.end - repeated.start) * static_cast<double>(step));
+        all.push_back(one);
+      }
+    return true;
+  }
+
+  bool is_same(const KernelSpan& a, const KernelSpan& b) const {
+    return a.machine == b.machine && a.gpu == b.gpu && a.vertex == b.vertex && are_near(a.memory, b.memory);
+  }
+  static bool is_same(const MessageSpan& a, const MessageSpan& b) {
+    return a.from == b.from && a.to == b.to && a.unit == b.unit && a.size == b.size;
+  }
+
+  const RunRecord& record_;
+};
+
+}  // namespace
+
+bool may_repeat(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  return training.strategy.is_synchronous() && !training.checkpoint && training.step_time_variation == 0 &&
+         training.start_interval == Seconds{} && !training.strategy.exchange.cycle_time &&
+         !scenario.has_changing_membership() && !scenario.has_revocations();
+}
+
+std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more, std::int64_t cycle) {
+  return Extension{record}.extended(more, cycle);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,90 @@
+#include "predictor/baselines.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/synthetic_dataset.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::vector<std::size_t> samples_of(const Dataset& data, Split split) {
+  std::vector<std::size_t> samples;
+  for (std::size_t i = 0; i < data.samples.size(); ++i)
+    if (data.samples[i].split == split) samples.push_back(i);
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("mean is that of the setting's training samples, of all where the setting has none") {
+  const Dataset data = test::synthetic_dataset();
+  std::vector<std::size_t> train = samples_of(data, Split::kTrain);
+  const std::vector<std::size_t> asked{samples_of(data, Split::kTest).front()};
+  const std::int32_t setting = data.samples[asked[0]].setting;
+  const auto mean_of = [&](bool of_setting) {
+    double sum = 0, count = 0;
+    for (const std::size_t s : train)
+      if (!of_setting || data.samples[s].setting == setting) sum += data.samples[s].labels[1], ++count;
+    return sum / count;
+  };
+  CHECK(predict_by(Baseline::kMean, data, train, asked)[0][1] == doctest::Approx(mean_of(true)).epsilon(1e-12));
+  CHECK(mean_of(true) != doctest::Approx(mean_of(false)));
+  std::erase_if(train, [&](std::size_t s) { return data.samples[s].setting == setting; });
+  CHECK(predict_by(Baseline::kMean, data, train, asked)[0][1] == doctest::Approx(mean_of(false)).epsilon(1e-12));
+}
+
+TEST_CASE("linear recovers a product of powers of sizes") {
+  const Dataset data = test::synthetic_dataset(60);
+  const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
+  const auto predictions = predict_by(Baseline::kLinear, data, train, asked);
+  REQUIRE(predictions.size() == asked.size());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const double label = data.samples[asked[i]].labels[1];  // proportional to FLOPs and 1 / peak
+    CHECK(predictions[i][1] == doctest::Approx(label).epsilon(0.05));
+    CHECK(predictions[i][5] == doctest::Approx(0.9).epsilon(1e-6));  // a constant
+    for (const double value : predictions[i]) CHECK(value >= 0);
+  }
+}
+
+TEST_CASE("neighbours are samples of the same setting; five equal ones give their label") {
+  Dataset data = test::synthetic_dataset();
+  const Sample asked = data.samples.back();
+  std::vector<std::size_t> train = samples_of(data, Split::kTrain);
+  for (int i = 0; i < 5; ++i) {
+    Sample twin = asked;
+    twin.split = Split::kTrain;
+    twin.labels[1] = 10 + i;
+    train.push_back(data.samples.size());
+    data.samples.push_back(twin);
+  }
+  Sample elsewhere = asked;
+  elsewhere.setting = 0;
+  elsewhere.labels[1] = 1e9;
+  train.push_back(data.samples.size());
+  data.samples.push_back(elsewhere);
+  const std::vector<std::size_t> samples{20 * 4 - 1};
+  CHECK(predict_by(Baseline::kNeighbours, data, train, samples)[0][1] == doctest::Approx(12).epsilon(1e-12));
+}
+
+TEST_CASE("labels that no training sample knows are not predicted; without training samples there is no prediction") {
+  Dataset data = test::synthetic_dataset();
+  for (Sample& sample : data.samples) sample.labels[4] = std::nan("");
+  const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
+  for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours}) {
+    CAPTURE(to_text(baseline));
+    const auto predictions = predict_by(baseline, data, train, asked);
+    for (const std::vector<double>& row : predictions) {
+      REQUIRE(row.size() == data.labels.size());
+      CHECK(std::isnan(row[4]));
+      CHECK(std::isfinite(row[1]));
+    }
+    CHECK(predict_by(baseline, data, train, {}).empty());
+    CHECK_THROWS_WITH_AS(predict_by(baseline, data, {}, asked), "the dataset has no samples to train on", InputError);
+  }
+}
+
+}  // namespace rehearse

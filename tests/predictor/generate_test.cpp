@@ -1,0 +1,123 @@
+// The same space and seed give the same bytes, whatever the number of threads and however often it was interrupted.
+
+#include "predictor/generate.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Space small_space() { return load_space(test::source_folder() + "/scenarios/spaces/small.json"); }
+
+GenerateRequest request(const std::filesystem::path& output, std::int64_t count, int parallel) {
+  return {.seed = 3, .count = count, .parallel = parallel, .output = output, .program = "rehearse test 1"};
+}
+
+std::string bytes(const std::filesystem::path& file) { return read_file(file, 64 * kMiB); }
+
+}  // namespace
+
+TEST_CASE("a dataset is the same whatever the number of threads") {
+  const test::TemporaryFolder folder;
+  const Catalog catalog = test::shipped_catalog();
+  const Generated one = generate_dataset(small_space(), catalog, request(folder / "one", 30, 1));
+  const Generated three = generate_dataset(small_space(), catalog, request(folder / "three", 30, 3));
+  CHECK(one.is_complete);
+  CHECK(one.samples.size() == 30);
+  CHECK(bytes(folder / "one") == bytes(folder / "three"));
+  CHECK(folder.entry_count() == 2);  // no part file is left
+  GenerateRequest other = request(folder / "other", 30, 1);
+  other.seed = 4;
+  (void)generate_dataset(small_space(), catalog, other);
+  CHECK(bytes(folder / "one") != bytes(folder / "other"));
+}
+
+TEST_CASE("a dataset has every setting equally often, splits by model, and no graph twice") {
+  const test::TemporaryFolder folder;
+  (void)generate_dataset(small_space(), test::shipped_catalog(), request(folder / "data", 120, 2));
+  const Dataset data = load_dataset(folder / "data");
+  CHECK(data.settings.size() == 4);
+  CHECK(data.graphs.size() == 30);
+  std::map<int, int> by_setting;
+  std::map<Split, int> by_split;
+  for (const Sample& sample : data.samples) ++by_setting[sample.setting], ++by_split[sample.split];
+  for (const auto& [setting, count] : by_setting) CHECK(count == 30);
+  CHECK(by_split.size() == 3);
+  CHECK(by_split[Split::kTrain] > by_split[Split::kTest]);
+  std::set<std::vector<float>> features;
+  for (const DatasetGraph& graph : data.graphs) CHECK(features.insert(graph.features).second);
+  for (const Sample& sample : data.samples) {
+    CHECK(sample.labels[12] > 0);
+    CHECK(sample.labels[2] <= 1 + 1e-9);
+  }
+}
+
+TEST_CASE("an interrupted dataset goes on where it stopped and has the same bytes") {
+  const test::TemporaryFolder folder;
+  const Catalog catalog = test::shipped_catalog();
+  (void)generate_dataset(small_space(), catalog, request(folder / "whole", 40, 2));
+  GenerateRequest stopped = request(folder / "parts", 40, 1);
+  std::int64_t finished = 0;
+  stopped.on_progress = [&](std::int64_t done, std::int64_t) { finished = done; };
+  stopped.is_stopped = [&] { return finished >= 10; };
+  CHECK(!generate_dataset(small_space(), catalog, stopped).is_complete);
+  CHECK(!std::filesystem::exists(folder / "parts"));
+  GenerateRequest other_seed = request(folder / "parts", 40, 1);
+  other_seed.seed = 9;
+  CHECK_THROWS_AS(generate_dataset(small_space(), catalog, other_seed), InputError);
+  const Generated resumed = generate_dataset(small_space(), catalog, request(folder / "parts", 40, 2));
+  CHECK(resumed.kept >= 10);
+  CHECK(bytes(folder / "whole") == bytes(folder / "parts"));
+}
+
+TEST_CASE("a killed dataset goes on where it stopped and has the same bytes") {
+  const test::TemporaryFolder folder;
+  const Catalog catalog = test::shipped_catalog();
+  (void)generate_dataset(small_space(), catalog, request(folder / "whole", 40, 1));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    GenerateRequest killed = request(folder / "parts", 40, 1);
+    killed.on_progress = [](std::int64_t done, std::int64_t) {
+      if (done >= 20) ::raise(SIGKILL);
+    };
+    (void)generate_dataset(small_space(), test::shipped_catalog(), killed);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  CHECK(generate_dataset(small_space(), catalog, request(folder / "parts", 40, 1)).is_complete);
+  CHECK(bytes(folder / "whole") == bytes(folder / "parts"));
+}
+
+TEST_CASE("the reference space: half of the graphs have 500 operators or more") {
+  const Space space = load_space(test::source_folder() + "/scenarios/spaces/reference.json");
+  const Generated planned = plan_dataset(space, test::shipped_catalog(), request("", 28 * 150, 1));
+  CHECK(planned.graphs == 1050);
+  CHECK(planned.median_operators >= 500);
+}
+
+TEST_CASE("a space without further graphs says why") {
+  Json json = load_json_file(test::source_folder() + "/scenarios/spaces/small.json");
+  json["workloads"] = parse_json(R"([{ "family": "a", "model": "resnet18", "batch": 4 }])", "workloads");
+  const Space space = read_space(json, test::source_folder() + "/scenarios/spaces/x.json");
+  CHECK_THROWS_WITH_AS(
+      plan_dataset(space, test::shipped_catalog(), request("", 8, 1)),
+      "small: 1000 random workloads in a row gave no new graph: in all 1000 duplicates, 0 too large for "
+      "a GPU, 0 with another number of operators, 0 that cannot be built",
+      NoResultError);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,285 @@
+#include "predictor/gnn/model_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "predictor/gnn/torch_threads.hpp"
+#include "predictor/gnn/training.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/random.hpp"
+#include "tests/support/synthetic_dataset.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+ModelChoice choice_of(const std::string& network) {
+  use_torch_threads(1);
+  ModelChoice choice{.network = network};
+  choice.profile = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
+  choice.published.hidden = 8;
+  choice.published.iterations = "2";
+  choice.published.set2set_steps = 2;
+  choice.frequencies = {{"Conv2D", 0.01}, {"Relu", 0.02}, {"ApplyMomentum", 0.001}};
+  return choice;
+}
+
+const std::vector<std::string> kNetworks{"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"};
+
+std::unique_ptr<Model> trained(const ModelChoice& choice, const Dataset& data, int steps = 3) {
+  const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
+  std::unique_ptr<Model> model = make_model(choice, data, training);
+  for (int i = 0; i < steps; ++i) model->learn(data, training, 0.01);
+  return model;
+}
+
+/// Row after row, NaN as -1.
+std::vector<double> values_of(const std::vector<ProfilePrediction>& predictions) {
+  std::vector<double> values;
+  for (const ProfilePrediction& prediction : predictions) {
+    for (const LabelPrediction& label : prediction.labels)
+      for (const double value : {label.value, label.low, label.high}) values.push_back(std::isnan(value) ? -1 : value);
+    values.push_back(prediction.distance);
+  }
+  return values;
+}
+
+std::vector<std::size_t> tests_of(const Dataset& data) { return choose_samples(data, Split::kTest, {}); }
+
+/// "" if `state` is a model, else the one line that says why not.
+std::string problem_of(const std::function<void()>& load) {
+  try {
+    load();
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+/// The state_dict of a model's state, by names.
+std::vector<std::pair<std::string, std::vector<double>>> weights_of(const TorchValue& state) {
+  const TorchValue* published = state.find("published");
+  const TorchValue& weights = (published != nullptr ? *published : state).at("state", "state");
+  std::vector<std::pair<std::string, std::vector<double>>> values;
+  for (const auto& [name, tensor] : weights.dict("state").items)
+    values.emplace_back(name.text("name"), tensor.tensor("weights").values());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a saved model predicts the same") {
+  const test::TemporaryFolder folder;
+  const Dataset data = test::synthetic_dataset(10);
+  for (const std::string& network : kNetworks) {
+    CAPTURE(network);
+    const std::unique_ptr<Model> model = trained(choice_of(network), data);
+    const std::filesystem::path file = folder / "model.pt";
+    write_torch_file(file, model->state());
+    const std::unique_ptr<Model> loaded = load_model(file);
+    const std::vector<double> values = values_of(model->predict(data, tests_of(data)));
+    CHECK(values == values_of(loaded->predict(data, tests_of(data))));
+    CHECK(loaded->parameters() == model->parameters());
+    CHECK(to_torch_file(loaded->state()) == to_torch_file(model->state()));
+    for (const double value : values) CHECK(std::isfinite(value));
+  }
+}
+
+TEST_CASE("predictions do not depend on what is predicted beside them, shares stay below 1 and rates below the link") {
+  const Dataset data = test::synthetic_dataset(10);
+  for (const std::string network : {"profile", "gcn"}) {
+    CAPTURE(network);
+    const std::unique_ptr<Model> model = trained(choice_of(network), data, 10);
+    const std::vector<std::size_t> asked = tests_of(data);
+    const std::vector<ProfilePrediction> together = model->predict(data, asked);
+    REQUIRE(together.size() == asked.size());
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const std::vector<std::size_t> one{asked[i]};
+      const ProfilePrediction alone = model->predict(data, one).at(0);
+      REQUIRE(alone.labels.size() == data.labels.size());
+      for (std::size_t l = 0; l < data.labels.size(); ++l) {
+        if (std::isnan(alone.labels[l].value)) continue;
+        CHECK(alone.labels[l].value == doctest::Approx(together[i].labels[l].value).epsilon(1e-4));
+        if (std::string{network} != "profile") continue;
+        CHECK(alone.labels[l].value >= 0);
+        CHECK(alone.labels[l].low <= alone.labels[l].value);
+        CHECK(alone.labels[l].high >= alone.labels[l].value);
+      }
+      if (std::string{network} != "profile") continue;
+      CHECK(together[i].labels[5].value <= 1);
+      CHECK(together[i].labels[8].value <= 1.25e9 * (1 + 1e-6));
+    }
+  }
+}
+
+TEST_CASE("published networks learn our samples: the twelve burst metrics, and nothing about the others") {
+  const Dataset data = test::synthetic_dataset(10);
+  const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
+  for (const std::string network : {"gcn", "gin", "gat", "mpnn"}) {
+    CAPTURE(network);
+    const std::unique_ptr<Model> model = make_model(choice_of(network), data, training);
+    const double before = model->loss(data, training);
+    CHECK(model->learn(data, training, 0.01) == doctest::Approx(before).epsilon(1e-4));
+    for (int i = 0; i < 20; ++i) model->learn(data, training, 0.01);
+    CHECK(model->loss(data, training) < before);
+    const ProfilePrediction prediction = model->predict(data, tests_of(data)).at(0);
+    CHECK(std::isfinite(prediction.labels[11].value));
+    CHECK(std::isnan(prediction.labels[12].value));
+  }
+  CHECK_THROWS_AS(make_model(choice_of("transformer"), data, training), InputError);
+  CHECK_THROWS_WITH_AS(make_model(choice_of("gcn"), data, {}), "the dataset has no samples to train on", InputError);
+  CHECK_THROWS_WITH_AS(make_model(choice_of("profile"), data, {}), "the dataset has no samples to train on",
+                       InputError);
+}
+
+TEST_CASE("transfer trains what it says and leaves the other weights as they are") {
+  const Dataset data = test::synthetic_dataset(10);
+  const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {.settings = {"b"}});
+  struct Case {
+    std::string network, transfer;
+    std::vector<std::string> learn;  // starts of names; empty: all
+    std::vector<std::string> keep;   // starts of names; empty: all others
+  };
+  for (const Case& c : std::vector<Case>{{"profile", "fine-tune", {}, {}},
+                                         {"profile", "readout", {"enter", "value"}, {"embed", "round", "weigh"}},
+                                         {"gcn", "fine-tune", {}, {}},
+                                         {"gcn", "as-published", {"graph_read_out.mlp"}, {}},
+                                         {"gin", "as-intended", {"graph_read_out.mlp", "conv_layers.2"}, {}}}) {
+    CAPTURE(c.network);
+    CAPTURE(c.transfer);
+    const ModelChoice choice = choice_of(c.network);
+    const std::unique_ptr<Model> source = trained(choice, data);
+    const std::unique_ptr<Model> model = carry_over(source->state(), "source", c.transfer, choice, data, training);
+    const auto before = weights_of(model->state());
+    for (int i = 0; i < 3; ++i) model->learn(data, training, 0.01);
+    const auto after = weights_of(model->state());
+    REQUIRE(before.size() == after.size());
+    std::size_t changed = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      CAPTURE(before[i].first);
+      const auto is_in = [&](const std::vector<std::string>& starts) {
+        return std::any_of(starts.begin(), starts.end(),
+                           [&](const std::string& start) { return before[i].first.starts_with(start); });
+      };
+      const bool may = c.learn.empty() || (c.keep.empty() ? is_in(c.learn) : !is_in(c.keep));
+      if (!may) CHECK(before[i].second == after[i].second);
+      changed += before[i].second != after[i].second;
+    }
+    CHECK(changed > 0);
+    if (!c.learn.empty()) CHECK(model->parameters() < source->parameters());
+    // What is carried over starts from what the source has learnt.
+    for (const auto& [name, values] : weights_of(source->state()))
+      for (const auto& [other, carried] : before)
+        if (other == name && other.find("conv_layers.2") == std::string::npos) CHECK(values == carried);
+  }
+  const std::unique_ptr<Model> profile = trained(choice_of("profile"), data);
+  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", choice_of("profile"), data, training), InputError);
+  const std::unique_ptr<Model> gcn = trained(choice_of("gcn"), data);
+  CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", choice_of("gcn"), data, training), InputError);
+}
+
+TEST_CASE("a training carried over and resumed trains the same weights as one that was not interrupted") {
+  const Dataset data = test::synthetic_dataset(10);
+  const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {.settings = {"b"}});
+  for (const auto& [network, transfer] : std::vector<std::pair<std::string, std::string>>{
+           {"profile", "fine-tune"}, {"profile", "readout"}, {"gcn", "as-published"}, {"gcn", "as-intended"}}) {
+    CAPTURE(network);
+    CAPTURE(transfer);
+    const ModelChoice choice = choice_of(network);
+    const std::unique_ptr<Model> source = trained(choice, data);
+    const auto model = carry_over(source->state(), "source", transfer, choice, data, training);
+    model->learn(data, training, 0.01);
+    const auto resumed = load_model(parse_torch_file(to_torch_file(model->state()), "saved"), "saved");
+    CHECK(resumed->parameters() == model->parameters());
+    model->learn(data, training, 0.01);
+    resumed->learn(data, training, 0.01);
+    CHECK(to_torch_file(resumed->state()) == to_torch_file(model->state()));
+  }
+}
+
+TEST_CASE("a dataset with other columns is refused, not read") {
+  const Dataset data = test::synthetic_dataset(10);
+  for (const std::string network : {"profile", "gcn"}) {
+    CAPTURE(network);
+    const std::unique_ptr<Model> model = trained(choice_of(network), data);
+    const std::vector<std::size_t> asked = tests_of(data), training = choose_samples(data, Split::kTrain, {});
+    std::vector<Dataset> others(2, data);
+    others[0].labels.resize(3);
+    for (Sample& sample : others[0].samples) sample.labels.resize(3);
+    others[1].node_features.resize(7);
+    for (DatasetGraph& graph : others[1].graphs) graph.features.resize(graph.features.size() / 2);
+    for (const Dataset& other : others) {
+      CHECK_THROWS_AS(model->predict(other, asked), InputError);
+      CHECK_THROWS_AS(model->loss(other, asked), InputError);
+      CHECK_THROWS_AS(model->learn(other, asked, 0.01), InputError);
+      if (network != std::string{"profile"} || &other != others.data())
+        CHECK_THROWS_AS(make_model(choice_of(network), other, training), InputError);
+    }
+  }
+}
+
+TEST_CASE("a damaged or foreign file is refused with one line that names it") {
+  const test::TemporaryFolder folder;
+  const Dataset data = test::synthetic_dataset(5);
+  for (const std::string text : {"", "PK", "hello"}) {
+    const std::filesystem::path file = folder.write("model.pt", text);
+    const std::string problem = problem_of([&] { load_model(file); });
+    CHECK(problem.starts_with(file.string()));
+    CHECK(problem.find('\n') == std::string::npos);
+  }
+  CHECK(problem_of([&] { load_model(folder / "none.pt"); }).find("none.pt") != std::string::npos);
+  CHECK(!problem_of([] { load_model(TorchDict{{{"network", "other"}}}, "m"); }).empty());
+  CHECK(!problem_of([] { load_model(TorchValue{3}, "m"); }).empty());
+
+  for (const std::string network : {"profile", "gcn"}) {
+    const TorchDict state = trained(choice_of(network), data)->state().dict("state");
+    // Every entry, on both levels, left out, or of another type or size.
+    const std::vector<TorchValue> spoilt{TorchValue{},
+                                         TorchValue{"text"},
+                                         TorchValue{-1},
+                                         TorchValue{std::int64_t{1} << 62},
+                                         TorchValue{1e300},
+                                         TorchDict{},
+                                         TorchTensor::of_doubles({2}, std::vector<double>{1, std::nan("")})};
+    const auto check = [&](TorchDict changed, const std::string& what) {
+      CAPTURE(network);
+      CAPTURE(what);
+      const std::string problem = problem_of([&] { load_model(TorchValue{std::move(changed)}, "m.pt"); });
+      CHECK(problem.find('\n') == std::string::npos);
+      if (!problem.empty()) CHECK(problem.starts_with("m.pt"));
+    };
+    for (std::size_t i = 0; i < state.items.size(); ++i) {
+      const std::string name = state.items[i].first.text("name");
+      TorchDict without = state;
+      without.items.erase(without.items.begin() + static_cast<std::ptrdiff_t>(i));
+      CHECK(!problem_of([&] { load_model(TorchValue{without}, "m.pt"); }).empty());
+      for (const TorchValue& value : spoilt) {
+        TorchDict changed = state;
+        changed.items[i].second = value;
+        check(changed, name);
+      }
+      if (!std::holds_alternative<TorchDict>(state.items[i].second.value)) continue;
+      const std::size_t inner = std::get<TorchDict>(state.items[i].second.value).items.size();
+      for (std::size_t k = 0; k < inner; ++k)
+        for (const TorchValue& value : spoilt) {
+          TorchDict changed = state;
+          std::get<TorchDict>(changed.items[i].second.value).items[k].second = value;
+          check(changed, name + ", entry " + std::to_string(k));
+        }
+    }
+    // Random bytes of the file.
+    const std::string bytes = to_torch_file(TorchValue{state});
+    Rng random{3, "damage"};
+    for (int round = 0; round < 200; ++round) {
+      std::string damaged = bytes;
+      if (round % 2 == 0) damaged.resize(random.below(damaged.size()));
+      for (int k = 0; k < 3 && !damaged.empty(); ++k)
+        damaged[random.below(damaged.size())] = static_cast<char>(random.below(256));
+      const std::string problem = problem_of([&] { load_model(parse_torch_file(damaged, "m.pt"), "m.pt"); });
+      CHECK(problem.find('\n') == std::string::npos);
+    }
+  }
+}
+
+}  // namespace rehearse

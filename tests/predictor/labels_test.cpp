@@ -1,0 +1,102 @@
+// Labels are what simulate writes of the same scenario, and settings are described by the scenario's own values.
+
+#include "predictor/labels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "predictor/dataset.hpp"
+#include "sim/engine/resource_profile.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Json driple(const char* name, const char* synchronization) {
+  Json json = load_json_file(test::source_folder() + "/scenarios/driple/" + name + ".json");
+  json["workload"]["model"] = "cm-dare/resnet15";
+  json["training"]["strategy"]["synchronization"] = synchronization;
+  json["training"].erase("steps");
+  json["training"]["steps_per_worker"] = 22;
+  json["training"]["warmup_steps"] = 1;
+  json["output"]["sampling_period"] = "2ms";
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE("labels equal the profile and the step time of simulate, on SimGrid and with every step") {
+  for (const char* name : {"01-v100-ps1-w2", "07-2080ti-ps2-w2", "12-2080ti-ps5-w5"})
+    for (const char* synchronization : {"synchronous", "asynchronous"}) {
+      CAPTURE(name);
+      CAPTURE(synchronization);
+      const Scenario scenario = test::resolved(driple(name, synchronization));
+      const Json expected = test::in_child([&] {  // as sim/app does for bursts.csv and summary.json
+        const RunRecord record = simulate(scenario, {.keeps_activity = true});
+        const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
+        const BurstMetrics& chief = profile.bursts.front();
+        Json values = Json::array();
+        for (const Bursts* metric : {&chief.memory, &chief.gpu, &chief.receive, &chief.transmit})
+          for (const double value : {metric->idle.value(), metric->active.value(), metric->peak})
+            values.push_back(value);
+        values.push_back(summarize(scenario, record).iteration_time.value());
+        return values;
+      });
+      const std::vector<double> labels = simulate_labels(scenario);
+      REQUIRE(labels.size() == label_names().size());
+      const bool has_nic_traffic = std::string{name} != "01-v100-ps1-w2";
+      for (std::size_t i = 0; i < 13; ++i) {
+        CAPTURE(label_names()[i]);
+        if (has_nic_traffic || i < 6 || i == 12)
+          CHECK(labels[i] == doctest::Approx(expected[i].get<double>()).epsilon(1e-9));
+      }
+      CHECK(labels[13] > 0);
+      CHECK(labels[14] > 0);
+    }
+}
+
+TEST_CASE("in a cluster of one machine GPUs receive variables and samples, and send gradients") {
+  // Of each of the two GPUs in a step: all trainable variables and the samples in; gradients and moving averages out.
+  const Scenario scenario = test::resolved(driple("01-v100-ps1-w2", "synchronous"));
+  const std::vector<double> labels = simulate_labels(scenario);
+  const double in = as_double(scenario.workload.parameter_bytes() + scenario.workload.input_bytes);
+  const double out = as_double(scenario.workload.variable_bytes());
+  CHECK(labels[13] * labels[12] == doctest::Approx(2 * in).epsilon(0.05));  // whole samples, not whole steps
+  CHECK(labels[14] * labels[12] == doctest::Approx(2 * out).epsilon(0.05));
+}
+
+TEST_CASE("a scenario given another workload is the one that is read with it") {
+  Json json = driple("09-2080ti-ps4-w4", "asynchronous");
+  const Scenario base = test::resolved(json);
+  json["workload"]["model"] = "cm-dare/resnet32";
+  json["workload"]["batch_per_worker"] = 48;
+  json["workload"]["optimizer"] = "adam";
+  const Scenario read = test::resolved(json);
+  const Scenario made = with_workload(base, read.model, read.workload, 48, Optimizer::kAdam);
+  CHECK(simulate_labels(made) == simulate_labels(read));
+  CHECK(simulate_labels(made) != simulate_labels(base));
+}
+
+TEST_CASE("settings are described by their values") {
+  const std::vector<double> values = descriptor_of(test::resolved(driple("09-2080ti-ps4-w4", "asynchronous")));
+  REQUIRE(values.size() == descriptor_names().size());
+  std::map<std::string, double> of;
+  for (std::size_t i = 0; i < values.size(); ++i) of[descriptor_names()[i]] = values[i];
+  CHECK(of.size() == values.size());
+  CHECK(of["workers"] == 4);
+  CHECK(of["worker_machines"] == 2);
+  CHECK(of["gpus_per_machine"] == 2);
+  CHECK(of["servers"] == 4);
+  CHECK(of["is_colocated"] == 1);
+  CHECK(of["server_cores"] == 16);
+  CHECK(of["latency_s"] == 50e-6);
+  CHECK(of["is_asynchronous"] == 1);
+  CHECK(of["is_synchronous"] == 0);
+  CHECK(of["is_round_robin"] == 1);
+  CHECK(of["sampling_period_s"] == 0.002);
+  CHECK((of["nic_Bps"] > 0 && of["nic_Bps"] <= 5e9));  // 40 Gbit/s, what the protocol leaves of it
+}
+
+}  // namespace rehearse

@@ -1,0 +1,52 @@
+// rehearse generate as its user meets it.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "predictor/dataset.hpp"
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+using test::check_refused;
+using test::kRoot;
+using test::Outcome;
+using test::rehearse_with;
+using test::TemporaryFolder;
+
+namespace {
+const std::string kSpace = kRoot + "/scenarios/spaces/small.json ";
+}
+
+TEST_CASE("generate writes a dataset, a report and a summary") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "data").string();
+  const Outcome outcome = rehearse_with("generate " + kSpace + "--count 16 --seed 2 -j 2 --json --quiet -o " + file);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  const Json summary = parse_json(outcome.out, "summary");
+  CHECK(summary["samples"] == 16);
+  CHECK(summary["graphs"] == 4);
+  CHECK(summary["labels"].size() == label_names().size());
+  CHECK(load_dataset(file).samples.size() == 16);
+  CHECK(read_file(file + ".report.html", kMiB * 16).find("transmit_mean_Bps") != std::string::npos);
+  CHECK(folder.entry_count() == 2);
+}
+
+TEST_CASE("generate draws without simulating") {
+  const Outcome outcome = rehearse_with("generate " + kSpace + "--count 40 --dry-run --quiet");
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.starts_with("40 samples: "));
+}
+
+TEST_CASE("generate refuses with one line") {
+  const TemporaryFolder folder;
+  check_refused("generate " + kSpace + "--count 4", 2, "expected -o DATASET");
+  check_refused("generate " + kSpace + "--count 0 -o x", 2, "--count");
+  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the key \"workloads\"");
+  check_refused("generate " + kSpace + "--count 4 -o " + (folder / "none/data").string(), 2, "cannot open");
+}
+
+}  // namespace rehearse

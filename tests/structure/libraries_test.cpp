@@ -1,0 +1,25 @@
+// Which libraries the programs load.
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "sim/base/files.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+TEST_CASE("the simulator does not load LibTorch, whose start takes longer than a simulation") {
+  const test::TemporaryFolder folder;
+  const std::string command = "ldd " REHEARSE_BINARY_DIR "/rehearse >" + (folder / "libraries").string();
+  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string libraries = read_file(folder / "libraries", kMiB);
+  CHECK(libraries.find("libsimgrid") != std::string::npos);
+  for (const char* heavy : {"libtorch", "libc10", "libopenblas", "libblas"}) {
+    CAPTURE(heavy);
+    CHECK(libraries.find(heavy) == std::string::npos);
+  }
+}
+
+}  // namespace rehearse
