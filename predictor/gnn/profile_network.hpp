@@ -24,7 +24,7 @@ struct ProfileNetworkOptions {
 ///   T_km = sum_i c_ik exp(2 tanh(w_km . h_i))      learned sums of seconds, so that time is additive in operators
 ///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label, and another u of
 ///                                                  mean active times for resources that are never idle
-///   label = 0 where p says that the state never occurs, else exp(u) * the label's scale, or for a bounded label
+///   label = 0 where p says that the state never occurs, else exp(u) * sketch_labels(), or for a bounded label
 ///   bound * sigmoid(u): utilizations stay in [0, 1], rates below the link.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
 /// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the
