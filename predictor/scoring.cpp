@@ -23,15 +23,16 @@ std::vector<double> scales_of(const Dataset& dataset, std::size_t label) {
   return scales;
 }
 
-/// 1 - sum of squared errors / sum of squared deviations; 0 where the labels do not vary.
+/// 1 - sum of squared errors / sum of squared deviations; 0 where the labels do not vary, beyond rounding.
 double determination(std::span<const double> labels, std::span<const double> predictions) {
   const double middle = mean(labels);
-  double errors = 0, deviations = 0;
+  double errors = 0, deviations = 0, squares = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     errors += std::pow(labels[i] - predictions[i], 2);
     deviations += std::pow(labels[i] - middle, 2);
+    squares += std::pow(labels[i], 2);
   }
-  return deviations > 0 ? 1 - errors / deviations : 0;
+  return deviations > 1e-12 * squares ? 1 - errors / deviations : 0;
 }
 
 }  // namespace

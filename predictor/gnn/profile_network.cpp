@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -558,6 +559,7 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
     const float* log = logs.data_ptr<float>();
     const float* spread = out.spread.data_ptr<float>();
     const float* presence = out.presence.data_ptr<float>();
+    const float* bounds = in.bounds.data_ptr<float>();  // ln
     const std::size_t labels = parts_->is_bounded.size();
     std::vector<std::vector<float>> totals;
     for (const std::size_t s : samples.subspan(first, count))
@@ -568,11 +570,13 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
+        const double most = parts_->is_bounded[l] ? bounds[i] : std::numeric_limits<double>::infinity();
         const double reach = spread[i] * std::log(10.0);  // of a Laplace distribution, 5 % on either side
         if (presence[i] < 0)
           prediction.labels.push_back({});
         else
-          prediction.labels.push_back({std::exp(log[i]), std::exp(log[i] - reach), std::exp(log[i] + reach)});
+          prediction.labels.push_back(
+              {std::exp(log[i]), std::exp(log[i] - reach), std::exp(std::min(log[i] + reach, most))});
       }
     }
   }

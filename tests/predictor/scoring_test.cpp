@@ -75,6 +75,11 @@ TEST_CASE("where the median is zero an error is 0 % or 100 %") {
   CHECK(score.labels[0].r2 == 0);
 }
 
+TEST_CASE("labels that differ by rounding alone have no R2") {
+  const Score score = score_of(dataset_of({{0, 1}, {0, 1 + 1e-15}, {0, 1}}), {0.9, 1, 1.1});
+  CHECK(score.labels[0].r2 == 0);
+}
+
 TEST_CASE("labels that are not known count nothing, and a label that none knows is not listed") {
   Dataset data = dataset_of({{0, kNan}, {0, 10}, {0, kNan}});
   data.labels.push_back("gpu_idle_s");
