@@ -258,7 +258,8 @@ FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
     if (!alive.empty()) watched += until - last;
     last = until;
   };
-  for (const auto& [date, look] : looks(trace, resolution)) {
+  for (const auto& [date, seen] : looks(trace, resolution)) {
+    const auto& look = seen;  // clang 14 lets no lambda capture a structured binding
     const Seconds at = std::min(resolution * static_cast<double>(date), trace.end);
     spend(at);
     if (look.gone > 0 && at > Seconds{}) {
