@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/engine/max_min_flows.hpp"
+#include "sim/engine/max_min_network.hpp"
 
 namespace rehearse {
 
@@ -179,70 +179,28 @@ class SimgridNetwork final : public Network {
 };
 
 /// Flows as a model of our own that SimGrid asks for its next event.
-class MaxMinNetwork final : public Network, public simgrid::kernel::resource::Model {
+class MaxMinModel final : public MaxMinNetwork, public simgrid::kernel::resource::Model {
  public:
-  MaxMinNetwork(const Topology& topology, Enter enter)
-      : Network{topology}, Model{"max-min flows"}, enter_{std::move(enter)}, flows_{capacities(topology)} {}
-
-  void cancel(FlowId id) override {
-    const auto flow = static_cast<MaxMinFlows::FlowIndex>(id);
-    if (id == 0 || flow >= running_.size() || running_[flow].id != id) return;
-    running_[flow] = {};
-    flows_.cancel(flow);
-  }
-
-  void set_capacity(MachineIndex machine, BytesPerSecond rate) override {
-    for (const int link : topology().nic_links(machine)) flows_.set_capacity(link, rate.value());
-  }
+  MaxMinModel(const Topology& topology, Enter enter)
+      : MaxMinNetwork{topology}, Model{"max-min flows"}, enter_{std::move(enter)} {}
 
   Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
 
   double next_occurring_event(double now) override {
-    const double date = flows_.next_completion(now);
+    const double date = next_completion(now);
     return date == MaxMinFlows::kNever ? -1 : date - now;
   }
 
   void update_actions_state(double now, double) override {
-    completed_.clear();
-    flows_.pop_completed(now, completed_);
-    if (completed_.empty()) return;
-    std::vector<std::function<void()>> due;  // before any of them runs: flows that they start may reuse the numbers
-    for (const auto flow : completed_) {
-      due.push_back(std::move(running_[flow].on_sent));
-      running_[flow] = {};
-    }
+    const auto& due = take_completed(now);
+    if (due.empty()) return;
     enter_([&due] {
       for (const auto& on_sent : due) on_sent();
     });
   }
 
  private:
-  struct Running {
-    FlowId id = 0;
-    std::function<void()> on_sent;
-  };
-
-  static std::vector<double> capacities(const Topology& topology) {
-    std::vector<double> rates;
-    for (const TopologyLink& link : topology.links()) rates.push_back(link.rate.value());
-    return rates;
-  }
-
-  FlowId start(PathIndex index, Bytes size, std::function<void()> on_sent) override {
-    const Path& way = path(index);
-    const auto flow =
-        flows_.start(way.links, as_double(size), way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever);
-    if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
-    const FlowId id = ++started_ << 32U | flow;
-    running_[flow] = {id, std::move(on_sent)};
-    return id;
-  }
-
   Enter enter_;
-  MaxMinFlows flows_;
-  std::vector<Running> running_;  // [flows]
-  std::vector<MaxMinFlows::FlowIndex> completed_;
-  FlowId started_ = 0;
 };
 
 }  // namespace
@@ -275,7 +233,7 @@ struct SimgridBackend::Implementation {
       return;
     }
     sg::create_empty_zone("network")->seal();  // SimGrid runs on no platform at all only with a warning
-    auto model = std::make_shared<MaxMinNetwork>(topology, std::move(at_current_date));
+    auto model = std::make_shared<MaxMinModel>(topology, std::move(at_current_date));
     engine->add_model(model);
     network = std::move(model);
   }

@@ -9,23 +9,13 @@
 #include "predictor/gnn/training.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/small_model.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 namespace {
-
-ModelChoice choice_of(const std::string& network) {
-  use_torch_threads(1);
-  ModelChoice choice{.network = network};
-  choice.profile = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
-  choice.published.hidden = 8;
-  choice.published.iterations = "2";
-  choice.published.set2set_steps = 2;
-  choice.frequencies = {{"Conv2D", 0.01}, {"Relu", 0.02}, {"ApplyMomentum", 0.001}};
-  return choice;
-}
 
 const std::vector<std::string> kNetworks{"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"};
 
@@ -74,7 +64,7 @@ TEST_CASE("a saved model predicts the same") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string& network : kNetworks) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(choice_of(network), data);
+    const std::unique_ptr<Model> model = trained(test::small_model(network), data);
     const std::filesystem::path file = folder / "model.pt";
     write_torch_file(file, model->state());
     const std::unique_ptr<Model> loaded = load_model(file);
@@ -90,7 +80,7 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(choice_of(network), data, 10);
+    const std::unique_ptr<Model> model = trained(test::small_model(network), data, 10);
     const std::vector<std::size_t> asked = tests_of(data);
     const std::vector<ProfilePrediction> together = model->predict(data, asked);
     REQUIRE(together.size() == asked.size());
@@ -118,7 +108,7 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
   for (const std::string network : {"gcn", "gin", "gat", "mpnn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = make_model(choice_of(network), data, training);
+    const std::unique_ptr<Model> model = make_model(test::small_model(network), data, training);
     const double before = model->loss(data, training);
     CHECK(model->learn(data, training, 0.01) == doctest::Approx(before).epsilon(1e-4));
     for (int i = 0; i < 20; ++i) model->learn(data, training, 0.01);
@@ -127,9 +117,10 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
     CHECK(std::isfinite(prediction.labels[11].value));
     CHECK(std::isnan(prediction.labels[12].value));
   }
-  CHECK_THROWS_AS(make_model(choice_of("transformer"), data, training), InputError);
-  CHECK_THROWS_WITH_AS(make_model(choice_of("gcn"), data, {}), "the dataset has no samples to train on", InputError);
-  CHECK_THROWS_WITH_AS(make_model(choice_of("profile"), data, {}), "the dataset has no samples to train on",
+  CHECK_THROWS_AS(make_model(test::small_model("transformer"), data, training), InputError);
+  CHECK_THROWS_WITH_AS(make_model(test::small_model("gcn"), data, {}), "the dataset has no samples to train on",
+                       InputError);
+  CHECK_THROWS_WITH_AS(make_model(test::small_model("profile"), data, {}), "the dataset has no samples to train on",
                        InputError);
 }
 
@@ -148,7 +139,7 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
                                          {"gin", "as-intended", {"graph_read_out.mlp", "conv_layers.2"}, {}}}) {
     CAPTURE(c.network);
     CAPTURE(c.transfer);
-    const ModelChoice choice = choice_of(c.network);
+    const ModelChoice choice = test::small_model(c.network);
     const std::unique_ptr<Model> source = trained(choice, data);
     const std::unique_ptr<Model> model = carry_over(source->state(), "source", c.transfer, choice, data, training);
     const auto before = weights_of(model->state());
@@ -173,10 +164,11 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
       for (const auto& [other, carried] : before)
         if (other == name && other.find("conv_layers.2") == std::string::npos) CHECK(values == carried);
   }
-  const std::unique_ptr<Model> profile = trained(choice_of("profile"), data);
-  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", choice_of("profile"), data, training), InputError);
-  const std::unique_ptr<Model> gcn = trained(choice_of("gcn"), data);
-  CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", choice_of("gcn"), data, training), InputError);
+  const std::unique_ptr<Model> profile = trained(test::small_model("profile"), data);
+  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", test::small_model("profile"), data, training),
+                  InputError);
+  const std::unique_ptr<Model> gcn = trained(test::small_model("gcn"), data);
+  CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", test::small_model("gcn"), data, training), InputError);
 }
 
 TEST_CASE("a training carried over and resumed trains the same weights as one that was not interrupted") {
@@ -186,7 +178,7 @@ TEST_CASE("a training carried over and resumed trains the same weights as one th
            {"profile", "fine-tune"}, {"profile", "readout"}, {"gcn", "as-published"}, {"gcn", "as-intended"}}) {
     CAPTURE(network);
     CAPTURE(transfer);
-    const ModelChoice choice = choice_of(network);
+    const ModelChoice choice = test::small_model(network);
     const std::unique_ptr<Model> source = trained(choice, data);
     const auto model = carry_over(source->state(), "source", transfer, choice, data, training);
     model->learn(data, training, 0.01);
@@ -202,7 +194,7 @@ TEST_CASE("a dataset with other columns is refused, not read") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(choice_of(network), data);
+    const std::unique_ptr<Model> model = trained(test::small_model(network), data);
     const std::vector<std::size_t> asked = tests_of(data), training = choose_samples(data, Split::kTrain, {});
     std::vector<Dataset> others(2, data);
     others[0].labels.resize(3);
@@ -214,7 +206,7 @@ TEST_CASE("a dataset with other columns is refused, not read") {
       CHECK_THROWS_AS(model->loss(other, asked), InputError);
       CHECK_THROWS_AS(model->learn(other, asked, 0.01), InputError);
       if (network != std::string{"profile"} || &other != others.data())
-        CHECK_THROWS_AS(make_model(choice_of(network), other, training), InputError);
+        CHECK_THROWS_AS(make_model(test::small_model(network), other, training), InputError);
     }
   }
 }
@@ -233,7 +225,7 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
   CHECK(!problem_of([] { load_model(TorchValue{3}, "m"); }).empty());
 
   for (const std::string network : {"profile", "gcn"}) {
-    const TorchDict state = trained(choice_of(network), data)->state().dict("state");
+    const TorchDict state = trained(test::small_model(network), data)->state().dict("state");
     // Every entry, on both levels, left out, or of another type or size.
     const std::vector<TorchValue> spoilt{TorchValue{},
                                          TorchValue{"text"},

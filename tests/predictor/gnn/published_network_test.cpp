@@ -215,16 +215,6 @@ TEST_CASE("a state_dict has the names and shapes of the published checkpoint") {
   CHECK(total == 92236);
 }
 
-// The checkpoint itself is not ours to ship:  REHEARSE_DRIPLE_CHECKPOINT=.../pre-train.pkl test_gnn
-TEST_CASE("the published checkpoint gives its published outputs" *
-          doctest::skip(std::getenv("REHEARSE_DRIPLE_CHECKPOINT") == nullptr)) {
-  const Json fixture = load_json_file(kData + "pretrained_gcn_io.json");
-  PublishedNetwork network{{}, 1, {.precision = Arithmetic::double_precision}};
-  CHECK(network.load_weights(std::getenv("REHEARSE_DRIPLE_CHECKPOINT")).empty());
-  for (const Json& graph : fixture["graphs"])
-    CHECK(largest_relative_error(network.predict(batch_of(graph)), graph["output_float64"]) < 1e-9);
-}
-
 TEST_CASE("training goes on from a model file as if it had not stopped") {
   const test::TemporaryFolder folder;
   Rng random{4, "batch"};

@@ -9,6 +9,7 @@
 #include "predictor/gnn/model_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "sim/base/errors.hpp"
+#include "tests/support/small_model.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
 namespace rehearse {
@@ -45,16 +46,6 @@ void train_recorder(
   train(
       model, {}, training, {100}, plan, state, [&](const TrainingState&, bool) { ++model.epoch; }, [](double) {},
       is_stopped);
-}
-
-ModelChoice choice_of(const std::string& network) {
-  ModelChoice choice{.network = network};
-  choice.profile = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
-  choice.published.hidden = 8;
-  choice.published.iterations = "2";
-  choice.published.set2set_steps = 2;
-  choice.frequencies = {{"Conv2D", 0.01}, {"Relu", 0.02}, {"ApplyMomentum", 0.001}};
-  return choice;
 }
 
 }  // namespace
@@ -167,7 +158,7 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
   const TrainingPlan plan{.epochs = 4, .batch = 8, .learning_rate = 0.01};
   for (const std::string network : {"profile", "gcn", "gat", "mpnn"}) {
     CAPTURE(network);
-    const ModelChoice choice = choice_of(network);
+    const ModelChoice choice = test::small_model(network);
     const auto train_from = [&](Model& model, TrainingState& state, std::size_t until) {
       train(
           model, data, training, validation, plan, state, [](const TrainingState&, bool) {}, [](double) {},

@@ -10,11 +10,7 @@
 
 namespace rehearse {
 
-using test::check_refused;
-using test::kRoot;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 namespace {
 const std::string kSpace = kRoot + "/scenarios/spaces/small.json ";

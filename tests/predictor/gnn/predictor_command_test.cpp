@@ -13,15 +13,10 @@
 
 namespace rehearse {
 
-using test::check_refused;
-using test::kRoot;
-using test::Outcome;
-using test::rehearse_with;
-using test::TemporaryFolder;
+using namespace test;
 
 namespace {
 
-const auto kNeedsPredictor = doctest::skip(!REHEARSE_HAS_PREDICTOR);
 const std::string kSmall = kRoot + "/scenarios/spaces/small.json";
 const std::string kDriple = kRoot + "/scenarios/driple/01-v100-ps1-w2.json";
 
@@ -36,8 +31,7 @@ void require_success(const std::string& arguments, const std::string& before = "
 
 }  // namespace
 
-TEST_CASE("from random workloads to predictions: better than the mean, and an interruption changes nothing" *
-          kNeedsPredictor) {
+TEST_CASE("from random workloads to predictions: better than the mean, and an interruption changes nothing") {
   const TemporaryFolder folder;
   const std::string data = (folder / "data.db").string(), model = (folder / "model").string();
   require_success("generate " + kSmall + " --count 200 -j 2 --quiet -o " + data);
@@ -123,7 +117,7 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
   }
 }
 
-TEST_CASE("train, predict and compare refuse with one line" * kNeedsPredictor) {
+TEST_CASE("train, predict and compare refuse with one line") {
   const TemporaryFolder folder;
   const std::string data = (folder / "data.db").string(), model = (folder / "model").string();
   const std::string none = (folder / "none").string();

@@ -1,0 +1,22 @@
+#pragma once
+// Networks that are trained in no time.
+
+#include <string>
+
+#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/torch_threads.hpp"
+
+namespace rehearse::test {
+
+inline ModelChoice small_model(const std::string& network) {
+  use_torch_threads(1);
+  ModelChoice choice{.network = network};
+  choice.profile = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
+  choice.published.hidden = 8;
+  choice.published.iterations = "2";
+  choice.published.set2set_steps = 2;
+  choice.frequencies = {{"Conv2D", 0.01}, {"Relu", 0.02}, {"ApplyMomentum", 0.001}};
+  return choice;
+}
+
+}  // namespace rehearse::test
