@@ -67,9 +67,24 @@ std::string to_text(Split split) {
 std::string to_text(Origin origin) { return origin == Origin::kSimulated ? "simulated" : "measured"; }
 
 const std::vector<std::string>& node_feature_names() {
-  static const std::vector<std::string> names{
-      "kind", "phase",   "flops",     "bytes_read", "bytes_written",   "parameter_bytes", "output_elements",
-      "rows", "columns", "reduction", "products",   "is_3x3_stride_1", "variables",       "variable"};
+  static const std::vector<std::string> names{"kind",
+                                              "phase",
+                                              "flops",
+                                              "bytes_read",
+                                              "bytes_written",
+                                              "parameter_bytes",
+                                              "output_elements",
+                                              "rows",
+                                              "columns",
+                                              "reduction",
+                                              "products",
+                                              "is_3x3_stride_1",
+                                              "variables",
+                                              "variable",
+                                              "statistics",
+                                              "statistic",
+                                              "statistic_bytes",
+                                              "input_bytes"};
   return names;
 }
 
@@ -93,7 +108,14 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
     double first = kernel.reads_variables.empty()
                        ? -1
                        : *std::min_element(kernel.reads_variables.begin(), kernel.reads_variables.end());
-    Bytes parameters{}, read = kernel.bytes_read, written = kernel.bytes_written;
+    Bytes parameters{}, averages{}, read = kernel.bytes_read, written = kernel.bytes_written;
+    int statistics = 0, statistic = -1;
+    for (const int variable : kernel.produces_gradients) {
+      const Variable& of = workload.variables[static_cast<std::size_t>(variable)];
+      if (of.is_trainable) continue;
+      statistic = statistics++ == 0 ? variable : std::min(statistic, variable);
+      averages += of.bytes;
+    }
     for (const int variable : kernel.reads_variables)
       parameters += workload.variables[static_cast<std::size_t>(variable)].bytes;
     if (kernel.phase == Phase::kUpdate) {
@@ -109,7 +131,9 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
     for (const double value :
          {static_cast<double>(kernel.kind), static_cast<double>(kernel.phase), kernel.flops.value(), as_double(read),
           as_double(written), as_double(parameters), elements, kernel.matrix.rows, kernel.matrix.columns,
-          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0, variables, first})
+          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0, variables, first,
+          static_cast<double>(statistics), static_cast<double>(statistic), as_double(averages),
+          vertex == 0 ? as_double(workload.input_bytes) : 0.0})
       features.push_back(static_cast<float>(value));
   }
   return features;

@@ -23,6 +23,8 @@ namespace rehearse {
 ///   is_3x3_stride_1                      0 or 1
 ///   variables                            number of variables that the kernel reads; 1 of an update
 ///   variable                             creation number of the first of them, from 0; -1 without
+///   statistics, statistic, statistic_bytes   the same of moving averages that the kernel updates, and their size in
+///   all input_bytes                          of one batch of samples, in the row of the first operator
 const std::vector<std::string>& node_feature_names();
 
 /// Of Sample::labels, in this order: Driple's twelve (idle and active in seconds, peak as a share, of receive and

@@ -37,7 +37,11 @@ enum Column {
   kProducts,
   kWinograd,
   kVariables,
-  kVariable
+  kVariable,
+  kStatistics,
+  kStatistic,
+  kStatisticBytes,
+  kInput
 };
 
 // Positions of SampleFeatures::costs.
@@ -63,11 +67,18 @@ enum Needed {
   kCores,
   kNic,
   kPcie,
+  kLatency,
+  kFlow,
   kPerVariable,
   kPerByte,
+  kPerUpdate,
+  kPerSplitUpdate,
+  kSplitAbove,
+  kIsSynchronous,
   kIsRoundRobin,
   kIsGreedy,
   kPeriod,
+  kWindow,
   kNeeded
 };
 constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
@@ -88,11 +99,18 @@ constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
                                                         "server_cores",
                                                         "nic_Bps",
                                                         "pcie_Bps",
+                                                        "latency_s",
+                                                        "flow_Bps",
                                                         "server_time_per_variable_s",
                                                         "server_time_per_byte_s",
+                                                        "server_time_per_update_s",
+                                                        "server_time_per_split_update_s",
+                                                        "server_split_update_threshold_B",
+                                                        "is_synchronous",
                                                         "is_round_robin",
                                                         "is_greedy_by_bytes",
-                                                        "sampling_period_s"};
+                                                        "sampling_period_s",
+                                                        "window_steps"};
 
 /// The kernel of a row of node features.
 Operator operator_of(const float* x) {
@@ -117,9 +135,12 @@ constexpr double kLargest = 1e18;    // of any other value
 void check_row(const float* x, const DatasetGraph& graph) {
   const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
   bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
-              is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces);
+              is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces) &&
+              is_within(kStatistics, 0, kMostPieces) && is_within(kStatistic, -1, kMostPieces) &&
+              is_within(kStatisticBytes, 0, kLargest) && is_within(kInput, 0, kLargest);
   for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
-  if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (is_update(x) && x[kVariables] != 1))
+  if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (x[kStatistic] < 0) != (x[kStatistics] == 0) ||
+      (is_update(x) && x[kVariables] != 1))
     throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
 }
 
@@ -171,35 +192,80 @@ class Site {
   double remote_workers() const {
     return values_[kWorkers] - (chief_has_server() ? values_[kWorkers] / std::max(1.0, values_[kMachines]) : 0);
   }
-  /// Machine of each variable, by its creation number; `sizes` in bytes.
+  /// Server of each variable, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
     const Placement placement = values_[kIsGreedy] > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
-    std::vector<int> placed = place_on_servers(sizes, std::max(1, static_cast<int>(values_[kServers])), placement);
-    for (int& server : placed) server %= server_machines();
-    return placed;
+    return place_on_servers(sizes, std::max(1, static_cast<int>(values_[kServers])), placement);
   }
 
-  SketchedCluster sketched() const {
-    const double here = values_[kWorkers] / std::max(1.0, values_[kMachines]);
-    const double cores = std::max(1.0, values_[kCores]);
-    SketchedCluster cluster{.dispatch_s = values_[kDispatch],
-                            .overhead_s = values_[kStepOverhead],
-                            .link_Bps = is_one_machine() ? values_[kPcie] : values_[kNic] / here,
-                            .machine_workers = here,
-                            .serving_Bps = is_one_machine() ? values_[kPcie] * here : values_[kNic],
-                            .sharers = is_one_machine() ? here : remote_workers(),
-                            .variable_s = values_[kPerVariable] * values_[kWorkers] / cores,
-                            .byte_s = values_[kPerByte] * values_[kWorkers] / cores,
-                            .chief_serves = chief_has_server() && !is_one_machine(),
-                            .period_s = values_[kPeriod]};
-    return cluster;
+  SketchedCluster sketched(double input_bytes) const {
+    return {.dispatch_s = values_[kDispatch],
+            .overhead_s = values_[kStepOverhead],
+            .input_bytes = input_bytes,
+            .machines = count(kMachines),
+            .workers = count(kWorkers),
+            .servers = static_cast<int>(values_[kServers]),
+            .is_colocated = values_[kIsColocated] > 0,
+            .cores = count(kCores),
+            .nic_Bps = values_[kNic],
+            .flow_Bps = values_[kFlow] > 0 ? values_[kFlow] : values_[kNic],
+            .gpu_link_Bps = values_[kPcie],
+            .latency_s = values_[kLatency],
+            .variable_s = values_[kPerVariable],
+            .byte_s = values_[kPerByte],
+            .update_s = values_[kPerUpdate],
+            .split_update_s = values_[kPerSplitUpdate],
+            .split_above_B = values_[kSplitAbove],
+            .is_synchronous = values_[kIsSynchronous] > 0,
+            .period_s = values_[kPeriod],
+            .window_steps = values_[kWindow]};
   }
 
  private:
+  int count(Needed which) const { return std::max(1, static_cast<int>(values_[which])); }
+
   std::array<double, kNeeded> values_{};
   Accelerator gpu_;
   GpuParameters parameters_;
 };
+
+/// What a step moves of each variable, by creation number.
+std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, std::size_t columns, const Site& site) {
+  const std::size_t operators = graph.nodes(columns);
+  const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
+  std::vector<SketchedVariable> variables;
+  std::vector<int> kernel_of(operators, -1);  // in dispatch order
+  int kernels = 0;
+  for (std::size_t i = 0; i < operators; ++i) {
+    const float* x = row(i);
+    check_row(x, graph);
+    const auto end =
+        static_cast<std::size_t>(std::max({0.0F, x[kVariable] + x[kVariables], x[kStatistic] + x[kStatistics]}));
+    if (end > variables.size()) variables.resize(end);
+    if (is_update(x)) {  // reads one copy more than it writes
+      SketchedVariable& variable = variables[static_cast<std::size_t>(x[kVariable])];
+      variable.pulled_bytes = variable.pushed_bytes = std::max(0.0F, x[kRead] - x[kWritten]);
+      continue;
+    }
+    kernel_of[i] = kernels++;
+    for (int k = 0; k < static_cast<int>(x[kStatistics]); ++k) {
+      SketchedVariable& average = variables[static_cast<std::size_t>(x[kStatistic]) + static_cast<std::size_t>(k)];
+      average.pushed_bytes = x[kStatisticBytes] / x[kStatistics];
+      average.gradient = kernel_of[i];
+    }
+  }
+  for (const GraphEdge& edge : graph.edges)
+    if (const float* to = row(static_cast<std::size_t>(edge.to)); is_update(to)) {
+      int& gradient = variables[static_cast<std::size_t>(to[kVariable])].gradient;
+      gradient = std::max(gradient, kernel_of[static_cast<std::size_t>(edge.from)]);
+    }
+  std::vector<Bytes> sizes;
+  for (const SketchedVariable& variable : variables)
+    sizes.push_back(Bytes{static_cast<std::int64_t>(variable.pushed_bytes)});
+  const std::vector<int> placed = site.place(sizes);
+  for (std::size_t v = 0; v < variables.size(); ++v) variables[v].server = placed[v];
+  return variables;
+}
 
 }  // namespace
 
@@ -223,7 +289,7 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
   }
 }
 
-std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 11 + kCosts; }
+std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 13 + kCosts; }
 
 SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
   const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
@@ -233,16 +299,11 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   const std::size_t operators = graph.nodes(columns);
   const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
 
-  std::vector<Bytes> sizes;  // of the variables that are updated, by creation number
-  for (std::size_t i = 0; i < operators; ++i) {
-    check_row(row(i), graph);
-    const auto end = static_cast<std::size_t>(std::max(0.0F, row(i)[kVariable] + row(i)[kVariables]));
-    if (end > sizes.size()) sizes.resize(end);
-    if (is_update(row(i))) sizes[end - 1] = Bytes{static_cast<std::int64_t>(row(i)[kParameters])};
-  }
-  const std::vector<int> machine_of = site.place(sizes);
+  const std::vector<SketchedVariable> variables = variables_of(graph, columns, site);
   std::vector<double> held(static_cast<std::size_t>(site.server_machines()));
-  for (std::size_t v = 0; v < sizes.size(); ++v) held[static_cast<std::size_t>(machine_of[v])] += as_double(sizes[v]);
+  const auto machine_of = [&](std::size_t variable) { return variables[variable].server % site.server_machines(); };
+  for (std::size_t v = 0; v < variables.size(); ++v)
+    held[static_cast<std::size_t>(machine_of(v))] += variables[v].pushed_bytes;
   const auto busiest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
 
   SampleFeatures features;
@@ -251,22 +312,20 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   std::array<double, kCosts> sums{};
   double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0;
   std::vector<SketchedKernel> sketched_kernels;
-  std::vector<int> kernel_of(operators, -1);  // position in them
-  std::vector<SketchedVariable> sketched_variables;
-  for (std::size_t v = 0; v < sizes.size(); ++v)
-    sketched_variables.push_back({.bytes = as_double(sizes[v]), .machine = machine_of[v]});
   for (std::size_t i = 0; i < operators; ++i) {
     const float* x = row(i);
     std::array<double, kCosts> costs{};
     if (is_update(x)) {
-      const int machine = machine_of[static_cast<std::size_t>(x[kVariable])];
-      const double seconds = x[kParameters] / site.rate();
+      const auto v = static_cast<std::size_t>(x[kVariable]);
+      const int machine = machine_of(v);
+      const double sent = variables[v].pushed_bytes;
+      const double seconds = sent / site.rate();
       const bool is_own = site.chief_has_server() && machine == 0;
       costs[kTransferCost] = site.is_one_machine() || !is_own ? seconds : 0;
-      costs[kServerCost] = site[kPerVariable] + x[kParameters] * site[kPerByte];
+      costs[kServerCost] = site[kPerVariable] + sent * site[kPerByte];
       costs[kOwnCost] = is_own ? seconds * site.remote_workers() : 0;
       costs[kBusiestCost] = machine == busiest ? seconds * site.remote_workers() : 0;
-      variable_bytes += x[kParameters];
+      variable_bytes += sent;
     } else {
       const KernelTime time = site.time_of(x);
       costs[kKernelCost] = time.total.value();
@@ -275,7 +334,6 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
       flops += x[kFlops];
       bytes += static_cast<double>(x[kRead]) + x[kWritten];
       kernels += 1;
-      kernel_of[i] = static_cast<int>(sketched_kernels.size());
       sketched_kernels.push_back({.time_s = time.total.value(),
                                   .memory_s = time.memory.value(),
                                   .first_variable = static_cast<int>(x[kVariable]),
@@ -285,8 +343,8 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
       features.nodes.push_back(static_cast<int>(x[kKind]) == static_cast<int>(kind) ? 1 : 0);
     for (std::size_t phase = 0; phase < kPhases; ++phase)
       features.nodes.push_back(static_cast<std::size_t>(x[kPhase]) == phase ? 1 : 0);
-    for (const Column column :
-         {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts, kVariables})
+    for (const Column column : {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts,
+                                kVariables, kStatisticBytes, kInput})
       features.nodes.push_back(log1(x[column]));
     features.nodes.push_back(x[kWinograd]);
     for (std::size_t k = 0; k < kCosts; ++k) {
@@ -301,13 +359,9 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   const double exchange = 2 * std::max({sums[kTransferCost] + sums[kOwnCost], sums[kBusiestCost], serving});
   for (const double sum : sums) features.totals.push_back(log_time(sum));
   for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
-  for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(sizes.size())})
+  for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(variables.size())})
     features.totals.push_back(log1(total));
-  for (const GraphEdge& edge : graph.edges)
-    if (const float* to = row(static_cast<std::size_t>(edge.to)); is_update(to))
-      sketched_variables[static_cast<std::size_t>(to[kVariable])].gradient =
-          kernel_of[static_cast<std::size_t>(edge.from)];
-  features.guess = sketch_labels(sketched_kernels, sketched_variables, site.sketched());
+  features.guess = sketch_labels(sketched_kernels, variables, site.sketched(row(0)[kInput]));
   for (const double guess : features.guess) features.totals.push_back(log_time(guess));
   for (const double d : descriptor) {
     features.totals.push_back(static_cast<float>(d));

@@ -41,6 +41,24 @@ RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
 
 }  // namespace
 
+/// From the chief's host to a server's, or else to another machine.
+Path way_from(const Scenario& scenario, const std::vector<Machine>& machines) {
+  const auto chief = static_cast<MachineIndex>(chief_of(machines));
+  MachineIndex other = chief;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    if (static_cast<MachineIndex>(m) != chief && (other == chief || machines[m].servers > 0))
+      other = static_cast<MachineIndex>(m);
+  if (other == chief) return {};
+  return build_topology(scenario, machines).path({chief, Endpoint::kHost}, {other, Endpoint::kHost});
+}
+
+/// Of each worker, that the profile is taken over.
+double window_steps_of(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  const double sharing = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+  return std::max(1.0, static_cast<double>(training.steps - training.warmup_steps) / sharing - 1);
+}
+
 const std::vector<std::string>& descriptor_names() {
   static const std::vector<std::string> names{"gpu_peak_flops",
                                               "gpu_memory_bandwidth_Bps",
@@ -62,10 +80,12 @@ const std::vector<std::string>& descriptor_names() {
                                               "nic_Bps",
                                               "pcie_Bps",
                                               "latency_s",
+                                              "flow_Bps",
                                               "server_time_per_variable_s",
                                               "server_time_per_byte_s",
                                               "server_time_per_update_s",
                                               "server_time_per_split_update_s",
+                                              "server_split_update_threshold_B",
                                               "is_asynchronous",
                                               "is_synchronous",
                                               "is_stale_synchronous",
@@ -74,7 +94,8 @@ const std::vector<std::string>& descriptor_names() {
                                               "is_round_robin",
                                               "is_greedy_by_bytes",
                                               "is_sharded",
-                                              "sampling_period_s"};
+                                              "sampling_period_s",
+                                              "window_steps"};
   return names;
 }
 
@@ -86,8 +107,7 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
   const Machine& chief = machines[chief_of(machines)];
   const auto is_colocated = [](const Group& g) { return g.colocated_with >= 0; };
   const auto server = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.servers > 0; });
-  const auto link = std::find_if(scenario.links.begin(), scenario.links.end(),
-                                 [&](const RegionLink& l) { return l.from == group.region && l.to == group.region; });
+  const Path way = way_from(scenario, machines);
   const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const auto is = [](bool condition) { return condition ? 1.0 : 0.0; };
   const auto synchronizes = [&](Synchronization how) {
@@ -114,11 +134,13 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
           server == machines.end() ? 0.0 : static_cast<double>(server->cores),
           chief.nic.value() * chief.nics,
           group.interconnect.pcie.value(),
-          link == scenario.links.end() ? 0.0 : link->latency.value(),
+          way.latency.value(),
+          way.per_flow_rate.value_or(chief.nic).value(),
           profile.servers.time_per_variable.value(),
           profile.servers.time_per_byte.value(),
           profile.servers.time_per_update.value(),
           profile.servers.time_per_split_update.value(),
+          as_double(profile.servers.split_update_threshold),
           synchronizes(Synchronization::kAsynchronous),
           synchronizes(Synchronization::kSynchronous),
           synchronizes(Synchronization::kStaleSynchronous),
@@ -127,7 +149,8 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
           places(Placement::kRoundRobin),
           places(Placement::kGreedyByBytes),
           places(Placement::kSharded),
-          scenario.output.sampling_period.value()};
+          scenario.output.sampling_period.value(),
+          window_steps_of(scenario)};
 }
 
 bool has_uniform_workers(const Scenario& scenario) {

@@ -13,11 +13,14 @@ namespace rehearse {
 ///   peak_efficiency, memory_efficiency, kernel_overhead_s, reduction_half, winograd_gain, dispatch_s, step_overhead_s
 ///                                                                             of the profile
 ///   workers, worker_machines, gpus_per_machine, servers, is_colocated, server_cores
-///   nic_Bps, pcie_Bps, latency_s            payload rate of a machine's NICs; of one GPU; one way between two machines
+///   nic_Bps, pcie_Bps, latency_s, flow_Bps  payload rate of a machine's NICs; of one GPU; one way between two
+///   machines;
+///                                           of one connection at most
 ///   server_time_per_variable_s, ..._per_byte_s, ..._per_update_s, ..._per_split_update_s
+///   server_split_update_threshold_B         above which that is paid
 ///   is_asynchronous, is_synchronous, is_stale_synchronous, is_all_reduce, is_pairwise_averaging     one of them is 1
 ///   is_round_robin, is_greedy_by_bytes, is_sharded                                                  with servers
-///   sampling_period_s
+///   sampling_period_s, window_steps         of the profile; steps of each worker in it
 const std::vector<std::string>& descriptor_names();
 std::vector<double> descriptor_of(const Scenario& scenario);
 

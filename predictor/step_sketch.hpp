@@ -1,10 +1,8 @@
 #pragma once
-// A first guess of a resource profile: one worker's step with fair shares of links and servers, no event simulated.
+// A first guess of a resource profile: one step of workers that go in lockstep, with fair shares of links and cores;
+// no event of the network simulated.
 
-#include <cstdint>
 #include <vector>
-
-#include "sim/base/units.hpp"
 
 namespace rehearse {
 
@@ -15,32 +13,43 @@ struct SketchedKernel {
   int first_variable = -1, variables = 0;  // that it waits for, by creation number
 };
 
+/// By creation number.
 struct SketchedVariable {
-  double bytes = 0;
-  int machine = 0;    // that serves it
+  double pulled_bytes = 0;  // 0: it is not pulled
+  double pushed_bytes = 0;
+  int server = 0;
   int gradient = -1;  // kernel after which its gradient is complete; -1: it has none
 };
 
+/// Machines are alike. Without servers gradients are reduced in a ring.
 struct SketchedCluster {
-  double dispatch_s = 0;       // of the host, for a kernel
-  double overhead_s = 0;       // of a step
-  double link_Bps = 0;         // the worker's share of its machine's link, each direction
-  double machine_workers = 1;  // that do the same on its machine
-  double serving_Bps = 0;      // of a machine with servers, each direction
-  double sharers = 1;          // workers that share a server's link
-  double variable_s = 0;       // time of a variable on a server's cores, for all workers
-  double byte_s = 0;           // the same of a byte
-  bool chief_serves = false;   // machine 0 is the worker's own, and serves variables
-  double period_s = 0;         // of sampling
+  double dispatch_s = 0;  // of the host, for a kernel
+  double overhead_s = 0;  // of a step
+  double input_bytes = 0;
+  int machines = 1;  // with workers
+  int workers = 1;   // of all machines
+  int servers = 0;   // on machine i % machines if colocated, else on machines of their own
+  bool is_colocated = false;
+  int cores = 1;                                 // of a machine with servers
+  double nic_Bps = 0;                            // of a machine, each direction
+  double flow_Bps = 0;                           // of one connection, at most
+  double gpu_link_Bps = 0;                       // of one GPU to its host, each direction
+  double latency_s = 0;                          // one way, between machines
+  double variable_s = 0, byte_s = 0;             // of a core, to read or to apply
+  double update_s = 0;                           // more, for the last worker's gradient of a variable
+  double split_update_s = 0, split_above_B = 0;  // more, for a gradient above this size
+  bool is_synchronous = false;
+  double period_s = 0;      // of sampling
+  double window_steps = 1;  // that are sampled
 };
 
-/// The labels in the order of label_names(), 0 for states that do not occur.
-///   pull   variable v arrives when the worker's link has carried it and those before it, and its server has sent its
-///          own up to v to all sharers
-///   kernel starts when the host has dispatched it, the one before it has ended and its variables are there
-///   push   the same as pull with gradients, from the end of the kernel that completes them
-///   step   until the last push has been served
-/// Three such steps in a row are averaged over sampling periods, whose bursts are counted as in resource_profile().
+/// The labels in the order of label_names(), 0 for states that do not occur. A worker's step:
+///   pull    cores of each server read all workers' variables, first come, first served; each connection carries one at
+///           a time, at nic / the larger number of connections in use at either end; GPU links copy one after another
+///   kernel  dispatched when its variables are there; starts when the one before it has ended
+///   push    GPU link, connection, cores, as gradients are complete
+///   step    until all servers have applied it; a synchronous one until they have for all workers
+/// Steps in a row are averaged over sampling periods, whose bursts are counted as in resource_profile().
 std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
                                   const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
 

@@ -182,4 +182,27 @@ TEST_CASE("node features are the operator's sizes, edges those of the graph") {
   CHECK(update[5] == 12);
 }
 
+TEST_CASE("moving averages belong to the kernel that updates them, the samples to the first one") {
+  GraphBuilder builder{"here", "model", Layout::kNchw, 4, Precision::kFp32};
+  const auto output = builder.dense("dense", builder.batch_norm("norm", builder.input(8, 8, 2)), 3);
+  const Workload workload = builder.finish(std::vector{output});
+  const std::vector<float> features = node_features_of(workload, Optimizer::kSgd);
+  const std::size_t width = node_feature_names().size();
+  CHECK(features[width - 1] == as_double(workload.input_bytes));
+  std::size_t kernels = 0;
+  for (std::size_t i = 0; i < features.size(); i += width) {
+    if (i > 0) CHECK(features[i + width - 1] == 0);
+    if (features[i + 14] == 0) {
+      CHECK(features[i + 15] == -1);
+      continue;
+    }
+    ++kernels;
+    CHECK(features[i] == static_cast<float>(OperatorKind::kBatchNorm));
+    CHECK(features[i + 14] == 2);
+    CHECK(features[i + 15] == features[i + 13] + features[i + 12]);  // created after scale and offset
+    CHECK(features[i + 16] == 2 * 2 * 4);                            // means and variances of two channels
+  }
+  CHECK(kernels == 1);
+}
+
 }  // namespace rehearse

@@ -15,7 +15,7 @@ DatasetGraph chain(int operators) {
   DatasetGraph graph{.family = "f", .name = "chain", .provenance = "{}", .features = {}, .edges = {}};
   for (int i = 0; i < operators; ++i) {
     graph.features.insert(graph.features.end(), {static_cast<float>(OperatorKind::kActivation), 0, 0, 1, 1, 0,
-                                                 static_cast<float>(i), 0, 0, 0, 0, 0, 0, -1});
+                                                 static_cast<float>(i), 0, 0, 0, 0, 0, 0, -1, 0, -1, 0, 0});
     if (i > 0) graph.edges.push_back({i - 1, i});
   }
   return graph;

@@ -92,6 +92,25 @@ TEST_CASE("each variable crosses the link or is the chief's own, and costs its s
   }
 }
 
+TEST_CASE("the first guess of a synchronous step is what the simulator finds") {
+  for (const char* name : {"01-v100-ps1-w2", "07-2080ti-ps2-w2", "10-titanrtx-ps4-w4", "12-2080ti-ps5-w5"}) {
+    CAPTURE(name);
+    Json json = load_json_file(test::source_folder() + "/scenarios/driple/" + name + ".json");
+    json["workload"]["model"] = "resnet18";
+    json["training"]["steps"] = 22;
+    json["training"]["warmup_steps"] = 1;
+    json["output"]["sampling_period"] = "2ms";
+    const Scenario scenario = test::resolved(json);
+    const Dataset data = dataset_of(scenario);
+    const std::vector<double> guess = FeatureReader{data}.read(data, data.samples[0]).guess;
+    const std::vector<double> labels = simulate_labels(scenario);
+    for (std::size_t l = 0; l < labels.size(); ++l) {
+      CAPTURE(data.labels[l]);
+      CHECK(guess[l] == doctest::Approx(labels[l]).epsilon(l < kBurstLabels ? 0.15 : 0.01));
+    }
+  }
+}
+
 TEST_CASE("shares are bounded by 1, rates by the links, nothing else") {
   Dataset data = test::synthetic_dataset(2);
   const auto bounds = [&] { return FeatureReader{data}.read(data, data.samples[0]).bounds; };

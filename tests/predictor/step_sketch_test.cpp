@@ -22,18 +22,29 @@ std::size_t at(const std::string& name) {
 
 TEST_CASE("without variables a step takes the first dispatch and the kernels, or all dispatches and the last kernel") {
   const std::vector<SketchedKernel> kernels(10, {.time_s = 1e-3, .memory_s = 0.5e-3});
-  SketchedCluster cluster{.dispatch_s = 1e-4, .link_Bps = 1e9, .serving_Bps = 1e9, .period_s = 1e-4};
+  SketchedCluster cluster{.dispatch_s = 1e-4, .nic_Bps = 1e9, .flow_Bps = 1e9, .gpu_link_Bps = 1e9, .period_s = 1e-4};
   CHECK(sketch_labels(kernels, {}, cluster)[at("step_time_s")] == doctest::Approx(10.1e-3));
   cluster.dispatch_s = 2e-3;
   CHECK(sketch_labels(kernels, {}, cluster)[at("step_time_s")] == doctest::Approx(10 * 2e-3 + 1e-3));
+  cluster.input_bytes = 3e6;
+  CHECK(sketch_labels(kernels, {}, cluster)[at("step_time_s")] == doctest::Approx(3e-3 + 10 * 2e-3 + 1e-3));
 }
 
+/// One kernel of 2 ms that reads a variable of 1 MB; links of 1 GB/s, GPU links that take no time.
+const std::vector<SketchedKernel> kKernel{{.time_s = 2e-3, .memory_s = 1e-3, .first_variable = 0, .variables = 1}};
+const SketchedVariable kMegabyte{.pulled_bytes = 1e6, .pushed_bytes = 1e6, .server = 0, .gradient = 0};
+const SketchedCluster kCluster{.servers = 1,
+                               .nic_Bps = 1e9,
+                               .flow_Bps = 1e9,
+                               .gpu_link_Bps = 1e30,
+                               .split_above_B = 1e9,
+                               .is_synchronous = true,
+                               .period_s = 1e-4,
+                               .window_steps = 20};
+
 TEST_CASE("a variable is pulled before its kernel and pushed after it") {
-  // 1 MB at 1 GB/s: 1 ms in, a kernel of 2 ms, 1 ms out; the GPU is idle for 1 + 1 ms between two steps
-  const std::vector<SketchedKernel> kernels{{.time_s = 2e-3, .memory_s = 1e-3, .first_variable = 0, .variables = 1}};
-  const std::vector<SketchedVariable> variables{{.bytes = 1e6, .machine = 1, .gradient = 0}};
-  const SketchedCluster cluster{.link_Bps = 1e9, .serving_Bps = 1e9, .period_s = 1e-4};
-  const std::vector<double> labels = sketch_labels(kernels, variables, cluster);
+  // 1 ms in, 2 ms, 1 ms out; the GPU is idle for 1 + 1 ms between two steps
+  const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, kCluster);
   CHECK(labels.size() == label_names().size());
   CHECK(labels[at("step_time_s")] == doctest::Approx(4e-3));
   CHECK(labels[at("gpu_idle_s")] == doctest::Approx(2e-3));
@@ -46,15 +57,63 @@ TEST_CASE("a variable is pulled before its kernel and pushed after it") {
   CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1e6 / 4e-3));
 }
 
-TEST_CASE("four workers share a server's link, and the chief's own server sends to the others") {
-  const std::vector<SketchedKernel> kernels{{.time_s = 2e-3, .memory_s = 0, .first_variable = 0, .variables = 1}};
-  SketchedCluster cluster{.link_Bps = 1e9, .serving_Bps = 1e9, .sharers = 4, .period_s = 1e-4};
-  // 4 ms in, 2 ms, 4 ms out
-  CHECK(sketch_labels(kernels, {{.bytes = 1e6, .machine = 1, .gradient = 0}}, cluster)[at("step_time_s")] ==
-        doctest::Approx(10e-3));
-  cluster.chief_serves = true;
-  const std::vector<double> own = sketch_labels(kernels, {{.bytes = 1e6, .machine = 0, .gradient = 0}}, cluster);
-  CHECK(own[at("transmit_mean_Bps")] == doctest::Approx(4e6 / own[at("step_time_s")]));
+TEST_CASE("every cost of a server makes the step longer by what it takes") {
+  const auto step_with = [](auto change) {
+    SketchedCluster cluster = kCluster;
+    change(cluster);
+    return sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")];
+  };
+  CHECK(step_with([](SketchedCluster& c) { c.variable_s = 1e-3; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.byte_s = 2e-9; }) == doctest::Approx(4e-3 + 2 * 2e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.update_s = 1e-3; }) == doctest::Approx(4e-3 + 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.split_update_s = 1e-3, c.split_above_B = 1e5; }) ==
+        doctest::Approx(4e-3 + 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.latency_s = 1e-3; }) == doctest::Approx(4e-3 + 4 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.flow_Bps = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.gpu_link_Bps = 1e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+}
+
+TEST_CASE("four workers share a server's link and its cores; a fifth beside the server does not use the link") {
+  SketchedCluster cluster = kCluster;
+  cluster.machines = cluster.workers = 4;
+  CHECK(sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")] == doctest::Approx(4e-3 + 2e-3 + 4e-3));
+  cluster.variable_s = 1e-3;
+  CHECK(sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")] ==
+        doctest::Approx(4e-3 + 1e-3 + 2e-3 + 1e-3 + 1e-3));  // reads one after the other, transfers in between
+  cluster.variable_s = 0;
+  cluster.machines = cluster.workers = 5;
+  cluster.is_colocated = true;  // the server is on the chief's machine, which sends and gets four times the variable
+  const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
+  CHECK(labels[at("step_time_s")] == doctest::Approx(10e-3));
+  CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(4e6 / 10e-3));
+  CHECK(labels[at("receive_mean_Bps")] == doctest::Approx(4e6 / 10e-3));
+}
+
+TEST_CASE("asynchronous workers of equal speed come to miss each other at the server, unequal ones share by chance") {
+  SketchedCluster cluster = kCluster;
+  cluster.workers = 2;
+  cluster.is_colocated = true;
+  cluster.variable_s = 1e-3;  // of the only core: the second waits for the first in lockstep, once
+  cluster.cores = 1;
+  const double together = sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")];
+  cluster.is_synchronous = false;
+  CHECK(sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")] == doctest::Approx(1e-3 + 2e-3 + 1e-3));
+  CHECK(together == doctest::Approx(1e-3 + 1e-3 + 2e-3 + 1e-3));
+
+  cluster.machines = 2;  // the second worker pulls and pushes over the network, alone
+  cluster.variable_s = 0;
+  const double lengths[] = {2e-3, 4e-3};
+  CHECK(sketch_labels(kKernel, {kMegabyte}, cluster)[at("step_time_s")] ==
+        doctest::Approx(2 / (1 / lengths[0] + 1 / lengths[1])));  // the mean of all steps until the run ends
+}
+
+TEST_CASE("without servers gradients go round a ring") {
+  SketchedCluster cluster = kCluster;
+  cluster.servers = 0;
+  cluster.machines = cluster.workers = 4;
+  const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
+  CHECK(labels[at("step_time_s")] == doctest::Approx(2e-3 + 1.5e-3));  // 2 (n - 1) / n of it
+  CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1.5e6 / 3.5e-3));
 }
 
 }  // namespace rehearse

@@ -42,6 +42,8 @@ inline Dataset synthetic_dataset(int graphs = 20, std::uint64_t seed = 1) {
                                            {"pcie_Bps", 12e9},
                                            {"server_time_per_variable_s", 1e-5},
                                            {"server_time_per_byte_s", 1e-10},
+                                           {"sampling_period_s", 1e-3},
+                                           {"window_steps", 20},
                                            {"is_" + how, 1}};
       DatasetSetting setting{.name = cluster + " " + how, .group = cluster, .provenance = "{}", .descriptor = {}};
       for (const std::string& name : data.descriptors) setting.descriptor.push_back(values[name]);
@@ -66,10 +68,12 @@ inline Dataset synthetic_dataset(int graphs = 20, std::uint64_t seed = 1) {
       };
       const auto first = static_cast<std::int32_t>(3 * i);
       add(OperatorKind::kConvolution, Phase::kForward,
-          {work, bytes, bytes, 147456, rows * columns, rows, columns, reduction, 1, 1, 1, static_cast<float>(i)});
-      add(OperatorKind::kActivation, Phase::kForward, {0, bytes, bytes, 0, rows * columns, 0, 0, 0, 0, 0, 0, -1});
+          {work, bytes, bytes, 147456, rows * columns, rows, columns, reduction, 1, 1, 1, static_cast<float>(i), 0, -1,
+           0, 0});
+      add(OperatorKind::kActivation, Phase::kForward,
+          {0, bytes, bytes, 0, rows * columns, 0, 0, 0, 0, 0, 0, -1, 0, -1, 0, 0});
       add(OperatorKind::kUpdate, Phase::kUpdate,
-          {0, 147456, 147456, 147456, 36864, 0, 0, 0, 0, 0, 1, static_cast<float>(i)});
+          {0, 294912, 147456, 147456, 36864, 0, 0, 0, 0, 0, 1, static_cast<float>(i), 0, -1, 0, 0});
       graph.edges.insert(graph.edges.end(), {{first, first + 1}, {first, first + 2}});
       if (i > 0) graph.edges.push_back({first - 2, first});
     }
