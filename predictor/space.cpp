@@ -242,6 +242,27 @@ Space read_space(const Json& json, const std::string& file_name) {
 
 Space load_space(const std::filesystem::path& file) { return read_space(load_json_file(file), file.string()); }
 
+void keep_settings(Space& space, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  std::vector<bool> is_kept(space.settings.size());
+  for (const SpaceSetting& setting : space.settings) {
+    if (known.empty() || known.back() != setting.group) known.push_back(setting.group);
+    if (setting.name != setting.group) known.push_back(setting.name);
+  }
+  for (const std::string& name : names) {
+    bool is_known = false;
+    for (std::size_t i = 0; i < space.settings.size(); ++i)
+      if (space.settings[i].name == name || space.settings[i].group == name) is_kept[i] = is_known = true;
+    if (!is_known) throw InputError{unknown_name_message("setting", name, known)};
+    space.text += "\nsetting " + name;
+  }
+  std::vector<SpaceSetting> kept;
+  for (std::size_t i = 0; i < space.settings.size(); ++i)
+    if (is_kept[i]) kept.push_back(std::move(space.settings[i]));
+  space.settings = std::move(kept);
+  space.settings_per_graph = std::min(space.settings_per_graph, static_cast<int>(space.settings.size()));
+}
+
 DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_t index) {
   Rng random{seed, "workload " + std::to_string(index)};
   double sum = 0;

@@ -55,6 +55,9 @@ struct Space {
 Space read_space(const Json& json, const std::string& file_name);
 Space load_space(const std::filesystem::path& file);
 
+/// Leaves the settings whose name or cluster is one of `names`. Throws InputError for a name that the space lacks.
+void keep_settings(Space& space, const std::vector<std::string>& names);
+
 /// A workload as drawn.
 struct DrawnWorkload {
   std::string family;

@@ -125,7 +125,8 @@ struct GenerateCommand {
   std::filesystem::path space;
   std::int64_t count = 0;  // samples
   std::uint64_t seed = 1;
-  std::string format = "rehearse";  // or "driple"
+  std::vector<std::string> settings;  // of the space, or clusters; empty: all
+  std::string format = "rehearse";    // or "driple"
   bool is_dry_run = false;
 };
 

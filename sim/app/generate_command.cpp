@@ -74,7 +74,8 @@ void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bo
 int run(const GenerateCommand& command) {
   const bool is_driple = command.format == "driple";
   if (is_driple && !command.is_dry_run) create_folder(*command.common.output);
-  const Space space = load_space(command.space);
+  Space space = load_space(command.space);
+  if (!command.settings.empty()) keep_settings(space, command.settings);
   const Catalog catalog = load_catalog(command.common);
   Progress progress{command.is_dry_run ? "samples drawn" : "samples", command.common.is_quiet};
   const GenerateRequest request{

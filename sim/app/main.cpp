@@ -406,6 +406,10 @@ int run_command_line(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
       ->type_name("N");
+  generate_verb
+      ->add_option("--setting", generate.settings, "Only this setting of the space, or this cluster; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   generate_verb->add_option("--seed", generate.seed, "Seed of every random stream (default: 1)")
       ->check(is_seed)
       ->type_name("N");

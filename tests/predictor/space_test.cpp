@@ -76,6 +76,21 @@ TEST_CASE("the reference space has all settings of Driple, synchronous and async
   CHECK(space.settings[27].name == "driple/14-2080ti-ps5-w10 asynchronous");
 }
 
+TEST_CASE("settings are kept by their name or by that of their cluster") {
+  Space space = load_space(kFolder + "reference.json");
+  const std::string whole = space.text;
+  keep_settings(space, {"driple/02-v100-ps2-w2 asynchronous", "driple/01-v100-ps1-w2"});
+  REQUIRE(space.settings.size() == 3);
+  CHECK(space.settings[0].name == "driple/01-v100-ps1-w2 synchronous");
+  CHECK(space.settings[2].name == "driple/02-v100-ps2-w2 asynchronous");
+  CHECK(space.settings_per_graph == 3);
+  CHECK(space.text != whole);  // which is what a dataset depends on
+  CHECK_THROWS_WITH_AS(keep_settings(space, {"driple/02-v100-ps2-w2 asynchronos"}),
+                       "unknown setting \"driple/02-v100-ps2-w2 asynchronos\"; did you mean \"driple/02-v100-ps2-w2 "
+                       "asynchronous\"?",
+                       InputError);
+}
+
 TEST_CASE("each mistake in a space file is one line") {
   CHECK(problem_with("/format", "2") == "/format: expected 1; found 2");
   CHECK(problem_with("/iterations", "0") == "/iterations: expected 1 to 10000; found 0");
