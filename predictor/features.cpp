@@ -20,7 +20,8 @@ constexpr std::array kKinds{OperatorKind::kConvolution, OperatorKind::kDense,   
                             OperatorKind::kDropout,     OperatorKind::kPooling,    OperatorKind::kSoftmaxLoss,
                             OperatorKind::kUpdate};
 constexpr std::size_t kPhases = 5;
-constexpr double kTiny = 1e-12;  // seconds
+constexpr double kTiny = 1e-12;                       // seconds
+constexpr std::size_t kStepTimeLabel = kBurstLabels;  // step_time_s
 
 // Positions of node_feature_names().
 enum Column {
@@ -362,6 +363,7 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(variables.size())})
     features.totals.push_back(log1(total));
   features.guess = sketch_labels(sketched_kernels, variables, site.sketched(row(0)[kInput]));
+  features.window_s = site[kWindow] * features.guess[kStepTimeLabel];
   for (const double guess : features.guess) features.totals.push_back(log_time(guess));
   for (const double d : descriptor) {
     features.totals.push_back(static_cast<float>(d));

@@ -28,13 +28,16 @@ struct GraphInputs {
   Tensor nodes;            // [operators, node inputs]
   Tensor costs;            // [operators, costs] seconds
   Tensor totals;           // [graphs, total inputs]
+  Tensor deviations;       // [graphs, total inputs] as Parts::deviations()
   Tensor graph_of;         // [operators]
   Tensor count;            // [graphs, 1] operators
   Tensor from, to;         // [edges]
   Tensor fan_in, fan_out;  // [operators, 1] number of edges, at least 1
   Tensor bounds;           // [graphs, labels] ln, 0 where none
-  Tensor guess;            // [graphs, labels] ln of the first guess, or of the label's scale where it is 0
-  Tensor is_bounded;       // [labels]
+  Tensor guess;       // [graphs, labels] ln of the first guess; where it is 0, of the label's scale or half its bound
+  Tensor unbroken;    // [graphs, labels] the same if the resource is never idle: its active time is the window
+  Tensor occurs;      // [graphs, labels] 1 where the first guess is above 0, else -1
+  Tensor is_bounded;  // [labels]
 };
 
 /// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
@@ -43,6 +46,9 @@ Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
 }
 
 constexpr double kFloor = 1e-9;  // seconds
+constexpr double kLeastSpread = 0.002;
+constexpr double kTrust = 3;          // logit, before anything is learnt, that a state occurs which the first guess has
+constexpr double kLeastShare = 1e-6;  // of a bound, in a first guess; and to it
 
 struct Network : torch::nn::Module {
   Network(const ProfileNetworkOptions& options, std::int64_t node_inputs, std::int64_t total_inputs,
@@ -70,7 +76,10 @@ struct Network : torch::nn::Module {
     torch::NoGradGuard no_grad;
     weigh->weight.mul_(0.3);
     weigh->bias.zero_();
-    value->weight.mul_(0.3);
+    for (const torch::nn::Linear& correction : {value, unbroken, presence}) {  // none, to begin with
+      correction->weight.zero_();
+      correction->bias.zero_();
+    }
     spread->weight.mul_(0.1);
     sum_mean = register_buffer("sum_mean", torch::zeros({sums}));
     sum_scale = register_buffer("sum_scale", torch::ones({sums}));
@@ -99,7 +108,7 @@ struct Network : torch::nn::Module {
     Tensor z = torch::silu(enter(torch::cat({sums, pooled, in.totals}, 1)));
     z = z + torch::silu(middle(z));
     z = z + torch::silu(last(z));
-    return {value(z), unbroken(z), torch::softplus(spread(z) - 1) + 0.01, presence(z)};
+    return {value(z), unbroken(z), torch::softplus(spread(z) - 2) + kLeastSpread, presence(z) + kTrust * in.occurs};
   }
 
   struct Round {
@@ -233,23 +242,37 @@ struct ProfileNetwork::Parts {
       throw InputError{"the dataset's columns are not those that the model was trained with"};
   }
 
+  /// A mean active time, with the mean gap before it.
+  bool is_burst_label(std::size_t l) const {
+    return l >= 1 && labels[l].ends_with("_active_s") && labels[l - 1].ends_with("_idle_s");
+  }
+
   GraphInputs prepare(const Dataset& dataset, std::size_t index) const {
     const Sample& sample = dataset.samples[index];
     const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
     SampleFeatures features = reader.read(dataset, sample);
+    GraphInputs in;
+    in.deviations = deviations({features.totals});
     node_scale.apply(features.nodes);
     total_scale.apply(features.totals);
-    GraphInputs in;
     in.nodes = tensor_of(features.nodes, static_cast<std::int64_t>(reader.node_inputs()));
     in.costs = tensor_of(features.costs, static_cast<std::int64_t>(kCosts));
     in.totals = tensor_of(features.totals, static_cast<std::int64_t>(reader.total_inputs()));
     const std::int64_t n = in.nodes.size(0);
     std::vector<std::int64_t> from, to;
-    std::vector<float> guess;
-    for (std::size_t l = 0; l < features.guess.size(); ++l)
-      guess.push_back(features.guess[l] > 0 ? static_cast<float>(std::log(features.guess[l]))
-                                            : static_cast<float>(label_scale[l]));
+    std::vector<float> guess, unbroken, occurs;
+    for (std::size_t l = 0; l < features.guess.size(); ++l) {
+      const bool is_burst = is_burst_label(l), never_rests = is_burst && !(features.guess[l - 1] > 0);
+      const double fallback = features.bounds[l] > 0 ? std::log(0.5 * features.bounds[l]) : label_scale[l];
+      const bool is_known = features.guess[l] > 0 && !never_rests;
+      guess.push_back(static_cast<float>(is_known ? std::log(features.guess[l]) : fallback));
+      unbroken.push_back(is_burst && features.window_s > 0 ? static_cast<float>(std::log(features.window_s))
+                                                           : guess.back());
+      occurs.push_back(features.guess[l] > 0 ? 1.0F : -1.0F);
+    }
     in.guess = tensor_of(guess, static_cast<std::int64_t>(guess.size()));
+    in.unbroken = tensor_of(unbroken, static_cast<std::int64_t>(guess.size()));
+    in.occurs = tensor_of(occurs, static_cast<std::int64_t>(guess.size()));
     std::vector<float> fan_in(static_cast<std::size_t>(n)), fan_out(static_cast<std::size_t>(n)), bounds;
     for (const GraphEdge& link : graph.edges) {
       from.push_back(link.from);
@@ -269,7 +292,8 @@ struct ProfileNetwork::Parts {
   /// The samples as one graph; each is prepared once.
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
     check_columns(dataset);
-    std::vector<Tensor> nodes, costs, totals, graph_of, count, from, to, fan_in, fan_out, bounds, guess;
+    std::vector<Tensor> nodes, costs, totals, deviations, graph_of, count, from, to, fan_in, fan_out, bounds, guess,
+        unbroken, occurs;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find({&dataset, samples[g]});
@@ -284,6 +308,7 @@ struct ProfileNetwork::Parts {
       nodes.push_back(fresh.nodes);
       costs.push_back(fresh.costs);
       totals.push_back(fresh.totals);
+      deviations.push_back(fresh.deviations);
       graph_of.push_back(torch::full({n}, static_cast<std::int64_t>(g), torch::kInt64));
       count.push_back(torch::full({1, 1}, static_cast<float>(n)));
       from.push_back(fresh.from + first);
@@ -292,11 +317,14 @@ struct ProfileNetwork::Parts {
       fan_out.push_back(fresh.fan_out);
       bounds.push_back(fresh.bounds);
       guess.push_back(fresh.guess);
+      unbroken.push_back(fresh.unbroken);
+      occurs.push_back(fresh.occurs);
       first += n;
     }
     GraphInputs in{.nodes = torch::cat(nodes),
                    .costs = torch::cat(costs),
                    .totals = torch::cat(totals),
+                   .deviations = torch::cat(deviations),
                    .graph_of = torch::cat(graph_of),
                    .count = torch::cat(count),
                    .from = torch::cat(from),
@@ -305,6 +333,8 @@ struct ProfileNetwork::Parts {
                    .fan_out = torch::cat(fan_out),
                    .bounds = torch::cat(bounds),
                    .guess = torch::cat(guess),
+                   .unbroken = torch::cat(unbroken),
+                   .occurs = torch::cat(occurs),
                    .is_bounded = {}};
     std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
     in.is_bounded = torch::tensor(bounded);
@@ -324,18 +354,16 @@ struct ProfileNetwork::Parts {
     return tensor_of(rows, static_cast<std::int64_t>(reader.total_inputs()));
   }
 
-  /// Mahalanobis distances from the mean of the training samples: [samples].
-  Tensor distances(const std::vector<std::vector<float>>& totals) const {
-    return torch::matmul(deviations(totals), whitening).norm(2, 1);
-  }
+  /// Mahalanobis distances of `deviations` from the mean of the training samples: [samples].
+  Tensor distances(const Tensor& deviations) const { return torch::matmul(deviations, whitening).norm(2, 1); }
 
   void learn_distances(const std::vector<std::vector<float>>& totals) {
-    const Tensor rows = deviations(totals).to(torch::kFloat64);
+    const Tensor all_rows = deviations(totals), rows = all_rows.to(torch::kFloat64);
     const Tensor covariance = torch::matmul(rows.t(), rows) / static_cast<double>(totals.size());
     const Tensor ridge = 0.01 * torch::eye(covariance.size(0), torch::kFloat64);
     // x . inverse . x = |x L|^2 with inverse = L L'
     whitening = torch::linalg_cholesky(torch::linalg_inv(covariance + ridge)).to(torch::kFloat32).contiguous();
-    const Tensor all = distances(totals).to(torch::kFloat64).contiguous();
+    const Tensor all = distances(all_rows).to(torch::kFloat64).contiguous();
     edge = std::max(1e-6, percentile({all.data_ptr<double>(), static_cast<std::size_t>(all.numel())}, 99));
   }
 
@@ -345,9 +373,8 @@ struct ProfileNetwork::Parts {
     std::vector<std::int64_t> gap_of;
     std::vector<float> has_gap;
     for (std::size_t l = 0; l < labels.size(); ++l) {
-      const bool is_burst = labels[l].ends_with("_active_s") && l >= 1 && labels[l - 1].ends_with("_idle_s");
-      gap_of.push_back(static_cast<std::int64_t>(is_burst ? l - 1 : l));
-      has_gap.push_back(is_burst ? 1.0F : 0.0F);
+      gap_of.push_back(static_cast<std::int64_t>(is_burst_label(l) ? l - 1 : l));
+      has_gap.push_back(is_burst_label(l) ? 1.0F : 0.0F);
     }
     return is_present.index_select(1, torch::tensor(gap_of, torch::kInt64))
         .logical_not()
@@ -357,8 +384,9 @@ struct ProfileNetwork::Parts {
   /// ln of the prediction where the state occurs: [samples, labels].
   Tensor log_prediction(const GraphInputs& in, const Network::Output& out, const Tensor& is_unbroken) const {
     const Tensor value = torch::where(is_unbroken, out.unbroken, out.value);
-    const Tensor free = value + in.guess;
-    const Tensor bounded = torch::log_sigmoid(value) + in.bounds;
+    const Tensor free = value + torch::where(is_unbroken, in.unbroken, in.guess);
+    const Tensor share = (in.guess - in.bounds).exp().clamp(kLeastShare, 1 - kLeastShare);
+    const Tensor bounded = torch::log_sigmoid(value + torch::log(share / (1 - share))) + in.bounds;
     return torch::where(in.is_bounded > 0, bounded, free);
   }
 
@@ -561,10 +589,7 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
     const float* presence = out.presence.data_ptr<float>();
     const float* bounds = in.bounds.data_ptr<float>();  // ln
     const std::size_t labels = parts_->is_bounded.size();
-    std::vector<std::vector<float>> totals;
-    for (const std::size_t s : samples.subspan(first, count))
-      totals.push_back(parts_->reader.read(dataset, dataset.samples[s]).totals);
-    const Tensor distances = parts_->distances(totals).contiguous();
+    const Tensor distances = parts_->distances(in.deviations).contiguous();
     for (std::size_t g = 0; g < count; ++g) {
       ProfilePrediction& prediction = predictions.emplace_back();
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;

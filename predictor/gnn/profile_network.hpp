@@ -24,8 +24,10 @@ struct ProfileNetworkOptions {
 ///   T_km = sum_i c_ik exp(2 tanh(w_km . h_i))      learned sums of seconds, so that time is additive in operators
 ///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label, and another u of
 ///                                                  mean active times for resources that are never idle
-///   label = 0 where p says that the state never occurs, else exp(u) * sketch_labels(), or for a bounded label
-///   bound * sigmoid(u): utilizations stay in [0, 1], rates below the link.
+///   g = sketch_labels(); or, of the mean active time of a resource that p says is never idle, the whole window
+///   label = 0 where p says that the state never occurs, else g exp(u), or for a bounded label
+///   bound * sigmoid(u + logit(g / bound)): utilizations stay in [0, 1], rates below the link.
+/// u and p start at 0 and at what g says, so that an untrained network gives the sketch.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
 /// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the
 /// cross-entropy of p, times 0.5. Labels that are not known count nothing.

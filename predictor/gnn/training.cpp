@@ -42,7 +42,8 @@ std::vector<std::size_t> choose_samples(const Dataset& dataset, Split split, con
   std::set<std::string> settings, families;
   for (const DatasetSetting& setting : dataset.settings) settings.insert({setting.name, setting.group});
   for (const DatasetGraph& graph : dataset.graphs) families.insert(graph.family);
-  for (const std::string& name : choice.settings) check_name(settings, name, "setting");
+  for (const std::vector<std::string>* names : {&choice.settings, &choice.left_out_settings})
+    for (const std::string& name : *names) check_name(settings, name, "setting");
   for (const std::string& name : choice.left_out_families) check_name(families, name, "family");
   if (choice.family) check_name(families, *choice.family, "family");
   std::vector<std::size_t> chosen;
@@ -54,9 +55,10 @@ std::vector<std::size_t> choose_samples(const Dataset& dataset, Split split, con
     if (sample.split != split || contains(choice.left_out_families, graph.family)) continue;
     if (choice.family && graph.family != *choice.family) continue;
     if (choice.origin && sample.origin != *choice.origin) continue;
-    if (!choice.settings.empty() && !contains(choice.settings, setting.name) &&
-        !contains(choice.settings, setting.group))
-      continue;
+    const auto is_among = [&](const std::vector<std::string>& names) {
+      return contains(names, setting.name) || contains(names, setting.group);
+    };
+    if ((!choice.settings.empty() && !is_among(choice.settings)) || is_among(choice.left_out_settings)) continue;
     chosen.push_back(i);
     graphs.insert(sample.graph);
   }

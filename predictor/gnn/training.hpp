@@ -15,7 +15,8 @@ namespace rehearse {
 
 /// Which samples of a dataset are used.
 struct SampleChoice {
-  std::vector<std::string> settings;  // names or groups; empty: all
+  std::vector<std::string> settings;           // names or groups; empty: all
+  std::vector<std::string> left_out_settings;  // likewise
   std::vector<std::string> left_out_families;
   std::optional<std::string> family;  // this one alone
   std::optional<Origin> origin;

@@ -23,6 +23,10 @@ void add_choice(CLI::App& verb, SampleChoice& choice, std::string& origin) {
   verb.add_option("--setting", choice.settings, "Only samples of this setting, or group of settings; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  verb.add_option("--leave-out-setting", choice.left_out_settings,
+                  "No samples of this setting, or group of settings; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   verb.add_option("--leave-out-family", choice.left_out_families, "No samples of this family; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME");
@@ -44,7 +48,7 @@ int run_command_line(int argc, char** argv) {
 
   TrainCommand train;
   std::string train_origin;
-  bool has_constant_rate = false;
+  bool has_constant_rate = false, has_fixed_batches = false;
   auto* train_verb = app.add_subcommand(
       "train",
       "Train a network on a dataset; the same command goes on where it stopped\n\n"
@@ -77,6 +81,10 @@ int run_command_line(int argc, char** argv) {
   train_verb->add_option("--lr", train.plan.learning_rate, "Learning rate")->check(is_positive)->capture_default_str();
   train_verb->add_flag("--constant-lr", has_constant_rate,
                        "Keep the learning rate, as published (default: half a cosine down to 1 %)");
+  train_verb->add_flag(
+      "--fixed-batches", has_fixed_batches,
+      "As published: the same batches in each epoch, in the order of the dataset; samples that fill no "
+      "whole batch are left out");
   train_verb->add_option("--weight-decay", train.weight_decay, "Of the published networks (default: 1e-6)")
       ->check(is_not_negative)
       ->type_name("X");
@@ -150,6 +158,8 @@ int run_command_line(int argc, char** argv) {
   if (train_verb->count("--transfer") > 0 && !train.transfer_from)
     throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
   train.plan.decays = !has_constant_rate;
+  train.plan.shuffles = !has_fixed_batches;
+  train.plan.drops_rest = has_fixed_batches;
   set_origin(train.choice, train_origin);
   set_origin(compare.choice, compare_origin);
   if (compare_verb->parsed()) {

@@ -1,4 +1,5 @@
 // Time of a training step of each published network:  predictor_step [NETWORK [ITERATIONS [GRAPHS [STEPS]]]]
+// or of our own on the first GRAPHS samples of a dataset for training:  predictor_step profile DATASET [GRAPHS [STEPS]]
 // One thread; graphs of 100 nodes and 240 links, hidden 64, float32. Prints "NETWORK ITERATIONS GRAPHS MILLISECONDS
 // LOSS", the median of STEPS steps after one that warms up, in processor time, which a busy machine disturbs less than
 // wall time. predictor_step.py is its twin in Python.
@@ -8,11 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "predictor/gnn/profile_network.hpp"
 #include "predictor/gnn/published_network.hpp"
 #include "predictor/gnn/torch_threads.hpp"
+#include "predictor/gnn/training.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace {
@@ -38,19 +43,32 @@ GraphBatch synthetic_batch(int graphs) {
   return batch;
 }
 
+std::function<double()> step_of(const std::string& network, const std::string& what, int graphs) {
+  if (network == "profile") {
+    auto dataset = std::make_shared<Dataset>(load_dataset(what));
+    auto samples = std::make_shared<std::vector<std::size_t>>(choose_samples(*dataset, Split::kTrain, {}));
+    samples->resize(std::min(samples->size(), static_cast<std::size_t>(graphs)));
+    auto model = std::make_shared<ProfileNetwork>(*dataset, *samples, ProfileNetworkOptions{});
+    return [=] { return model->learn(*dataset, *samples, 1e-3); };
+  }
+  auto trained = std::make_shared<PublishedNetwork>(
+      PublishedOptions{.convolution = parse_convolution(network), .iterations = what}, 1);
+  return [=, batch = synthetic_batch(graphs)] { return trained->train(batch); };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   use_torch_threads(1);
+  keep_freed_memory();
   const std::string network = argc > 1 ? argv[1] : "gcn", iterations = argc > 2 ? argv[2] : "Nover2";
   const int graphs = argc > 3 ? std::atoi(argv[3]) : 32, steps = argc > 4 ? std::atoi(argv[4]) : 5;
-  PublishedNetwork trained{{.convolution = parse_convolution(network), .iterations = iterations}, 1};
-  const GraphBatch batch = synthetic_batch(graphs);
+  const std::function<double()> train = step_of(network, iterations, graphs);
   std::vector<double> times;
   double loss = 0.0;
   for (int step = 0; step <= steps; ++step) {
     const std::clock_t start = std::clock();
-    loss = trained.train(batch);
+    loss = train();
     if (step > 0) times.push_back(1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
   std::printf("%s %s %d %.1f %.5f\n", network.c_str(), iterations.c_str(), graphs, median(times), loss);

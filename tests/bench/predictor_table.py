@@ -1,0 +1,28 @@
+"""The table of predictor_table.sh: for each predictor the median error over the twelve metrics in each setting, that of
+the worst metric, R2, and the seconds of training."""
+import json
+import pathlib
+import sys
+
+folder, settings = pathlib.Path(sys.argv[1]), sys.argv[2:]
+scores, seconds = {}, {}
+for i, _ in enumerate(settings):
+    comparison = json.loads((folder / f"comparison-{i}" / "comparison.json").read_text())
+    for name, score in comparison["predictors"].items():
+        kind = pathlib.PurePath(name).name.removesuffix(f"-{i}")
+        scores.setdefault(kind, []).append(score)
+for file in folder.glob("*.s"):
+    kind = file.stem.rstrip("0123456789").rstrip("-")
+    seconds[kind] = seconds.get(kind, 0) + int(file.read_text())
+
+print("Median APE over the twelve metrics in each setting; worst metric and R2 are means over the settings.")
+for i, setting in enumerate(settings):
+    print(f"  {i + 1}: {setting}")
+print(f"{'predictor':<12}" + "".join(f"{i + 1:>9}" for i in range(len(settings))) + f"{'worst':>9}{'R2':>9}{'train, s':>10}")
+for kind, of_settings in scores.items():
+    mean = lambda key: sum(score[key] for score in of_settings) / len(of_settings)
+    print(
+        f"{kind:<12}"
+        + "".join(f"{score['median_ape']:>8.1f}%" for score in of_settings)
+        + f"{mean('worst_median_ape'):>8.1f}%{mean('r2'):>9.3f}{seconds.get(kind, ''):>10}"
+    )
