@@ -19,6 +19,7 @@ namespace rehearse {
 /// duration, mean peak of the bursts.
 inline constexpr std::size_t kDripleLabels = 12;
 inline constexpr std::size_t kDripleFeatures = 3;
+inline constexpr std::size_t kDripleBatch = 32;  // samples
 
 /// An undirected graph, its edges i < j in rising order, without self loops.
 struct DripleSample {
@@ -36,7 +37,7 @@ DripleDataset split_as_driple(std::vector<DripleSample> samples);
 
 /// The file's bytes. Of each part, whole batches of `batch_size` samples are written and the remainder is dropped.
 /// InputError if a part has no whole batch, or the samples differ in their number of nodes.
-std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = 32);
+std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = kDripleBatch);
 
 /// InputError, "file: ...", unless it is such a file, with symmetric adjacency of zeros and ones, zeros on the
 /// diagonal, and finite numbers.

@@ -390,7 +390,13 @@ class Run {
     for (std::int64_t samples = 0; samples < request_.count;) {
       if (request_.is_stopped && request_.is_stopped()) return std::move(generated_);
       const auto drawn = graphs_.next();
-      samples += static_cast<std::int64_t>(wanted(*drawn, samples, request_.count));
+      const std::size_t count = wanted(*drawn, samples, request_.count);
+      for (std::size_t slot = 0; slot < count; ++slot)
+        generated_.samples.push_back({.graph = static_cast<std::int32_t>(generated_.graphs),
+                                      .setting = drawn->settings[slot],
+                                      .split = drawn->split,
+                                      .labels = {}});
+      samples += static_cast<std::int64_t>(count);
       note(*drawn, operators);
       if (request_.on_progress) request_.on_progress(samples, request_.count);
     }

@@ -45,7 +45,7 @@ struct Generated {
   std::vector<Sample> samples;  // in the order of the file
 };
 
-/// What a call would do, without simulating: the graphs and the settings.
+/// What a call would do, without simulating: the graphs, the settings, and the samples without labels.
 Generated plan_dataset(const Space& space, const Catalog& catalog, const GenerateRequest& request);
 
 /// Writes request.output: the same bytes for the same space, catalogs and seed, whatever `parallel` and however often

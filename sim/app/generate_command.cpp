@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -41,6 +42,18 @@ std::string file_name_of(std::string setting) {
   for (char& c : setting)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '-';
   return setting + ".dat";
+}
+
+/// Of samples that are not simulated yet: some of them may be left out later.
+void check_driple_batches(const Generated& planned, std::int64_t count) {
+  std::map<std::pair<std::int32_t, Split>, std::size_t> sizes;
+  for (const Sample& sample : planned.samples) ++sizes[{sample.setting, sample.split}];
+  for (std::size_t s = 0; s < planned.settings.size(); ++s)
+    for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
+      if (const std::size_t size = sizes[{static_cast<std::int32_t>(s), split}]; size < kDripleBatch)
+        throw InputError{"--format driple: of " + std::to_string(count) + " samples, setting " +
+                         planned.settings[s].name + " gets " + std::to_string(size) + " for " + to_text(split) +
+                         ", less than a batch of " + std::to_string(kDripleBatch) + ": give a larger --count"};
 }
 
 void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bool is_quiet) {
@@ -94,10 +107,20 @@ int run(const GenerateCommand& command) {
     if (command.common.prints_json) {
       std::fputs(to_json_text(to_json(space, request, planned)).c_str(), stdout);
     } else {
-      std::printf("%lld samples: ", static_cast<long long>(command.count));
       print(planned, false);
     }
     return kSuccess;
+  }
+  if (is_driple) {
+    const Generated planned = plan_dataset(space, catalog,
+                                           {.seed = command.seed,
+                                            .count = command.count,
+                                            .output = {},
+                                            .program = {},
+                                            .is_stopped = is_interrupted,
+                                            .on_progress = {}});
+    if (!planned.is_complete) throw Interrupted{};
+    check_driple_batches(planned, command.count);
   }
   const Generated generated = generate_dataset(space, catalog, request);
   if (!generated.is_complete) {

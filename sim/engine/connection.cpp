@@ -50,13 +50,15 @@ void Connection::finish_head() {
   recorder_.add(MessageSpan{
       from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
   in_flight_.push_back(message);
-  clock_.schedule_in(latency_, [this, from, to] {
-    const Message arrived = in_flight_.front();
-    in_flight_.pop_front();
-    traffic_.received(from, to, arrived.size);
-    on_arrival_(arrived);
-  });
+  clock_.schedule_in(latency_, [this] { arrive(); });
   if (!queue_.empty()) start_next();
+}
+
+void Connection::arrive() {
+  const Message arrived = in_flight_.front();
+  in_flight_.pop_front();
+  traffic_.received(network_.source(path_), network_.destination(path_), arrived.size);
+  on_arrival_(arrived);
 }
 
 }  // namespace rehearse

@@ -34,6 +34,7 @@ class Connection {
  private:
   void start_next();
   void finish_head();
+  void arrive();
 
   OwnedClock clock_;
   Network& network_;

@@ -5,11 +5,12 @@
 namespace rehearse {
 
 CorePool::Slot CorePool::run(Seconds now, Seconds duration) {
-  const auto core = std::min_element(free_at_.begin(), free_at_.end());
-  const Seconds start = std::max(now, *core);
-  *core = start + duration;
+  const std::size_t core = free_at_.index();
+  const Seconds start = std::max(now, Seconds{free_at_.date()});
+  const Seconds end = start + duration;
+  free_at_.set(core, end.value());
   work_ += duration;
-  return {static_cast<int>(core - free_at_.begin()), start, *core};
+  return {static_cast<int>(core), start, end};
 }
 
 }  // namespace rehearse

@@ -1,9 +1,8 @@
 #pragma once
 // The CPU cores of a parameter server: jobs of known length, first come, first served.
 
-#include <vector>
-
 #include "sim/base/units.hpp"
+#include "sim/engine/earliest_date.hpp"
 
 namespace rehearse {
 
@@ -15,7 +14,7 @@ class CorePool {
     Seconds end{};
   };
 
-  explicit CorePool(int cores) : free_at_(static_cast<std::size_t>(cores)) {}
+  explicit CorePool(int cores) : cores_{cores}, free_at_{static_cast<std::size_t>(cores), 0} {}
 
   /// Gives the job that arrives at `now` to the core that is free first. Arrivals must come in order of time, so that
   /// the completion is known at once:  start = max(now, min over cores of free_at).
@@ -23,10 +22,11 @@ class CorePool {
 
   /// Sum over cores of the work accepted so far.
   Seconds work() const { return work_; }
-  int cores() const { return static_cast<int>(free_at_.size()); }
+  int cores() const { return cores_; }
 
  private:
-  std::vector<Seconds> free_at_;
+  int cores_;
+  EarliestDate free_at_;  // [cores]
   Seconds work_{};
 };
 

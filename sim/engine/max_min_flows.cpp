@@ -26,9 +26,7 @@ void for_each_flow(const Flows& flows, const Entries& entries, Index index_of, V
 
 }  // namespace
 
-bool MaxMinFlows::is_later(const Due& a, const Due& b) { return a.date != b.date ? a.date > b.date : a.link > b.link; }
-
-MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.size()) {
+MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.size()), next_{capacities.size(), kNever} {
   for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
 }
 
@@ -71,6 +69,13 @@ void MaxMinFlows::mark_dirty(std::uint32_t link) {
   dirty_.push_back(link);
 }
 
+void MaxMinFlows::mark_unlisted(std::uint32_t link) {
+  if (links_[link].is_unlisted) return;
+  links_[link].is_unlisted = true;
+  unlisted_.push_back(link);
+  next_.set(link, kNever);
+}
+
 void MaxMinFlows::remove(FlowIndex index) {
   Flow& flow = flows_[index];
   for (std::size_t i = 0; i < flow.count; ++i) {
@@ -84,16 +89,13 @@ void MaxMinFlows::remove(FlowIndex index) {
     link.used -= flow.rate;
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
+  if (flow.owner != kNone) mark_unlisted(flow.owner);
   flow.is_live = false;
   free_.push_back(index);
   --live_;
 }
 
-void MaxMinFlows::cancel(FlowIndex flow) {
-  const std::uint32_t owner = flows_[flow].owner;
-  remove(flow);
-  if (owner != kNone) list_completions(owner);
-}
+void MaxMinFlows::cancel(FlowIndex flow) { remove(flow); }
 
 void MaxMinFlows::set_capacity(int link, double capacity) {
   links_[static_cast<std::size_t>(link)].capacity = capacity;
@@ -102,38 +104,29 @@ void MaxMinFlows::set_capacity(int link, double capacity) {
 
 double MaxMinFlows::next_completion(double now) {
   if (!dirty_.empty() || !started_.empty()) solve(now);
-  const double date = first_date();
-  return date == kNever ? kNever : std::max(now, date);
-}
-
-double MaxMinFlows::first_date() {
-  while (!calendar_.empty() && calendar_.front().generation != links_[calendar_.front().link].generation) {
-    std::pop_heap(calendar_.begin(), calendar_.end(), is_later);
-    calendar_.pop_back();
-  }
-  return calendar_.empty() ? kNever : calendar_.front().date;
+  for (const std::uint32_t link : unlisted_)
+    if (links_[link].is_unlisted) list_completions(link);
+  unlisted_.clear();
+  return std::max(now, next_.date());
 }
 
 void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
   const double until = now * (1 + kDateRounding);
-  const std::size_t first = completed.size();
-  while (first_date() <= until) {
-    const std::uint32_t index = calendar_.front().link;
-    Link& link = links_[index];
-    if (link.is_bottleneck && link.second > until) {  // the next solve will list the others
-      ++link.generation;
-      completed.push_back(link.first);
-      remove(link.first);
-      continue;
-    }
+  const auto first = static_cast<std::ptrdiff_t>(completed.size());
+  while (next_.date() <= until) {
+    const auto index = static_cast<std::uint32_t>(next_.index());
+    const Link& link = links_[index];
+    mark_unlisted(index);
     const std::size_t before = completed.size();
-    for (const Member& member : link.members)
-      if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
-        completed.push_back(member.flow);
+    if (link.second > until)
+      completed.push_back(link.first);
+    else
+      for (const Member& member : link.members)
+        if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
+          completed.push_back(member.flow);
     for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
-    list_completions(index);  // those that are left keep their rates until the next solve
   }
-  std::sort(completed.begin() + static_cast<std::ptrdiff_t>(first), completed.end(),
+  std::sort(completed.begin() + first, completed.end(),
             [this](FlowIndex a, FlowIndex b) { return rests_[a].sequence < rests_[b].sequence; });
 }
 
@@ -142,7 +135,8 @@ void MaxMinFlows::list_completions(std::uint32_t index) {
   link.next = link.second = kNever;
   for (const Member& member : link.members)
     if (flows_[member.flow].owner == index) note_completion(link, member.flow);
-  enter_into_calendar(index);
+  link.is_unlisted = false;
+  next_.set(index, link.next);
 }
 
 void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
@@ -155,14 +149,6 @@ void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
   } else {
     link.second = std::min(link.second, finish);
   }
-}
-
-void MaxMinFlows::enter_into_calendar(std::uint32_t index) {
-  Link& link = links_[index];
-  ++link.generation;
-  if (link.next == kNever) return;
-  calendar_.push_back({link.next, index, link.generation});
-  std::push_heap(calendar_.begin(), calendar_.end(), is_later);
 }
 
 void MaxMinFlows::solve(double now) {
@@ -225,8 +211,8 @@ void MaxMinFlows::take_into_region(std::uint32_t index) {
   if (link.is_in_region) return;
   link.is_in_region = true;
   region_.push_back(index);
-  for_each_flow(flows_, link.members, flow_of, [this](FlowIndex index) {
-    if (flows_[index].mark != mark_) take_flow(index);
+  for_each_flow(flows_, link.members, flow_of, [this](FlowIndex flow) {
+    if (flows_[flow].mark != mark_) take_flow(flow);
   });
 }
 
@@ -256,16 +242,18 @@ void MaxMinFlows::fill() {
       --crossed.unfrozen;
     }
   };
+  constexpr std::size_t kFew = 16;
+  const bool is_heap_worth_it = levels_.size() > kFew;
   std::size_t frozen = 0;
   for (int taken = 0; frozen < region_flows_.size(); ++taken) {
     // Most often the lowest level is that of all flows, so a heap is made only when a second one is needed.
-    if (taken == 0)
+    if (taken == 0 || !is_heap_worth_it)
       std::iter_swap(std::min_element(levels_.begin(), levels_.end(),
                                       [&](const Level& a, const Level& b) { return is_higher(b, a); }),
                      levels_.end() - 1);
     else if (taken == 1)
       std::make_heap(levels_.begin(), levels_.end(), is_higher);
-    if (taken > 0) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
+    if (taken > 0 && is_heap_worth_it) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
     const Level level = levels_.back();
     levels_.pop_back();
     if (level.link == kNone) {
@@ -279,7 +267,7 @@ void MaxMinFlows::fill() {
     const double share = std::max(link.left, 0.0) / link.unfrozen;
     if (share > level.share) {  // flows frozen since then left more for the others
       levels_.push_back({share, level.link, 0});
-      std::push_heap(levels_.begin(), levels_.end(), is_higher);
+      if (taken > 0 && is_heap_worth_it) std::push_heap(levels_.begin(), levels_.end(), is_higher);
       continue;
     }
     link.limits = true;
@@ -333,10 +321,12 @@ void MaxMinFlows::commit(double now) {
     const bool has_others = link.crossing != link.size;
     link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
-    if (link.is_in_region)
-      enter_into_calendar(l);
-    else if (link.rescan)
-      list_completions(l);
+    if (link.is_in_region) {
+      link.is_unlisted = false;
+      next_.set(l, link.next);
+    } else if (link.rescan) {
+      mark_unlisted(l);
+    }
   }
 }
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/engine/earliest_date.hpp"
+
 namespace rehearse {
 
 /// A set of flows over links is max-min fair if no flow can gain rate without taking it from one that has no more:
@@ -21,7 +23,7 @@ namespace rehearse {
 class MaxMinFlows {
  public:
   using FlowIndex = std::uint32_t;
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr double kNever = EarliestDate::kNever;
   static constexpr std::size_t kMaxLinks = 40;
 
   /// [links] capacities, above 0.
@@ -33,7 +35,8 @@ class MaxMinFlows {
   void cancel(FlowIndex flow);
   void set_capacity(int link, double capacity);
 
-  /// The date of the next completion, kNever if there is none.
+  /// The date of the next completion, kNever if there is none. Comes between what changes the flows and
+  /// pop_completed().
   double next_completion(double now);
   /// Ends the flows that are due by `now` and appends them, in the order in which they were started.
   void pop_completed(double now, std::vector<FlowIndex>& completed);
@@ -86,16 +89,11 @@ class MaxMinFlows {
     bool is_bottleneck = false;  // of at least one flow
     std::uint32_t size = 0;      // of `members`
     bool is_dirty = false;
-    std::uint32_t generation = 0;  // of its entry in the calendar
-    FlowIndex first = 0;           // of the flows that it owns, that which completes first
-    double next = kNever;          // when that is
-    double second = kNever;        // when the second one completes
+    bool is_unlisted = false;
+    FlowIndex first = 0;     // of the flows that it owns, that which completes first
+    double next = kNever;    // when that is
+    double second = kNever;  // when the second one completes
     std::vector<Member> members;
-  };
-  struct Due {
-    double date;
-    std::uint32_t link;
-    std::uint32_t generation;
   };
   struct Level {
     double share;
@@ -106,9 +104,8 @@ class MaxMinFlows {
   std::uint32_t link_of(FlowIndex flow, std::size_t i) const {
     return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].links[i - kNearLinks];
   }
-  static bool is_later(const Due& a, const Due& b);
-  double first_date();
   void mark_dirty(std::uint32_t link);
+  void mark_unlisted(std::uint32_t link);
   void remove(FlowIndex flow);
   void solve(double now);
   Link& touch(std::uint32_t link);
@@ -119,15 +116,15 @@ class MaxMinFlows {
   void commit(double now);
   void list_completions(std::uint32_t link);
   void note_completion(Link& link, FlowIndex flow);
-  void enter_into_calendar(std::uint32_t link);
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<Rest> rests_;  // [flows]
   std::vector<FlowIndex> free_;
-  std::vector<std::uint32_t> dirty_;  // links whose capacity, or whose bottlenecked flows, have changed
-  std::vector<FlowIndex> started_;    // since the last solve
-  std::vector<Due> calendar_;         // heap, entries of old generations are skipped
+  std::vector<std::uint32_t> dirty_;     // links whose capacity, or whose bottlenecked flows, have changed
+  std::vector<FlowIndex> started_;       // since the last solve
+  std::vector<std::uint32_t> unlisted_;  // links whose next completions have to be found anew
+  EarliestDate next_;                    // [links] their next completions
   std::size_t live_ = 0;
   std::uint64_t next_sequence_ = 0;
   std::uint32_t mark_ = 0;

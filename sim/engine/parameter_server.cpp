@@ -134,7 +134,8 @@ class ParameterServers final : public Session {
 
   /// Workers that exchange with the servers as one: those of a machine, or a single one.
   struct Team {
-    explicit Team(OwnedClock clock_) : clock{clock_} {}
+    Team(ParameterServers& session_, OwnedClock clock_) : session{session_}, clock{clock_} {}
+    ParameterServers& session;  // with it two pointers say what an event does, and std::function allocates nothing
     OwnedClock clock;
     std::vector<Trainer*> members;
     std::vector<Link> links;          // [servers]
@@ -219,7 +220,8 @@ class ParameterServers final : public Session {
     for (const auto& trainer : trainers_) {
       const bool joins_last = strategy_.aggregation != Aggregation::kNone && !teams_.empty() &&
                               teams_.back()->members.front()->worker.host == trainer->worker.host;
-      if (!joins_last) teams_.push_back(std::make_unique<Team>(OwnedClock{cluster_.clock, cluster_.clock.new_owner()}));
+      if (!joins_last)
+        teams_.push_back(std::make_unique<Team>(*this, OwnedClock{cluster_.clock, cluster_.clock.new_owner()}));
       trainer->team = teams_.back().get();
       trainer->team->members.push_back(trainer.get());
     }
@@ -424,7 +426,8 @@ class ParameterServers final : public Session {
       link.last_update = {};
       if (servers_[s].pushed == 0) continue;  // more servers than units
       ++team.servers_left;
-      team.clock.schedule(requested + link.up->latency(), [this, &team, s] { serve_pull(team, s); });
+      team.clock.schedule(requested + link.up->latency(),
+                          [&team, server = static_cast<int>(s)] { team.session.serve_pull(team, server); });
     }
   }
 
@@ -447,17 +450,19 @@ class ParameterServers final : public Session {
     return server.time_per_variable + server.time_per_byte * as_double(size);
   }
 
-  void serve_pull(Team& team, std::size_t s) {
-    for (const int pulled : servers_[s].pulled) {
+  void serve_pull(Team& team, int s) {
+    const Server& server = servers_[static_cast<std::size_t>(s)];
+    for (const int pulled : server.pulled) {
       const Bytes size = unit(pulled).value_bytes;
-      const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), server_time(size));
-      record(servers_[s], slot, pulled, false);
-      team.clock.schedule(slot.end, [this, &team, s, pulled] { send_value(team, s, pulled); });
+      const CorePool::Slot slot = monitor_.cores(server.machine).run(clock_.now(), server_time(size));
+      record(server, slot, pulled, false);
+      team.clock.schedule(slot.end, [&team, pulled] { team.session.send_value(team, pulled); });
     }
   }
 
-  void send_value(Team& team, std::size_t s, int index) {
-    team.links[s].down->send({index, team.members.front()->worker.steps, unit(index).value_bytes, priority(index)});
+  void send_value(Team& team, int index) {
+    Link& link = team.links[static_cast<std::size_t>(unit(index).server)];
+    link.down->send({index, team.members.front()->worker.steps, unit(index).value_bytes, priority(index)});
   }
 
   void value_arrived(Team& team, const Connection::Message& message) {
@@ -554,11 +559,12 @@ class ParameterServers final : public Session {
   }
 
   void copied_to_host(Trainer& trainer, int index, Seconds when) {
-    trainer.team->clock.schedule(when, [this, &trainer, index] {
-      if (adder(*trainer.team, index) == nullptr)
-        gradient_added(*trainer.team, index);
+    Team& team = *trainer.team;
+    team.clock.schedule(when, [&team, index] {
+      if (team.session.adder(team, index) == nullptr)
+        team.session.gradient_added(team, index);
       else
-        push(*trainer.team, index);
+        team.session.push(team, index);
     });
   }
 
@@ -600,7 +606,7 @@ class ParameterServers final : public Session {
     const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), duration);
     record(servers_[s], slot, message.unit, true);
     if (strategy_.pushes_back_each_variable) {
-      if (completes_unit) clock_.schedule(slot.end, [this, s, index = message.unit] { push_back(s, index); });
+      if (completes_unit) clock_.schedule(slot.end, [this, index = message.unit] { push_back(index); });
       return;
     }
     Link& link = team.links[s];
@@ -613,9 +619,9 @@ class ParameterServers final : public Session {
   }
 
   /// The gradients of all workers for a unit are applied.
-  void push_back(std::size_t s, int index) {
+  void push_back(int index) {
     if (unit(index).value_bytes > Bytes{})
-      for (const auto& team : teams_) send_value(*team, s, index);
+      for (const auto& team : teams_) send_value(*team, index);
     if (++applied_units_ < static_cast<std::int64_t>(units_.units.size())) return;
     applied_units_ = 0;
     count_update();

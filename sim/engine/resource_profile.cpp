@@ -26,9 +26,10 @@ Seconds last_activity(const RunRecord& record) {
 /// Divides `amount` among the samples that `span` overlaps; the last one takes the remainder, so that nothing is lost
 /// by rounding.
 void spread(std::vector<double>& sums, Seconds period, Span span, double amount) {
+  if (sums.empty()) return;  // a machine that is not recorded
   const std::size_t last_sample = sums.size() - 1;
   const auto sample_at = [&](Seconds time) {
-    return std::min(last_sample, static_cast<std::size_t>(std::max(0.0, std::floor(time / period))));
+    return std::min(last_sample, static_cast<std::size_t>(std::max(0.0, time / period)));
   };
   const std::size_t first = sample_at(span.start);
   const std::size_t last = sample_at(span.end);
@@ -143,7 +144,7 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
 
   ResourceProfile profile{.period = period, .samples = static_cast<std::size_t>(samples), .thresholds = thresholds};
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
-    const std::vector<double> zeros(profile.samples);
+    const std::vector<double> zeros(record.recorder.scope.covers(static_cast<MachineIndex>(m)) ? profile.samples : 0);
     profile.series.push_back({static_cast<MachineIndex>(m), zeros, zeros, zeros, zeros});
   }
   add_kernels(record, profile);

@@ -34,7 +34,15 @@ TEST_CASE("generate writes a dataset, a report and a summary") {
 TEST_CASE("generate draws without simulating") {
   const Outcome outcome = rehearse_with("generate " + kSpace + "--count 40 --dry-run --quiet");
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.out.starts_with("40 samples: "));
+  CHECK(outcome.out.starts_with("40 samples of 10 graphs in "));
+}
+
+TEST_CASE("generate says before it simulates that a part of Driple's files would have no whole batch") {
+  const TemporaryFolder folder;
+  const std::string files = (folder / "files").string();
+  check_refused("generate " + kSpace + "--format driple --count 40 -o " + files, 2,
+                "less than a batch of 32: give a larger --count");
+  CHECK(!std::filesystem::exists(files + "/dataset.db.part"));  // nothing has been simulated
 }
 
 TEST_CASE("generate refuses with one line") {
