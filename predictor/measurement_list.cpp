@@ -70,7 +70,7 @@ MeasurementList read_measurement_list(const Json& json, const std::string& file_
   if (root.has("jobs"))
     for (const JsonReader& entry : root.children("jobs")) list.jobs.push_back(read_jobs(entry));
   const std::size_t entries = list.profiles.size() + list.jobs.size();
-  root.expect(entries >= 1 && entries <= kMost, "1 to 100000 profiles and jobs");
+  if (entries < 1 || entries > kMost) root.fail("expected 1 to 100000 profiles and jobs");
   root.reject_unknown_keys();
   return list;
 }

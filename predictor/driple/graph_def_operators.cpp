@@ -137,7 +137,12 @@ struct Row {
 class Converter {
  public:
   Converter(const std::vector<GraphDefNode>& nodes, std::int64_t batch, GraphDefGaps& gaps)
-      : nodes_{nodes}, batch_{batch}, gaps_{gaps}, kernel_of_(nodes.size(), -1), variable_of_(nodes.size(), -1) {
+      : nodes_{nodes},
+        batch_{batch},
+        gaps_{gaps},
+        kernel_of_(nodes.size(), -1),
+        variable_of_(nodes.size(), -1),
+        inferred_(nodes.size()) {
     for (std::size_t i = 0; i < nodes.size(); ++i) numbers_.emplace(nodes[i].name, i);
     for (const GraphDefNode& node : nodes)
       if (node.op == "AccumulatorApplyGradient" && node.inputs.size() > 2)
@@ -244,6 +249,7 @@ class Converter {
   }
 
   std::optional<GraphDefShape> output_shape(std::size_t node, std::size_t output) const {
+    if (output == 0 && inferred_[node]) return inferred_[node];
     if (output >= nodes_[node].shapes.size()) return std::nullopt;
     std::optional<GraphDefShape> shape = nodes_[node].shapes[output];
     if (shape && !shape->empty() && shape->front() < 0 && batch_ > 0) shape->front() = batch_;
@@ -292,6 +298,7 @@ class Converter {
   Row kernel_row(const GraphDefNode& node) {
     Row row{.meaning = meaning_of(node)};
     const std::optional<GraphDefShape> output = shape_of_result(node);
+    inferred_[number_of(node)] = output;
     const std::optional<double> elements = elements_of(output);
     bool is_known = elements.has_value();
     row.elements = elements.value_or(0);
@@ -439,6 +446,7 @@ class Converter {
   GraphDefGaps& gaps_;
   std::unordered_map<std::string_view, std::size_t> numbers_;
   std::vector<int> kernel_of_, variable_of_;                      // [nodes]; -1: none
+  std::vector<std::optional<GraphDefShape>> inferred_;            // [nodes] of the first output, of kernels seen so far
   std::map<std::size_t, std::size_t> updates_;                    // node of the update by node of its variable
   std::map<std::size_t, std::vector<std::size_t>> gradients_of_;  // nodes that add to an accumulator, by its node
 };

@@ -200,14 +200,17 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, cons
 
 std::vector<std::string> names_of_models(const std::vector<std::filesystem::path>& models,
                                          const std::vector<std::string>& taken) {
-  std::vector<std::string> names;
-  for (const std::filesystem::path& model : models)
-    names.push_back(model.filename().empty() ? model.parent_path().filename().string() : model.filename().string());
+  std::vector<std::string> names, paths;
+  for (const std::filesystem::path& model : models) {
+    const std::filesystem::path path = (model / "").lexically_normal().parent_path();  // without a slash at the end
+    paths.push_back(path.string());
+    names.push_back(path.filename().string());
+  }
   std::map<std::string, int> uses;
   for (const std::string& name : names) ++uses[name];
   for (const std::string& name : taken) ++uses[name];
   for (std::size_t m = 0; m < models.size(); ++m)
-    if (uses[names[m]] > 1) names[m] = models[m].lexically_normal().string();
+    if (uses[names[m]] > 1) names[m] = paths[m];
   std::set<std::string> known{taken.begin(), taken.end()};
   for (const std::string& name : names)
     if (!known.insert(name).second)
