@@ -31,7 +31,7 @@ GroupedGraph to_grouped_graph(const DatasetGraph& graph) {
   for (const GraphEdge& edge : graph.edges)
     if (edge.from != edge.to) grouped.edges.emplace_back(std::min(edge.from, edge.to), std::max(edge.from, edge.to));
   std::ranges::sort(grouped.edges);
-  grouped.edges.erase(std::ranges::unique(grouped.edges).begin(), grouped.edges.end());
+  grouped.edges.erase(std::unique(grouped.edges.begin(), grouped.edges.end()), grouped.edges.end());
   return grouped;
 }
 
