@@ -61,9 +61,9 @@ Dataset dataset_of(const Scenario& scenario) {
 
 Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
                               std::vector<std::string>& warnings) {
+  if (!command.scenario && is_dataset(command.input)) return load_dataset(command.input);
   const Catalog catalog = load_catalog(command.common);
   if (!command.scenario) {
-    if (is_dataset(command.input)) return load_dataset(command.input);
     if (is_graph_def(command.input))
       throw InputError{command.input.string() + ": a GraphDef tells of no cluster: expected --scenario beside it"};
     const Json json = load_scenario_json(command.input, command.overrides);
