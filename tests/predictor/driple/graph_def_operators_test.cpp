@@ -98,6 +98,8 @@ TEST_CASE("the kernels of a GraphDef have the kinds, sizes and edges of a traini
   CHECK(at(graph, 0, "variables") == 1);
   CHECK(at(graph, 0, "variable") == 0);
   CHECK(at(graph, 0, "is_3x3_stride_1") == 0);
+  CHECK(at(graph, 0, "input_bytes") == 4 * 2 * 8 * 8 * 3);
+  CHECK(at(graph, 1, "input_bytes") == 0);
   CHECK(at(graph, 2, "flops") == 2 * 2 * 64 * 10);
   CHECK(at(graph, 2, "variable") == 1);
   CHECK(shape_at(graph, 4) == Doubles{2, 64, 10, 1});

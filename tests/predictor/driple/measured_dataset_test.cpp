@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -62,7 +63,8 @@ TEST_CASE("a measured profile becomes a sample of the scenario's workload, at th
   CHECK(data.graphs[0].family == "resnet");
   CHECK(parse_json(data.graphs[0].provenance, "p")["batch_per_worker"] == 8);
   CHECK(data.nodes(data.graphs[0]) > 100);
-  CHECK(data.settings[0].descriptor.back() == doctest::Approx(0.2));  // sampling_period_s
+  const auto period = std::ranges::find(data.descriptors, "sampling_period_s") - data.descriptors.begin();
+  CHECK(data.settings[0].descriptor[static_cast<std::size_t>(period)] == doctest::Approx(0.2));
   CHECK(data.samples[0].origin == Origin::kMeasured);
   CHECK(data.samples[0].weight == 3);
   CHECK(data.samples[0].split == split_of_model("resnet18"));
