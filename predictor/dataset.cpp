@@ -279,6 +279,7 @@ class Loader {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error))
       throw InputError{shown_ + ": cannot read this dataset: no such file"};
+    if (std::filesystem::is_empty(path, error)) fail("expected a dataset of rehearse; the file is empty");
     database_ = open(path, shown_, SQLITE_OPEN_READONLY);
     sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);

@@ -8,8 +8,10 @@
 //   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
 //   torch_file.hpp   files of Python's torch.save, read and written without LibTorch
+//   measurement_list.hpp, measured_series.hpp   what was measured of which job, and its labels
+//   merge.hpp      datasets as one, simulated and measured
 //   driple_dataset.hpp   the data set files of Driple; our datasets as such files: driple_export.hpp;
-//       its inputs (GraphDef, table of jobs) are in predictor/driple
+//       its inputs (GraphDef, table of jobs), and measured jobs as a dataset, are in predictor/driple
 
 #include "predictor/baselines.hpp"
 #include "predictor/driple_export.hpp"

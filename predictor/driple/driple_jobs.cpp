@@ -25,12 +25,6 @@ std::int64_t tensor_size(const std::vector<std::int64_t>& shape) {
   return size;
 }
 
-/// The producer of an input: "a:1" and "^a" come from a.
-std::string_view producer(std::string_view input) {
-  if (const auto colon = input.find(':'); colon != std::string_view::npos) return input.substr(0, colon);
-  return input.starts_with('^') ? input.substr(1) : input;
-}
-
 }  // namespace
 
 OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
@@ -54,11 +48,19 @@ OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const Type
   }
   for (std::uint32_t i = 0; i < kept.size(); ++i) {
     for (const std::string& input : kept[i]->inputs) {
-      const auto from = numbers.find(producer(input));
+      const auto from = numbers.find(producer_of(input));
       if (from != numbers.end()) network.edges.emplace_back(i, from->second);
     }
   }
   return network;
+}
+
+GroupedGraph group_gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
+                                 const std::string& where, std::size_t groups, std::uint64_t seed) {
+  const OperatorNetwork network = gpu_operators(nodes, frequencies, where);
+  try {
+    return group_operators(largest_component(network), groups, seed);
+  } catch (const InputError& error) { throw InputError{where + ": " + error.what()}; }
 }
 
 std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const std::filesystem::path& path) {
@@ -109,11 +111,8 @@ std::vector<DripleSample> load_driple_jobs(const DripleJobs& jobs, std::vector<s
   std::vector<DripleSample> samples;
   for (const std::uint32_t index : order) {
     const std::filesystem::path file = jobs.graph_folder / (known[index] + ".pbtxt");
-    const OperatorNetwork network = gpu_operators(load_graph_def(file), jobs.frequencies, file.string());
-    GroupedGraph grouped;
-    try {
-      grouped = group_operators(largest_component(network), jobs.groups, jobs.seed);
-    } catch (const InputError& error) { throw InputError{file.string() + ": " + error.what()}; }
+    GroupedGraph grouped =
+        group_gpu_operators(load_graph_def(file), jobs.frequencies, file.string(), jobs.groups, jobs.seed);
     DripleSample sample{.edges = std::move(grouped.edges), .labels = labels.at(known[index])};
     for (const auto& row : grouped.features)
       sample.features.push_back({static_cast<float>(row[0]), static_cast<float>(row[1]), static_cast<float>(row[2])});

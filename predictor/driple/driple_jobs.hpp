@@ -22,6 +22,11 @@ namespace rehearse {
 OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
                               const std::string& where);
 
+/// The largest connected part of them in groups. InputError, "where: ...", for an operator type without frequency or
+/// fewer operators than groups.
+GroupedGraph group_gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
+                                 const std::string& where, std::size_t groups = 100, std::uint64_t seed = 42);
+
 /// Labels by job, named GPU_DataSet_Model_SyncAsync_HyperParameter_Job. The table has the columns GPU, Data Set, Model,
 /// Sync/Async, Hyper-Parameter, Job Name, Resource ("GPU MEM util", "GPU util", "Network_rx", "Network_tx"), avg Idle
 /// time, avg Active time, avg Peak consumption. Jobs without exactly these four rows are left out, as published.

@@ -26,20 +26,70 @@ struct FirstError : google::protobuf::io::ErrorCollector {
   std::string first;
 };
 
-std::vector<std::int64_t> first_shape(const graph_def::Node& node) {
-  const graph_def::Shape* shape = nullptr;
-  if (const auto found = node.attr().find("_output_shapes"); found != node.attr().end()) {
-    if (found->second.list().shape_size() > 0) shape = &found->second.list().shape(0);
-  } else if (const auto own = node.attr().find("shape"); own != node.attr().end() && own->second.has_shape()) {
-    shape = &own->second.shape();
-  }
-  std::vector<std::int64_t> dimensions;
-  if (shape != nullptr && !shape->unknown_rank())
-    for (const auto& dimension : shape->dim()) dimensions.push_back(dimension.size());
+std::optional<GraphDefShape> dimensions_of(const graph_def::Shape& shape) {
+  if (shape.unknown_rank()) return std::nullopt;
+  GraphDefShape dimensions;
+  for (const auto& dimension : shape.dim()) dimensions.push_back(dimension.size());
   return dimensions;
 }
 
+std::vector<std::optional<GraphDefShape>> shapes_of(const graph_def::Node& node) {
+  std::vector<std::optional<GraphDefShape>> shapes;
+  if (const auto found = node.attr().find("_output_shapes"); found != node.attr().end())
+    for (const graph_def::Shape& shape : found->second.list().shape()) shapes.push_back(dimensions_of(shape));
+  else if (const auto own = node.attr().find("shape"); own != node.attr().end() && own->second.has_shape())
+    shapes.push_back(dimensions_of(own->second.shape()));
+  return shapes;
+}
+
+int bytes_of(int type) {
+  switch (type % 100) {  // references too
+    case graph_def::DT_DOUBLE:
+    case graph_def::DT_INT64:
+    case graph_def::DT_UINT64:
+    case graph_def::DT_COMPLEX64:
+      return 8;
+    case graph_def::DT_COMPLEX128:
+      return 16;
+    case graph_def::DT_HALF:
+    case graph_def::DT_BFLOAT16:
+    case graph_def::DT_INT16:
+    case graph_def::DT_UINT16:
+      return 2;
+    case graph_def::DT_INT8:
+    case graph_def::DT_UINT8:
+    case graph_def::DT_BOOL:
+      return 1;
+    default:
+      return 4;
+  }
+}
+
+GraphDefNode node_of(const graph_def::Node& node) {
+  GraphDefNode made{.name = node.name(),
+                    .op = node.op(),
+                    .device = node.device(),
+                    .inputs = {node.input().begin(), node.input().end()},
+                    .shape = {},
+                    .shapes = shapes_of(node)};
+  if (!made.shapes.empty()) made.shape = made.shapes[0].value_or(GraphDefShape{});
+  for (const auto& [name, attribute] : node.attr()) {
+    if (name == "strides") made.strides = {attribute.list().i().begin(), attribute.list().i().end()};
+    if (name == "padding") made.padding = attribute.s();
+    if (name == "data_format") made.data_format = attribute.s();
+    if (name == "transpose_a" || name == "adj_x") made.transposes_first = attribute.b();
+    if (name == "transpose_b" || name == "adj_y") made.transposes_second = attribute.b();
+    if (name == "T" || name == "dtype") made.scalar_bytes = bytes_of(attribute.type());
+  }
+  return made;
+}
+
 }  // namespace
+
+std::string_view producer_of(std::string_view input) {
+  if (const auto colon = input.find(':'); colon != std::string_view::npos) return input.substr(0, colon);
+  return input.starts_with('^') ? input.substr(1) : input;
+}
 
 std::vector<GraphDefNode> load_graph_def(const std::filesystem::path& path) {
   const bool is_text = path.extension() == ".pbtxt" || path.extension() == ".txt";
@@ -65,11 +115,7 @@ std::vector<GraphDefNode> parse_graph_def(std::string_view content, bool is_text
   for (const graph_def::Node& node : graph.node()) {
     if (!names.insert(node.name()).second)
       throw InputError{file_name + ": two nodes have the name " + in_quotes(node.name())};
-    nodes.push_back({.name = node.name(),
-                     .op = node.op(),
-                     .device = node.device(),
-                     .inputs = {node.input().begin(), node.input().end()},
-                     .shape = first_shape(node)});
+    nodes.push_back(node_of(node));
   }
   return nodes;
 }

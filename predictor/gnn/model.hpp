@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "predictor/dataset.hpp"
+#include "predictor/operator_types.hpp"
 #include "predictor/torch_file.hpp"
 
 namespace rehearse {
@@ -32,6 +33,9 @@ class Model {
   virtual double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) = 0;
   virtual double loss(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
   virtual std::vector<ProfilePrediction> predict(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
+  /// Of a model that sees groups of operators, by the frequency of their types; such a model also takes datasets of
+  /// groups (group_feature_names()). Null: it sees operators.
+  virtual const TypeFrequencies* type_frequencies() const { return nullptr; }
   virtual std::int64_t parameters() const = 0;  // that learn
   /// All of it, with its optimizer: what load_model() makes the same model from.
   virtual TorchValue state() const = 0;

@@ -12,8 +12,10 @@ namespace rehearse {
 
 namespace {
 
+bool is_grouped(const Dataset& dataset) { return dataset.node_features == group_feature_names(); }
+
 void check_columns(const Dataset& dataset) {
-  if (dataset.node_features != node_feature_names() || dataset.labels != label_names())
+  if ((dataset.node_features != node_feature_names() && !is_grouped(dataset)) || dataset.labels != label_names())
     throw InputError{"the dataset's node features or labels are not those of this program"};
 }
 
@@ -41,6 +43,7 @@ class PublishedModel : public Model {
       }
     return predictions;
   }
+  const TypeFrequencies* type_frequencies() const override { return &frequencies_; }
   std::int64_t parameters() const override {
     std::int64_t count = 0;
     for (const ParameterInfo& parameter : network_.parameters()) {
@@ -64,7 +67,8 @@ class PublishedModel : public Model {
     const auto found = grouped_.find({&dataset, graph});
     if (found != grouped_.end()) return found->second;
     const DatasetGraph& whole = dataset.graphs[static_cast<std::size_t>(graph)];
-    return grouped_.emplace(std::pair{&dataset, graph}, group_graph(whole, frequencies_)).first->second;
+    GroupedGraph made = is_grouped(dataset) ? to_grouped_graph(whole) : group_graph(whole, frequencies_);
+    return grouped_.emplace(std::pair{&dataset, graph}, std::move(made)).first->second;
   }
 
   GraphBatch batch(const Dataset& dataset, std::span<const std::size_t> samples, bool has_labels) {

@@ -15,6 +15,7 @@
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
+#include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
@@ -420,10 +421,12 @@ int print_schema(const std::string& kind) {
     std::cout << provision_schema();
   else if (kind == "space")
     std::cout << space_schema();
+  else if (kind == "measurements")
+    std::cout << measurement_list_schema();
   else
-    throw InputError{"schema: " +
-                     unknown_name_message(
-                         "kind", kind, std::vector<std::string>{"scenario", "model", "sweep", "provision", "space"})};
+    throw InputError{"schema: " + unknown_name_message("kind", kind,
+                                                       std::vector<std::string>{"scenario", "model", "sweep",
+                                                                                "provision", "space", "measurements"})};
   std::cout.flush();
   return kSuccess;
 }

@@ -49,8 +49,11 @@ Seconds read_seconds(const std::string& option, const std::string& text) {
 }
 
 /// The verbs of rehearse-predictor, for --help, and what it says of them.
-constexpr std::array<std::pair<const char*, const char*>, 3> kPredictorVerbs{
-    {{"train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"},
+constexpr std::array<std::pair<const char*, const char*>, 4> kPredictorVerbs{
+    {{"import",
+      "Measured jobs become a dataset; datasets are put together\n\nExample: rehearse import simulated.db "
+      "measured.json -o mixed.db"},
+     {"train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"},
      {"predict", "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"},
      {"compare",
       "Predictions beside labels: errors per metric, family and setting\n\nExample: rehearse compare model "
@@ -440,7 +443,7 @@ int run_command_line(int argc, char** argv) {
 
   std::string schema_kind;
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision or space")->required();
+  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision, space or measurements")->required();
 
   if (REHEARSE_HAS_PREDICTOR) {
     for (const auto& [verb, what] : kPredictorVerbs) {

@@ -1,60 +1,31 @@
-// rehearse predict MODEL INPUT
+// rehearse predict MODEL INPUT [--scenario CLUSTER]
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "predictor/gnn/model_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
-#include "predictor/labels.hpp"
 #include "sim/app/output/document.hpp"
-#include "sim/app/predictor_commands.hpp"
+#include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
-#include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
-
-namespace {
-
-/// A dataset of one sample without labels.
-Dataset dataset_of(const Scenario& scenario) {
-  Dataset dataset;
-  dataset.node_features = node_feature_names();
-  dataset.descriptors = descriptor_names();
-  dataset.labels = label_names();
-  dataset.settings.push_back(
-      {.name = scenario.name, .group = scenario.name, .provenance = "{}", .descriptor = descriptor_of(scenario)});
-  dataset.graphs.push_back({.family = "scenario",
-                            .name = scenario.workload.name,
-                            .provenance = "{}",
-                            .features = node_features_of(scenario.workload, scenario.optimizer),
-                            .edges = edges_of(scenario.workload)});
-  dataset.samples.push_back({.labels = std::vector<double>(dataset.labels.size(), std::nan(""))});
-  return dataset;
-}
-
-bool is_dataset(const std::filesystem::path& file) {
-  std::string start(16, ' ');
-  std::ifstream{file, std::ios::binary}.read(start.data(), 16);
-  return start == std::string{"SQLite format 3\0", 16};
-}
-
-}  // namespace
 
 int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   const std::unique_ptr<Model> model = load_model(command.model / "model.pt");
   const bool is_many = is_dataset(command.input);
-  const Dataset dataset = is_many ? load_dataset(command.input)
-                                  : dataset_of(read_scenario(load_scenario_json(command.input, command.overrides),
-                                                             command.input.string(), load_catalog(command.common)));
+  const std::optional<TypeFrequencies> frequencies =
+      model->type_frequencies() == nullptr ? std::nullopt : std::optional{*model->type_frequencies()};
+  std::vector<std::string> warnings;
+  const Dataset dataset = load_prediction_input(command, frequencies, warnings);
   std::vector<std::size_t> samples(dataset.samples.size());
   std::iota(samples.begin(), samples.end(), std::size_t{0});
   if (command.common.output) create_folder(*command.common.output);
@@ -82,6 +53,10 @@ int run(const PredictCommand& command) {
                     {"metrics", std::move(metrics)}});
   }
   const std::string text = to_json_text(is_many ? json : json[0]);
+  if (!is_many && predictions[0].distance > 1)
+    warnings.push_back("unlike anything that the model was trained on (distance " + display(predictions[0].distance) +
+                       ", 1 is the edge)");
+  print_warnings(warnings, command.common.is_quiet);
   if (command.common.output) {
     write_file(*command.common.output / "predictions.csv", csv.text());
     write_file(*command.common.output / "prediction.json", text);
@@ -99,9 +74,6 @@ int run(const PredictCommand& command) {
     table.rows.push_back({metric, display(values["value"]), display(values["low"]), display(values["high"])});
   std::printf("%s in %s\n\n%s", json[0]["graph"].get<std::string>().c_str(),
               json[0]["setting"].get<std::string>().c_str(), to_text(table).c_str());
-  if (predictions[0].distance > 1)
-    std::fprintf(stderr, "warning: unlike anything that the model was trained on (distance %.3g, 1 is the edge)\n",
-                 predictions[0].distance);
   return kSuccess;
 }
 

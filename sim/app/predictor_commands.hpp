@@ -1,5 +1,6 @@
 #pragma once
-// The verbs of the second program, rehearse-predictor, which alone loads LibTorch: train, predict, compare.
+// The verbs of the second program, rehearse-predictor, which alone loads LibTorch: import, train,
+// predict, compare.
 
 #include <cstdint>
 #include <filesystem>
@@ -30,6 +31,7 @@ struct TrainCommand {
 struct PredictCommand {
   CommonOptions common;
   std::filesystem::path model, input;
+  std::optional<std::filesystem::path> scenario;  // of the cluster, for an input that is none
   std::vector<std::string> overrides;
 };
 
@@ -39,10 +41,27 @@ struct CompareCommand {
   std::filesystem::path input;
   SampleChoice choice;
   std::string split = "test";
+  // Of a scenario:
+  std::vector<std::string> overrides;
+  std::optional<std::filesystem::path> measured;  // time series
+  std::optional<Seconds> step_time;               // measured
 };
 
+struct ImportCommand {
+  CommonOptions common;  // output: the dataset's file
+  std::vector<std::filesystem::path> sources;
+  bool is_grouped = false;
+};
+
+int run(const ImportCommand& command);
 int run(const TrainCommand& command);
 int run(const PredictCommand& command);
-int run(const CompareCommand& command);
+int run(const CompareCommand& command);  // with a dataset
+int compare_scenario(const CompareCommand& command);
+
+/// Names of models for tables and files: those of their folders, and the paths of folders whose names are not distinct
+/// or among `taken`. Throws InputError if that does not help.
+std::vector<std::string> names_of_models(const std::vector<std::filesystem::path>& models,
+                                         const std::vector<std::string>& taken);
 
 }  // namespace rehearse

@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "sim/app/predictor_commands.hpp"
+#include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace {
 
@@ -34,6 +34,18 @@ void add_choice(CLI::App& verb, SampleChoice& choice, std::string& origin) {
   verb.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
       ->check(CLI::IsMember({"simulated", "measured", "both"}))
       ->type_name("WORD");
+}
+
+void add_catalog(CLI::App& verb, CommonOptions& common) {
+  verb.add_option("--catalog", common.catalogs, "Folder with the user's own catalogs; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
+}
+
+void add_overrides(CLI::App& verb, std::vector<std::string>& overrides) {
+  verb.add_option("--set", overrides, "Override a scenario field: /json/pointer=value; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("POINTER=VALUE");
 }
 
 void set_origin(SampleChoice& choice, const std::string& origin) {
@@ -117,13 +129,50 @@ int run_command_line(int argc, char** argv) {
       ->capture_default_str();
   add_output(*train_verb, train.common, "Folder of the model: model.pt, checkpoint.pt, curves.csv, report.html", true);
 
+  ImportCommand import;
+  auto* import_verb = app.add_subcommand(
+      "import",
+      "Measured jobs become a dataset to train on and to compare with; datasets are put together\n\n"
+      "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Graphs of "
+      "a model that an earlier SOURCE has stay in its split\n\n"
+      "Example: rehearse import simulated.db measured.json -o mixed.db");
+  import_verb->add_option("SOURCE", import.sources, "List of measured jobs, or dataset; several become one")
+      ->required();
+  import_verb->add_flag(
+      "--grouped", import.is_grouped,
+      "Graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, mpnn alone");
+  add_catalog(*import_verb, import.common);
+  import_verb->add_option("-o,--output", import.common.output, "Dataset file to write")
+      ->required()
+      ->check(is_not_empty)
+      ->type_name("DATASET");
+  import_verb->add_flag("--quiet", import.common.is_quiet, "No warnings on stderr");
+
   CompareCommand compare;
   std::string compare_origin;
-  auto* compare_verb = app.add_subcommand("compare",
-                                          "Predictions beside the labels of a dataset: errors per metric, family and "
-                                          "setting, of models and of baselines\n\n"
-                                          "Example: rehearse compare model dataset.db -o comparison");
-  compare_verb->add_option("MODEL", compare.models, "Written by rehearse train; several, then the dataset")->required();
+  std::string step_time;
+  auto* compare_verb = app.add_subcommand(
+      "compare",
+      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines. "
+      "With a scenario instead: predicted beside simulated, and beside measured\n\n"
+      "Example: rehearse compare model dataset.db -o comparison\n"
+      "Example: rehearse compare model scenario.json --measured series.csv --step-time 120ms -o comparison");
+  compare_verb
+      ->add_option("MODEL", compare.models, "Written by rehearse train; several, then the dataset or the scenario")
+      ->required();
+  auto* measured =
+      compare_verb
+          ->add_option("--measured", compare.measured,
+                       "With a scenario: recorded on its first worker machine, a CSV at a fixed period with time_s and "
+                       "any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps. Its period is "
+                       "that of the simulation and the prediction too")
+          ->type_name("CSV");
+  auto* measured_step =
+      compare_verb->add_option("--step-time", step_time, "With a scenario: measured time of a step, such as 120ms")
+          ->check(is_not_empty)
+          ->type_name("T");
+  add_overrides(*compare_verb, compare.overrides);
+  add_catalog(*compare_verb, compare.common);
   add_choice(*compare_verb, compare.choice, compare_origin);
   compare_verb->add_option("--split", compare.split, "train, validation or test")
       ->check(CLI::IsMember({"train", "validation", "test"}))
@@ -135,15 +184,19 @@ int run_command_line(int argc, char** argv) {
   auto* predict_verb =
       app.add_subcommand("predict",
                          "Resource profile of a scenario, or of every sample of a dataset, without simulation\n\n"
-                         "Example: rehearse predict model scenarios/driple/01-v100-ps1-w2.json");
+                         "Example: rehearse predict model scenarios/driple/01-v100-ps1-w2.json\n"
+                         "Example: rehearse predict model net.pbtxt --scenario scenarios/driple/01-v100-ps1-w2.json");
   predict_verb->add_option("MODEL", predict.model, "Written by rehearse train")->required();
-  predict_verb->add_option("INPUT", predict.input, "Scenario or dataset")->required();
-  predict_verb->add_option("--set", predict.overrides, "Override a scenario field: /json/pointer=value; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("POINTER=VALUE");
-  predict_verb->add_option("--catalog", predict.common.catalogs, "Folder with the user's own catalogs; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("DIR");
+  predict_verb->add_option("INPUT", predict.input, "Scenario, dataset, or with --scenario model file or GraphDef")
+      ->required();
+  predict_verb
+      ->add_option(
+          "--scenario", predict.scenario,
+          "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
+          "model), or a TensorFlow GraphDef (.pbtxt, .pb)")
+      ->type_name("FILE");
+  add_overrides(*predict_verb, predict.overrides);
+  add_catalog(*predict_verb, predict.common);
   predict_verb->add_flag("--json", predict.common.prints_json, "Print prediction.json instead of text");
   add_output(*predict_verb, predict.common, "Write prediction.json, or predictions.csv of a dataset, here", false);
 
@@ -167,8 +220,22 @@ int run_command_line(int argc, char** argv) {
       throw InputError{"compare: expected a model and a dataset; see rehearse compare --help"};
     compare.input = compare.models.back();
     compare.models.pop_back();
+    if (!step_time.empty()) {
+      try {
+        compare.step_time = parse_seconds(step_time);
+      } catch (const QuantityError& error) { throw InputError{std::string{"--step-time: "} + error.what()}; }
+    }
+    if (!is_dataset(compare.input)) {
+      for (const char* option : {"--setting", "--family", "--leave-out-family", "--origin", "--split"})
+        if (compare_verb->count(option) > 0)
+          throw InputError{std::string{option} + ": expected a dataset to choose from; found a scenario"};
+      return compare_scenario(compare);
+    }
+    if (measured->count() + measured_step->count() + compare_verb->count("--set") > 0)
+      throw InputError{"--measured, --step-time and --set: expected a scenario beside them; found a dataset"};
     return run(compare);
   }
+  if (import_verb->parsed()) return run(import);
   if (train_verb->parsed()) return run(train);
   return run(predict);
 }

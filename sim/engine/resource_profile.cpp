@@ -132,6 +132,15 @@ Bursts find_bursts(std::span<const double> series, Seconds period, double thresh
   return result;
 }
 
+Bursts find_bursts_of_utilization(std::span<const double> series, Seconds period, const BurstThresholds& thresholds) {
+  return find_bursts(series, period, thresholds.utilization);
+}
+
+Bursts find_bursts_of_rate(std::span<const double> series, Seconds period, const BurstThresholds& thresholds) {
+  const double maximum = series.empty() ? 0 : *std::max_element(series.begin(), series.end());
+  return find_bursts(series, period, thresholds.share_of_maximum * maximum);
+}
+
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds,
                                  TrafficOf traffic) {
   if (!(period > Seconds{})) throw std::logic_error{"resource_profile: the sampling period must be above 0"};
@@ -172,12 +181,10 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
       return std::span{values}.subspan(first, last - first);
     };
     const auto of_utilization = [&](const std::vector<double>& values) {
-      return find_bursts(covered(values), period, thresholds.utilization);
+      return find_bursts_of_utilization(covered(values), period, thresholds);
     };
     const auto of_rate = [&](const std::vector<double>& values) {
-      const auto part = covered(values);
-      const double maximum = part.empty() ? 0 : *std::max_element(part.begin(), part.end());
-      return find_bursts(part, period, thresholds.share_of_maximum * maximum);
+      return find_bursts_of_rate(covered(values), period, thresholds);
     };
     profile.bursts.push_back({series.machine, of_utilization(series.memory), of_utilization(series.gpu),
                               of_rate(series.receive), of_rate(series.transmit)});

@@ -40,6 +40,9 @@ struct Bursts {
 };
 
 Bursts find_bursts(std::span<const double> series, Seconds period, double threshold);
+/// With the threshold of a utilization, or of a rate.
+Bursts find_bursts_of_utilization(std::span<const double> series, Seconds period, const BurstThresholds& thresholds);
+Bursts find_bursts_of_rate(std::span<const double> series, Seconds period, const BurstThresholds& thresholds);
 
 /// The twelve metrics of a machine, in the order of Driple's labels: idle, active and peak of each.
 /// Source: Yang et al., SIGMETRICS 2022, whose thresholds are unpublished: BurstThresholds is our convention.

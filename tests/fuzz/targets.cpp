@@ -19,9 +19,12 @@
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
 #include "predictor/dataset.hpp"
-#include "predictor/driple/graph_def.hpp"
+#include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "predictor/features.hpp"
+#include "predictor/labels.hpp"
+#include "predictor/measured_series.hpp"
+#include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
 #include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
@@ -419,13 +422,48 @@ void run_torch_file(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// Our own features can be made of it, in a setting of zeros.
+void require_sound(const DatasetGraph& graph, const GraphDefGaps& gaps) {
+  Dataset data{.node_features = node_feature_names(), .descriptors = descriptor_names(), .labels = label_names()};
+  const std::size_t nodes = data.nodes(graph);
+  require(nodes == gaps.kernels + gaps.updates && gaps.updates <= gaps.variables, "kernels and updates are the nodes");
+  for (const GraphEdge& edge : graph.edges)
+    require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < nodes, "edges join nodes");
+  data.settings.push_back({.name = "", .descriptor = std::vector<double>(data.descriptors.size())});
+  data.graphs.push_back(graph);
+  const FeatureReader reader{data};
+  require(reader.read(data, {}).totals.size() == reader.total_inputs(), "features have their size");
+}
+
 void run_graph_def(std::string_view input) {
   for (const bool is_text : {true, false}) {
     try {
       const std::vector<GraphDefNode> nodes = parse_graph_def(input, is_text, "input");
       require(!nodes.empty(), "a GraphDef has a node");
+      GraphDefGaps gaps;
+      require_sound(operators_of(nodes, 3, "input", gaps), gaps);
     } catch (const InputError& error) { require_one_line(error.what()); }
   }
+}
+
+void run_measurement_list(std::string_view input) {
+  try {
+    const MeasurementList list = read_measurement_list(parse_json(input, "input"), "input");
+    require(!list.profiles.empty() || !list.jobs.empty(), "a list has entries");
+    for (const MeasuredProfile& profile : list.profiles) {
+      require(profile.series || profile.step_time, "a profile has a label");
+      for (const std::string& text : profile.where.overrides)
+        require(text.starts_with('/') && text.find('=') != std::string::npos, "overrides are pointer=value");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_measured_series(std::string_view input) {
+  try {
+    const MeasuredSeries series = read_measured_series(parse_csv(std::string{input}, "input"));
+    require(series.period > Seconds{}, "a period is above 0");
+    for (const double label : labels_of(series, std::nullopt)) require(!(label < 0), "labels are not negative");
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 void run_driple_dataset(std::string_view input) {
@@ -460,7 +498,9 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"fleet_trace", run_fleet_trace},
                               Target{"torch_file", run_torch_file},
                               Target{"driple_dataset", run_driple_dataset},
-                              Target{"graph_def", run_graph_def}};
+                              Target{"graph_def", run_graph_def},
+                              Target{"measurement_list", run_measurement_list},
+                              Target{"measured_series", run_measured_series}};
 
 }  // namespace
 

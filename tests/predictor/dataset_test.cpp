@@ -155,7 +155,7 @@ TEST_CASE("files that are no database are refused") {
   write_file(folder.path / "text", "some text that is long enough to be no header of anything at all");
   CHECK(refusal(folder.path / "text") == ": cannot use this dataset: file is not a database");
   write_file(folder.path / "empty", "");
-  CHECK(refusal(folder.path / "empty") == ": expected a dataset of rehearse; found another SQLite database");
+  CHECK(refusal(folder.path / "empty") == ": expected a dataset of rehearse; the file is empty");
 }
 
 TEST_CASE("node features are the operator's sizes, edges those of the graph") {

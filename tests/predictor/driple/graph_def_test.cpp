@@ -52,6 +52,27 @@ TEST_CASE("a GraphDef is read as binary") {
   CHECK(nodes[0].shape == std::vector<std::int64_t>{7});
 }
 
+TEST_CASE("shapes of all outputs and the attributes of convolutions and products are read") {
+  const auto nodes = parse_graph_def(R"(node { name: "c" op: "Conv2D"
+    attr { key: "strides" value { list { i: 1 i: 2 i: 2 i: 1 } } }
+    attr { key: "padding" value { s: "SAME" } } attr { key: "data_format" value { s: "NCHW" } }
+    attr { key: "transpose_a" value { b: true } } attr { key: "adj_y" value { b: true } }
+    attr { key: "T" value { type: DT_HALF } }
+    attr { key: "_output_shapes" value { list { shape { unknown_rank: true } shape { dim { size: 2 } dim { size: -1 } } shape { } } } } }
+    node { name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_DOUBLE_REF } } })",
+                                     true, "g");
+  CHECK(nodes[0].strides == std::vector<std::int64_t>{1, 2, 2, 1});
+  CHECK(nodes[0].padding == "SAME");
+  CHECK(nodes[0].data_format == "NCHW");
+  CHECK(nodes[0].transposes_first);
+  CHECK(nodes[0].transposes_second);
+  CHECK(nodes[0].scalar_bytes == 2);
+  CHECK(nodes[0].shape.empty());
+  CHECK(nodes[0].shapes == std::vector<std::optional<GraphDefShape>>{std::nullopt, {{2, -1}}, GraphDefShape{}});
+  CHECK(nodes[1].scalar_bytes == 8);
+  CHECK(nodes[1].shapes.empty());
+}
+
 TEST_CASE("files that are no GraphDef are refused with one line") {
   const auto refused = [](const std::string& content, bool is_text, const std::string& message) {
     CHECK_THROWS_WITH_AS(parse_graph_def(content, is_text, "g"), message.c_str(), InputError);

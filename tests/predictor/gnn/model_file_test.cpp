@@ -7,6 +7,7 @@
 
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "predictor/merge.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/small_model.hpp"
@@ -122,6 +123,22 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
                        InputError);
   CHECK_THROWS_WITH_AS(make_model(test::small_model("profile"), data, {}), "the dataset has no samples to train on",
                        InputError);
+}
+
+TEST_CASE("published networks take graphs of groups as they take the operators of these groups") {
+  const Dataset data = test::synthetic_dataset(10);
+  const ModelChoice choice = test::small_model("gcn");
+  const std::unique_ptr<Model> model = trained(choice, data);
+  REQUIRE(model->type_frequencies() != nullptr);
+  CHECK(*model->type_frequencies() == choice.frequencies);
+  const std::vector<double> whole = values_of(model->predict(data, tests_of(data)));
+  const Dataset groups = with_groups(data, choice.frequencies);
+  const std::vector<double> grouped = values_of(model->predict(groups, tests_of(groups)));
+  REQUIRE(grouped.size() == whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) CHECK(grouped[i] == doctest::Approx(whole[i]).epsilon(1e-4));
+  const std::unique_ptr<Model> ours = trained(test::small_model("profile"), data, 1);
+  CHECK(ours->type_frequencies() == nullptr);
+  CHECK_THROWS_AS(ours->predict(groups, tests_of(groups)), InputError);
 }
 
 TEST_CASE("transfer trains what it says and leaves the other weights as they are") {

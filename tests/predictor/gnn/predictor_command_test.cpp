@@ -56,8 +56,8 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     CAPTURE(mean);
     CHECK(ours < 0.6 * mean);
     CHECK(predictors["model"]["labels"].size() == label_names().size());
-    CHECK(comparison["by_family"].size() >= 2);
-    CHECK(comparison["by_setting"].size() == 4);
+    CHECK(predictors["model"]["by_family"].size() >= 2);
+    CHECK(predictors["model"]["by_setting"].size() == 4);
     const std::string csv = bytes(folder / "comparison" / "predictions.csv");
     CHECK(std::count(csv.begin(), csv.end(), '\n') > 15);
     const Outcome text = rehearse_with("compare " + model + " " + data + " --split validation --quiet");
@@ -115,6 +115,148 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     check_refused(transfer + "fine-tune -o " + other, 2, "holds another training");
     check_refused(transfer + "as-intended -o " + (folder / "none").string(), 2, "--transfer");
   }
+}
+
+TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenario") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.db").string();
+  write_dataset(data, test::synthetic_dataset(10));
+  const std::string model = (folder / "model").string(), published = (folder / "gcn").string();
+  require_success("train " + data + " --epochs 1 --quiet -o " + model);
+  require_success("train " + data + " --epochs 1 --quiet --network gcn --iterations 2 --hidden 8 -o " + published);
+  const std::string in_cluster = " --scenario " + kDriple + " --quiet --json";
+  {  // the same as the scenario with that model
+    const std::string net = kRoot + "/workloads/models/resnet18.json";
+    const Outcome file = rehearse_with("predict " + model + " " + net + in_cluster);
+    const Outcome scenario =
+        rehearse_with("predict " + model + " " + kDriple + " --quiet --json --set /workload/model=resnet18");
+    CAPTURE(file.err);
+    CHECK(file.exit_code == 0);
+    CHECK(parse_json(file.out, "file")["metrics"] == parse_json(scenario.out, "scenario")["metrics"]);
+    CHECK(parse_json(file.out, "file")["graph"] == "resnet18");
+  }
+  std::string chain;
+  for (int i = 0; i < 120; ++i)
+    chain += "node { name: \"n" + std::to_string(i) + "\" op: \"Relu\" device: \"/device:GPU:0\" input: \"n" +
+             std::to_string(std::max(0, i - 1)) +
+             "\" attr { key: \"_output_shapes\" value { list { shape { dim { size: 99999 } } } } } }\n";
+  const std::string graph = folder.write("net.pbtxt", chain).string();
+  for (const std::string& each : {model, published}) {
+    const Outcome outcome = rehearse_with("predict " + each + " " + graph + in_cluster);
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.err.empty());
+    CHECK(parse_json(outcome.out, "net")["metrics"].size() == (each == model ? label_names().size() : kBurstLabels));
+  }
+  const Outcome warned = rehearse_with("predict " + model + " " + graph + " --scenario " + kDriple);
+  CHECK(warned.err.find("no optimizer updates a variable") != std::string::npos);
+  CHECK(warned.err.find("unlike anything that the model was trained on") != std::string::npos);
+
+  check_refused("predict " + model + " " + graph, 2, "a GraphDef tells of no cluster: expected --scenario beside it");
+  check_refused("predict " + model + " " + kRoot + "/workloads/models/resnet18.json", 2,
+                "a model file tells of no cluster: expected --scenario beside it");
+  check_refused("predict " + model + " " + data + in_cluster, 2, "--scenario: expected a model file or a GraphDef");
+  check_refused("predict " + model + " " + kDriple + in_cluster, 2, kDriple);
+  const std::string few = folder.write("few.pbtxt", chain.substr(0, chain.find('\n'))).string();
+  check_refused("predict " + published + " " + few + in_cluster, 2, "too few for 100 groups");
+}
+
+TEST_CASE("simulated and measured: put together, trained on each and on both, compared side by side") {
+  const TemporaryFolder folder;
+  Dataset simulated = test::synthetic_dataset(15), measured = test::synthetic_dataset(15);
+  for (Sample& sample : measured.samples) {
+    sample.origin = Origin::kMeasured;
+    for (double& label : sample.labels) label *= 1.5;
+  }
+  const std::string first = (folder / "simulated.db").string(), second = (folder / "measured.db").string();
+  write_dataset(first, simulated);
+  write_dataset(second, measured);
+  folder.write("list.json", R"({ "format": 1, "source": "us", "profiles": [ { "scenario": ")" + kDriple +
+                                R"(", "model": "resnet18", "step_time": "70ms" } ] })");
+  const std::string data = (folder / "mixed.db").string(), list = (folder / "list.json").string();
+  const Outcome imported = rehearse_with("import " + first + " " + second + " " + list + " -o " + data);
+  CAPTURE(imported.err);
+  REQUIRE(imported.exit_code == 0);
+  CHECK(imported.out.starts_with("121 samples of 16 graphs in 5 settings\n"));
+  const Dataset mixed = load_dataset(data);
+  CHECK(mixed.settings[4].name == "Driple 1: V100, 1 server, 2 workers, one machine");
+
+  std::string models;
+  for (const std::string origin : {"simulated", "measured", "both"}) {
+    std::filesystem::create_directories(folder / origin.c_str());
+    const std::string model = (folder / origin.c_str()).string() + "/model";
+    require_success("train " + data + " --epochs 3 --simulated-weight 0.5 --quiet --origin " + origin + " -o " + model);
+    models += " " + model + (origin == "both" ? "/" : "");
+  }
+  const Outcome outcome = rehearse_with("compare" + models + " " + data + " --origin measured --json --quiet -o " +
+                                        (folder / "comparison").string());
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json predictors = parse_json(outcome.out, "comparison")["predictors"];
+  const std::string csv = bytes(folder / "comparison" / "predictions.csv");
+  const std::string report = bytes(folder / "comparison" / "report.html");
+  for (const char* origin : {"simulated", "measured", "both"}) {  // three folders called "model"
+    const std::string name = (folder / origin).string() + "/model";
+    CAPTURE(name);
+    REQUIRE(predictors.contains(name));
+    CHECK(predictors[name]["by_family"].size() == 2);
+    CHECK(predictors[name]["by_setting"].size() == 4);
+    CHECK(csv.find("\n" + name + ",") != std::string::npos);
+    CHECK(report.find("Predictions of " + name) != std::string::npos);
+  }
+  check_refused("compare" + models + models + " " + data, 2, "expected models in different folders");
+
+  const std::string grouped = (folder / "grouped.db").string(), gcn = (folder / "gcn").string();
+  require_success("import " + data + " --grouped -o " + grouped);
+  require_success("train " + grouped + " --epochs 1 --network gcn --iterations 2 --hidden 8 --quiet -o " + gcn);
+  require_success("compare " + gcn + " " + grouped + " --quiet");
+  check_refused("compare" + models + " " + grouped, 2, "columns");
+  check_refused("import " + data + " " + grouped + " -o " + data, 2, grouped + ": the datasets cannot be put together");
+  check_refused("import " + list, 2, "--output is required");
+  check_refused("import " + (folder / "none").string() + " -o " + data, 2, "none");
+  check_refused("train " + folder.write("empty", "").string() + " -o " + gcn, 2, "the file is empty");
+}
+
+TEST_CASE("a scenario is predicted, simulated and measured side by side") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.db").string(), model = (folder / "model").string();
+  write_dataset(data, test::synthetic_dataset(10));
+  require_success("train " + data + " --epochs 1 --quiet -o " + model);
+  std::string series = "time_s,gpu_utilization,receive_Bps\n";
+  for (int i = 0; i < 40; ++i) series += std::to_string(i * 0.05) + (i % 4 < 3 ? ",0.5,1e6\n" : ",0,0\n");
+  const std::string measured = folder.write("series.csv", series).string();
+  const std::string out = (folder / "out").string();
+  const std::string scenario = " " + kDriple + " --set /workload/model=resnet18";
+  const Outcome outcome = rehearse_with("compare " + model + scenario + " --measured " + measured +
+                                        " --step-time 100ms --json --quiet -o " + out);
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out == bytes(folder / "out" / "comparison.json"));
+  const Json metrics = parse_json(outcome.out, "comparison")["metrics"];
+  REQUIRE(metrics.size() == label_names().size());
+  const Json& step = metrics["step_time_s"];
+  CHECK(step["measured"] == 0.1);
+  const double simulated = step["simulated"], predicted = step["model"];
+  CHECK(step["error_pct"]["measured"]["simulated"] == doctest::Approx(100 * (simulated / 0.1 - 1)));
+  CHECK(step["error_pct"]["simulated"]["model"] == doctest::Approx(100 * (predicted / simulated - 1)));
+  CHECK(step["interval"]["model"][0] <= predicted);
+  CHECK(metrics["gpu_active_s"]["measured"] == doctest::Approx(0.15));
+  CHECK_FALSE(metrics["memory_peak"].contains("measured"));
+  CHECK(bytes(folder / "out" / "comparison.csv").starts_with("metric,source,value,low,high\nmemory_idle_s,model,"));
+  CHECK(bytes(folder / "out" / "report.html").find("simulated / measured") != std::string::npos);
+  const Outcome text = rehearse_with("compare " + model + " " + model + "/../model" + scenario);
+  CHECK(text.exit_code == 2);  // the same model twice
+  const Outcome two = rehearse_with("compare " + model + scenario + " --quiet");
+  CHECK(two.exit_code == 0);
+  CHECK(two.out.find("model / simulated, %") != std::string::npos);
+  CHECK(two.out.find("measured") == std::string::npos);
+
+  check_refused("compare " + model + scenario + " --origin measured", 2, "--origin: expected a dataset to choose from");
+  check_refused("compare " + model + " " + data + " --step-time 1s", 2, "expected a scenario beside them");
+  check_refused("compare " + model + scenario + " --step-time 1", 2, "--step-time");
+  check_refused("compare " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "expected machines that stay");
+  check_refused("compare " + model + scenario + " --measured " + folder.write("x.csv", "a\n1\n").string(), 2, "x.csv");
 }
 
 TEST_CASE("train, predict and compare refuse with one line") {

@@ -1,0 +1,181 @@
+#include "predictor/driple/measured_dataset.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "predictor/driple/driple_jobs.hpp"
+#include "predictor/driple/graph_def_operators.hpp"
+#include "predictor/driple_export.hpp"
+#include "predictor/labels.hpp"
+#include "predictor/measured_series.hpp"
+#include "predictor/merge.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSamePeriod = 0.01;  // relative difference of sampling periods that does not matter
+
+Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog) {
+  Json json = load_json_file(where.file);
+  for (const std::string& text : where.overrides) {
+    const std::size_t equals = text.find('=');
+    try {
+      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
+    } catch (const InputError& error) { throw InputError{where.file.string() + ": set " + error.what()}; }
+  }
+  return read_scenario(json, where.file.string(), catalog);
+}
+
+DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {
+  Seconds& own = scenario.output.sampling_period;
+  if (period && std::abs(*period / own - 1) > kSamePeriod) own = *period;
+  Json provenance = parse_json(scenario.effective, where.file.string());
+  provenance.erase("workload");
+  const std::string name = where.name.empty() ? scenario.name : where.name;
+  return {.name = name, .group = name, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
+}
+
+DatasetGraph graph_of(const Scenario& scenario) {
+  const Json effective = parse_json(scenario.effective, "scenario");
+  const Json provenance{{"model", effective["workload"]["model"]},
+                        {"batch_per_worker", scenario.batch},
+                        {"optimizer", to_text(scenario.optimizer)},
+                        {"precision", effective["workload"]["precision"]}};
+  return {.family = {},
+          .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
+          .provenance = provenance.dump(),
+          .features = node_features_of(scenario.workload, scenario.optimizer),
+          .edges = edges_of(scenario.workload)};
+}
+
+/// "GPU_DataSet_Model_SyncAsync_HyperParameter_Job" in parts; the name itself if it has others.
+std::vector<std::string> parts_of(const std::string& job) {
+  std::vector<std::string> parts{""};
+  for (const char letter : job)
+    if (letter == '_')
+      parts.emplace_back();
+    else
+      parts.back() += letter;
+  return parts.size() == 6 ? parts : std::vector<std::string>{job};
+}
+
+class Builder {
+ public:
+  Builder(const MeasurementList& list, const Catalog& catalog, const std::optional<TypeFrequencies>& frequencies)
+      : list_{list}, catalog_{catalog}, frequencies_{frequencies} {}
+
+  MeasuredDataset build() {
+    for (const MeasuredProfile& profile : list_.profiles) add(profile);
+    for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
+    if (merged_.dataset().samples.empty()) throw InputError{"the list of measurements has no job with labels"};
+    MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
+    made.dataset.provenance = Json{{"source", list_.source}}.dump();
+    return made;
+  }
+
+ private:
+  void add(const MeasuredProfile& profile) {
+    const Scenario scenario = load_scenario_of(profile.where, catalog_);
+    DatasetGraph graph;
+    if (profile.graph) {
+      graph = load_graph_def_graph(*profile.graph, scenario.batch, frequencies_, warnings_);
+    } else {
+      graph = graph_of(scenario);
+      if (frequencies_) {
+        DatasetGraph groups = to_dataset_graph(group_graph(graph, *frequencies_));
+        graph.features = std::move(groups.features);
+        graph.edges = std::move(groups.edges);
+      }
+    }
+    graph.family = profile.family;
+    MeasuredSeries series;
+    if (profile.series) series = load_measured_series(*profile.series);
+    const Split split = split_of_model(model_of(graph.name));
+    const std::optional<Seconds> period = profile.series ? std::optional{series.period} : std::nullopt;
+    add(std::move(graph), setting_of(profile.where, scenario, period),
+        {.split = split, .weight = profile.weight, .labels = labels_of(series, profile.step_time)});
+  }
+
+  void add(const MeasuredJobs& jobs) {
+    const Scenario scenario = load_scenario_of(jobs.where, catalog_);
+    const DatasetSetting setting = setting_of(jobs.where, scenario, std::nullopt);
+    const auto labels_of_jobs = load_job_labels(jobs.results);
+    std::map<std::string, fs::path> files;  // by job
+    std::error_code failed;
+    fs::directory_iterator folder{jobs.graphs, failed};
+    if (failed) throw InputError{jobs.graphs.string() + ": " + failed.message()};
+    for (const auto& entry : folder) {
+      const std::string extension = entry.path().extension().string(), job = entry.path().stem().string();
+      if ((extension == ".pbtxt" || extension == ".pb") && labels_of_jobs.contains(job))
+        files.emplace(job, entry.path());
+    }
+    if (files.empty())
+      throw InputError{jobs.graphs.string() + ": has no graph (NAME.pbtxt or NAME.pb) of a job in " +
+                       jobs.results.string()};
+    for (const auto& [job, file] : files) {
+      DatasetGraph graph = load_graph_def_graph(file, scenario.batch, frequencies_, warnings_);
+      const std::vector<std::string> parts = parts_of(job);
+      graph.family = parts.size() == 6 ? parts[2] : "measured";
+      const std::string model = parts.size() == 6 ? parts[1] + "_" + parts[2] + "_" + parts[4] : job;
+      std::vector<double> labels(label_names().size(), std::numeric_limits<double>::quiet_NaN());
+      const auto& known = labels_of_jobs.at(job);
+      if (std::ranges::any_of(known, [](float label) { return label < 0; }))
+        throw InputError{jobs.results.string() + ": job " + job + ": expected numbers of at least 0"};
+      std::copy(known.begin(), known.end(), labels.begin());
+      add(std::move(graph), setting,
+          {.split = split_of_model(model), .weight = jobs.weight, .labels = std::move(labels)});
+    }
+  }
+
+  void add(DatasetGraph graph, DatasetSetting setting, Sample sample) {
+    sample.origin = Origin::kMeasured;
+    merged_.add({.provenance = "{}",
+                 .node_features = frequencies_ ? group_feature_names() : node_feature_names(),
+                 .descriptors = descriptor_names(),
+                 .labels = label_names(),
+                 .settings = {std::move(setting)},
+                 .graphs = {std::move(graph)},
+                 .samples = {std::move(sample)}});
+  }
+
+  const MeasurementList& list_;
+  const Catalog& catalog_;
+  const std::optional<TypeFrequencies>& frequencies_;
+  MergedDataset merged_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+DatasetGraph load_graph_def_graph(const fs::path& file, std::int64_t batch,
+                                  const std::optional<TypeFrequencies>& frequencies,
+                                  std::vector<std::string>& warnings) {
+  const std::vector<GraphDefNode> nodes = load_graph_def(file);
+  DatasetGraph graph;
+  if (frequencies) {
+    graph = to_dataset_graph(group_gpu_operators(nodes, *frequencies, file.string()));
+  } else {
+    GraphDefGaps gaps;
+    graph = operators_of(nodes, batch, file.string(), gaps);
+    if (const std::string missing = to_text(gaps); !missing.empty()) warnings.push_back(file.string() + ": " + missing);
+  }
+  graph.family = "graph";
+  graph.name = file.stem().string();
+  graph.provenance = Json{{"graph_def", file.filename().string()}}.dump();
+  return graph;
+}
+
+MeasuredDataset measured_dataset_of(const MeasurementList& list, const Catalog& catalog,
+                                    const std::optional<TypeFrequencies>& frequencies) {
+  return Builder{list, catalog, frequencies}.build();
+}
+
+}  // namespace rehearse

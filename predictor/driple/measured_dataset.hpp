@@ -1,0 +1,35 @@
+#pragma once
+// Measured jobs as a dataset, which networks train on like on a simulated one.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "predictor/dataset.hpp"
+#include "predictor/driple/graph_def.hpp"
+#include "predictor/measurement_list.hpp"
+#include "predictor/operator_types.hpp"
+
+namespace rehearse {
+
+struct MeasuredDataset {
+  Dataset dataset;
+  std::vector<std::string> warnings;  // what a GraphDef does not tell
+};
+
+/// A sample for each profile and each job of the list, all of origin measured; a job that has no labels (see
+/// load_job_labels()) or no graph is left out. Graphs are named as `generate` names them ("resnet50 batch 32"), or as
+/// the file of the GraphDef; the split is that of split_of_model(), for jobs by data set, model and hyper-parameter.
+/// The sampling period of a setting is that of the series. With `frequencies` graphs are in groups, a GraphDef as in
+/// load_driple_jobs(). Throws InputError.
+MeasuredDataset measured_dataset_of(const MeasurementList& list, const Catalog& catalog,
+                                    const std::optional<TypeFrequencies>& frequencies);
+
+/// The graph of a GraphDef: its operators, or groups of them if `frequencies` are given. What the file lacks is added
+/// to `warnings`. Throws InputError.
+DatasetGraph load_graph_def_graph(const std::filesystem::path& file, std::int64_t batch,
+                                  const std::optional<TypeFrequencies>& frequencies,
+                                  std::vector<std::string>& warnings);
+
+}  // namespace rehearse

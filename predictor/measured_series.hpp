@@ -1,0 +1,31 @@
+#pragma once
+// What a monitoring tool recorded of a training job, as labels.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+/// Samples of the chief's machine at a fixed period. A series that was not recorded is empty.
+struct MeasuredSeries {
+  Seconds period{};
+  std::vector<double> gpu, memory;        // utilization, a share of 0 to 1
+  std::vector<double> receive, transmit;  // bytes per second
+};
+
+/// A table with the column time_s and at least one of gpu_utilization, memory_utilization, receive_Bps, transmit_Bps;
+/// others are not looked at. InputError, "file:line: ...", for fewer than three rows, a time that is a tenth of a
+/// period or more away from where it would be if all gaps were the same, shares outside of 0 to 1, or negative rates.
+MeasuredSeries read_measured_series(const CsvTable& table);
+MeasuredSeries load_measured_series(const std::filesystem::path& file);
+
+/// In the order of label_names(): bursts counted as in resource_profile(), and mean rates. NaN for what was not
+/// recorded.
+std::vector<double> labels_of(const MeasuredSeries& series, std::optional<Seconds> step_time);
+
+}  // namespace rehearse

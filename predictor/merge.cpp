@@ -1,0 +1,126 @@
+#include "predictor/merge.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "predictor/driple_export.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+namespace {
+
+void require_same(const std::vector<std::string>& a, const std::vector<std::string>& b, const char* what) {
+  if (a != b) throw InputError{std::string{"the datasets cannot be put together: their "} + what + " differ"};
+}
+
+Json provenance_of(const Dataset& whole, const Dataset& more) {
+  Json parts = Json::array();
+  const Json before = parse_json(whole.provenance, "provenance");
+  if (before.contains("datasets"))
+    parts = before["datasets"];
+  else
+    parts.push_back(before);
+  parts.push_back(parse_json(more.provenance, "provenance"));
+  return Json{{"datasets", std::move(parts)}};
+}
+
+}  // namespace
+
+std::string_view model_of(std::string_view graph_name) {
+  const auto at = graph_name.rfind(" batch ");
+  return at == std::string_view::npos ? graph_name : graph_name.substr(0, at);
+}
+
+Split split_of_model(std::string_view model) {
+  const double share = Rng{fnv1a(model), "split of a model"}.uniform();
+  return share < 0.6 ? Split::kTrain : share < 0.8 ? Split::kValidation : Split::kTest;
+}
+
+/// Numbers of the settings in the whole.
+std::vector<std::int32_t> MergedDataset::add_settings(std::vector<DatasetSetting>& more) {
+  std::vector<std::int32_t> numbers;
+  for (DatasetSetting& setting : more) {
+    const std::string wanted = setting.name;
+    auto found = settings_.find(wanted);
+    for (int next = 2; found != settings_.end() && whole_.settings[found->second].descriptor != setting.descriptor;
+         ++next) {
+      setting.name = wanted + " " + std::to_string(next);
+      found = settings_.find(setting.name);
+    }
+    if (found == settings_.end()) {
+      found = settings_.emplace(setting.name, whole_.settings.size()).first;
+      whole_.settings.push_back(std::move(setting));
+    }
+    numbers.push_back(static_cast<std::int32_t>(found->second));
+  }
+  return numbers;
+}
+
+/// Numbers of the graphs in the whole.
+std::vector<std::int32_t> MergedDataset::add_graphs(std::vector<DatasetGraph>& more) {
+  std::vector<std::int32_t> numbers;
+  for (DatasetGraph& graph : more) {
+    const auto [begin, end] = graphs_.equal_range(graph.name);
+    auto found = std::find_if(begin, end, [&](const auto& entry) {
+      const DatasetGraph& other = whole_.graphs[entry.second];
+      return other.features == graph.features && other.edges == graph.edges;
+    });
+    if (found == end) {
+      found = graphs_.emplace(graph.name, whole_.graphs.size());
+      whole_.graphs.push_back(std::move(graph));
+    }
+    numbers.push_back(static_cast<std::int32_t>(found->second));
+  }
+  split_of_graph_.resize(whole_.graphs.size());
+  return numbers;
+}
+
+void MergedDataset::add(Dataset more) {
+  if (whole_.node_features.empty()) {
+    whole_.provenance = more.provenance;
+    whole_.node_features = more.node_features;
+    whole_.descriptors = more.descriptors;
+    whole_.labels = more.labels;
+  } else {
+    require_same(whole_.node_features, more.node_features, "node features");
+    require_same(whole_.descriptors, more.descriptors, "descriptors");
+    require_same(whole_.labels, more.labels, "labels");
+    if (more.provenance != "{}") whole_.provenance = provenance_of(whole_, more).dump();
+  }
+  const std::vector<std::int32_t> settings = add_settings(more.settings), graphs = add_graphs(more.graphs);
+  const std::size_t before = whole_.samples.size();
+  for (Sample& sample : more.samples) {
+    sample.graph = graphs[static_cast<std::size_t>(sample.graph)];
+    sample.setting = settings[static_cast<std::size_t>(sample.setting)];
+    const auto graph = static_cast<std::size_t>(sample.graph);
+    auto& split = split_of_graph_[graph];
+    if (!split) {
+      const auto known = split_of_.find(model_of(whole_.graphs[graph].name));
+      split = known == split_of_.end() ? sample.split : known->second;
+    }
+    sample.split = *split;
+    whole_.samples.push_back(std::move(sample));
+  }
+  for (std::size_t s = before; s < whole_.samples.size(); ++s) {
+    const Sample& sample = whole_.samples[s];
+    split_of_.emplace(model_of(whole_.graphs[static_cast<std::size_t>(sample.graph)].name), sample.split);
+  }
+}
+
+Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies) {
+  if (dataset.node_features == group_feature_names()) return dataset;
+  require_same(dataset.node_features, node_feature_names(), "node features");
+  dataset.node_features = group_feature_names();
+  for (DatasetGraph& graph : dataset.graphs) {
+    DatasetGraph grouped = to_dataset_graph(group_graph(graph, frequencies));
+    graph.features = std::move(grouped.features);
+    graph.edges = std::move(grouped.edges);
+  }
+  return dataset;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,54 @@
+#pragma once
+// Datasets put together: simulated and measured samples in one file.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+#include "predictor/operator_types.hpp"
+
+namespace rehearse {
+
+/// Datasets as one.
+///   settings   of the same name and descriptor are one; of the same name alone, the later gets a name of its own,
+///              "name 2", and keeps its group
+///   graphs     of the same name, features and edges are one
+///   splits     all graphs of a model (model_of()) that an earlier dataset has go where that has it, so that no model
+///   is
+///              learnt in one part and tested in another
+class MergedDataset {
+ public:
+  /// Throws InputError if the names of features, descriptors or labels are not those of the datasets before.
+  void add(Dataset more);
+  const Dataset& dataset() const { return whole_; }
+  Dataset take() { return std::move(whole_); }
+
+ private:
+  std::vector<std::int32_t> add_settings(std::vector<DatasetSetting>& more);
+  std::vector<std::int32_t> add_graphs(std::vector<DatasetGraph>& more);
+
+  Dataset whole_;
+  std::map<std::string, std::size_t> settings_;         // by name
+  std::multimap<std::string, std::size_t> graphs_;      // by name
+  std::vector<std::optional<Split>> split_of_graph_;    // [graphs]
+  std::map<std::string, Split, std::less<>> split_of_;  // by model
+};
+
+/// The model of a graph: its name without " batch 32".
+std::string_view model_of(std::string_view graph_name);
+
+/// By a hash of the model: 60 % of all models are for training, 20 % for validation, 20 % for tests, whatever else is
+/// there.
+Split split_of_model(std::string_view model);
+
+/// The same dataset with its graphs in groups (group_feature_names()), for the published networks.
+Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies);
+
+}  // namespace rehearse

@@ -1,0 +1,157 @@
+// rehearse compare MODEL... SCENARIO [--measured SERIES]: one job predicted, simulated and measured.
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/torch_threads.hpp"
+#include "predictor/labels.hpp"
+#include "predictor/measured_series.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/predictor_inputs.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// The labels of one job from one source.
+struct Column {
+  std::string name;
+  std::vector<double> values;             // [labels]; NaN: not known
+  std::vector<LabelPrediction> interval;  // of a model
+};
+
+/// Signed, in percent; NaN where the reference is 0 or not known.
+double error_of(double value, double reference) { return reference > 0 ? 100 * (value / reference - 1) : std::nan(""); }
+
+std::string shown(double value) { return std::isnan(value) ? "" : display(value); }
+
+/// Pairs of columns whose errors are shown: models against the simulation, everything against what was measured.
+std::vector<std::pair<std::size_t, std::size_t>> comparisons(const std::vector<Column>& columns, bool is_measured) {
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  const std::size_t last = columns.size() - 1, simulated = is_measured ? last - 1 : last;
+  for (std::size_t m = 0; m < simulated; ++m) pairs.emplace_back(m, simulated);
+  for (std::size_t c = 0; is_measured && c < last; ++c) pairs.emplace_back(c, last);
+  return pairs;
+}
+
+Table table_of(const std::vector<Column>& columns, const std::vector<std::pair<std::size_t, std::size_t>>& pairs) {
+  Table table{.header = {"metric"}, .rows = {}};
+  for (const Column& column : columns) table.header.push_back(column.name);
+  for (const auto& pair : pairs)
+    table.header.push_back(columns[pair.first].name + " / " + columns[pair.second].name + ", %");
+  for (std::size_t l = 0; l < label_names().size(); ++l) {
+    std::vector<std::string>& row = table.rows.emplace_back(1, label_names()[l]);
+    for (const Column& column : columns) row.push_back(shown(column.values[l]));
+    for (const auto& pair : pairs)
+      row.push_back(shown(error_of(columns[pair.first].values[l], columns[pair.second].values[l])));
+  }
+  return table;
+}
+
+Json to_json(const std::vector<Column>& columns, const std::vector<std::pair<std::size_t, std::size_t>>& pairs) {
+  Json metrics = Json::object();
+  const auto put = [](Json& json, const std::string& name, double value) {
+    if (!std::isnan(value)) json[name] = value;
+  };
+  for (std::size_t l = 0; l < label_names().size(); ++l) {
+    Json& metric = metrics[label_names()[l]] = Json::object();
+    for (const Column& column : columns) {
+      put(metric, column.name, column.values[l]);
+      if (column.interval.empty() || std::isnan(column.values[l])) continue;
+      metric["interval"][column.name] = {column.interval[l].low, column.interval[l].high};
+    }
+    for (const auto& pair : pairs)
+      put(metric["error_pct"][columns[pair.second].name], columns[pair.first].name,
+          error_of(columns[pair.first].values[l], columns[pair.second].values[l]));
+  }
+  return metrics;
+}
+
+std::string csv_of(const std::vector<Column>& columns) {
+  CsvWriter csv{{"metric", "source", "value", "low", "high"}};
+  for (std::size_t l = 0; l < label_names().size(); ++l)
+    for (const Column& column : columns) {
+      if (std::isnan(column.values[l])) continue;
+      const LabelPrediction none{.value = 0, .low = std::nan(""), .high = std::nan("")};
+      const LabelPrediction& interval = column.interval.empty() ? none : column.interval[l];
+      csv.row({label_names()[l], column.name, column.values[l], interval.low, interval.high});
+    }
+  return csv.text();
+}
+
+Scenario load_comparable(const CompareCommand& command, const std::optional<MeasuredSeries>& series) {
+  Scenario scenario = read_scenario(load_scenario_json(command.input, command.overrides), command.input.string(),
+                                    load_catalog(command.common));
+  if (scenario.has_revocations() || scenario.has_changing_membership())
+    throw InputError{command.input.string() + ": /cluster/groups: expected machines that stay, for a profile"};
+  if (series) scenario.output.sampling_period = series->period;
+  return scenario;
+}
+
+std::vector<Column> columns_of(const CompareCommand& command, const Scenario& scenario,
+                               const std::optional<MeasuredSeries>& series, std::vector<std::string>& warnings) {
+  std::vector<Column> columns;
+  const Dataset dataset = dataset_of(scenario);
+  const std::vector<std::string> names = names_of_models(command.models, {"simulated", "measured"});
+  for (std::size_t m = 0; m < names.size(); ++m) {
+    const std::unique_ptr<Model> model = load_model(command.models[m] / "model.pt");
+    ProfilePrediction prediction = model->predict(dataset, std::vector<std::size_t>{0})[0];
+    Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
+    for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
+    column.interval = std::move(prediction.labels);
+    if (prediction.distance > 1)
+      warnings.push_back(names[m] + ": unlike anything that it was trained on (distance " +
+                         display(prediction.distance) + ", 1 is the edge)");
+  }
+  columns.push_back({.name = "simulated", .values = simulate_labels(scenario), .interval = {}});
+  if (series || command.step_time)
+    columns.push_back({.name = "measured",
+                       .values = labels_of(series.value_or(MeasuredSeries{}), command.step_time),
+                       .interval = {}});
+  return columns;
+}
+
+}  // namespace
+
+int compare_scenario(const CompareCommand& command) {
+  use_torch_threads(1);
+  keep_freed_memory();
+  std::optional<MeasuredSeries> series;
+  if (command.measured) series = load_measured_series(*command.measured);
+  const Scenario scenario = load_comparable(command, series);
+  if (command.common.output) create_folder(*command.common.output);
+  std::vector<std::string> warnings;
+  const std::vector<Column> columns = columns_of(command, scenario, series, warnings);
+  const auto pairs = comparisons(columns, series || command.step_time);
+  print_warnings(warnings, command.common.is_quiet);
+
+  const Table table = table_of(columns, pairs);
+  const std::string title = scenario.workload.name + " in " + scenario.name;
+  const std::string text =
+      to_json_text(Json{{"format", 1}, {"scenario", scenario.name}, {"metrics", to_json(columns, pairs)}});
+  if (command.common.output) {
+    write_file(*command.common.output / "comparison.json", text);
+    write_file(*command.common.output / "comparison.csv", csv_of(columns));
+    write_file(*command.common.output / "report.html",
+               render_html({.title = "Predicted, simulated and measured",
+                            .subtitle = command.common.command_line,
+                            .headlines = {},
+                            .sections = {{.title = title, .paragraphs = warnings, .tables = {table}, .plots = {}}}}));
+  }
+  if (command.common.prints_json)
+    std::fputs(text.c_str(), stdout);
+  else
+    std::printf("%s\n\n%s", title.c_str(), to_text(table).c_str());
+  return kSuccess;
+}
+
+}  // namespace rehearse

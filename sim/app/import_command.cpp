@@ -1,0 +1,59 @@
+// rehearse import SOURCE... -o DATASET
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "predictor/driple/measured_dataset.hpp"
+#include "predictor/merge.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/predictor_inputs.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Samples of each origin in each split.
+Table table_of(const Dataset& dataset) {
+  Table table{.header = {"origin", "train", "validation", "test"}, .rows = {}};
+  for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {
+    std::size_t counts[3] = {0, 0, 0};
+    for (const Sample& sample : dataset.samples)
+      if (sample.origin == origin) ++counts[static_cast<int>(sample.split)];
+    table.rows.push_back(
+        {to_text(origin), std::to_string(counts[0]), std::to_string(counts[1]), std::to_string(counts[2])});
+  }
+  return table;
+}
+
+}  // namespace
+
+int run(const ImportCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  std::optional<TypeFrequencies> frequencies;
+  if (command.is_grouped)
+    frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
+  MergedDataset merged;
+  for (const std::filesystem::path& source : command.sources) {
+    Dataset dataset;
+    if (is_dataset(source)) {
+      dataset = load_dataset(source);
+      if (frequencies) dataset = with_groups(std::move(dataset), *frequencies);
+    } else {
+      MeasuredDataset measured = measured_dataset_of(load_measurement_list(source), catalog, frequencies);
+      print_warnings(measured.warnings, command.common.is_quiet);
+      dataset = std::move(measured.dataset);
+    }
+    try {
+      merged.add(std::move(dataset));
+    } catch (const InputError& error) { throw InputError{source.string() + ": " + error.what()}; }
+  }
+  const Dataset& dataset = merged.dataset();
+  write_dataset(*command.common.output, dataset);
+  std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
+              dataset.settings.size(), to_text(table_of(dataset)).c_str());
+  return kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,91 @@
+#include "sim/app/predictor_inputs.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "predictor/driple/measured_dataset.hpp"
+#include "predictor/driple_export.hpp"
+#include "predictor/labels.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace fs = std::filesystem;
+
+Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped) {
+  Dataset dataset;
+  dataset.node_features = is_grouped ? group_feature_names() : node_feature_names();
+  dataset.descriptors = descriptor_names();
+  dataset.labels = label_names();
+  dataset.settings.push_back(
+      {.name = scenario.name, .group = scenario.name, .provenance = "{}", .descriptor = descriptor_of(scenario)});
+  dataset.graphs.push_back(std::move(graph));
+  dataset.samples.push_back({.labels = std::vector<double>(dataset.labels.size(), std::nan(""))});
+  return dataset;
+}
+
+/// The workload of `json`, a scenario, becomes the model that `file` describes.
+void set_model(Json& json, const fs::path& file) {
+  Json model = load_json_file(file);
+  const JsonReader reader{model, file.string()};
+  reader.expect(reader.is_object(), "a model file's object");
+  if (!model.contains("name")) model["name"] = file.stem().string();
+  (void)read_model(file.stem().string(), reader);  // so that its mistakes name its file
+  json["workload"]["model"] = std::move(model);
+}
+
+}  // namespace
+
+bool is_dataset(const fs::path& file) {
+  std::string start(16, ' ');
+  std::ifstream{file, std::ios::binary}.read(start.data(), 16);
+  return start == std::string{"SQLite format 3\0", 16};
+}
+
+bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
+
+Dataset dataset_of(const Scenario& scenario) {
+  return dataset_of({.family = "scenario",
+                     .name = scenario.workload.name,
+                     .provenance = "{}",
+                     .features = node_features_of(scenario.workload, scenario.optimizer),
+                     .edges = edges_of(scenario.workload)},
+                    scenario, false);
+}
+
+Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
+                              std::vector<std::string>& warnings) {
+  if (!command.scenario && is_dataset(command.input)) return load_dataset(command.input);
+  const Catalog catalog = load_catalog(command.common);
+  if (!command.scenario) {
+    if (is_graph_def(command.input))
+      throw InputError{command.input.string() + ": a GraphDef tells of no cluster: expected --scenario beside it"};
+    const Json json = load_scenario_json(command.input, command.overrides);
+    if (json.is_object() && json.contains("structure") && !json.contains("cluster"))
+      throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
+    return dataset_of(read_scenario(json, command.input.string(), catalog));
+  }
+  if (is_dataset(command.input))
+    throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
+  Json json = load_scenario_json(*command.scenario, command.overrides);
+  if (!is_graph_def(command.input)) {
+    set_model(json, command.input);
+    return dataset_of(read_scenario(json, command.scenario->string(), catalog));
+  }
+  const Scenario scenario = read_scenario(json, command.scenario->string(), catalog);
+  return dataset_of(load_graph_def_graph(command.input, scenario.batch, frequencies, warnings), scenario,
+                    frequencies.has_value());
+}
+
+void print_warnings(const std::vector<std::string>& warnings, bool is_quiet) {
+  for (const std::string& warning : warnings)
+    if (!is_quiet) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,32 @@
+#pragma once
+// What predict, compare and import take: files told apart by what is in them, and single jobs as datasets.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+#include "predictor/operator_types.hpp"
+#include "sim/app/predictor_commands.hpp"
+
+namespace rehearse {
+
+/// Whether a file is an SQLite database, as our datasets are.
+bool is_dataset(const std::filesystem::path& file);
+/// By its ending: .pb or .pbtxt.
+bool is_graph_def(const std::filesystem::path& file);
+
+/// A dataset of one sample without labels: the scenario's workload in its cluster.
+Dataset dataset_of(const Scenario& scenario);
+
+/// What predict is asked about: a dataset; a scenario; or with command.scenario a model file or a GraphDef in its
+/// cluster, as groups of operators if `frequencies` are given. What a GraphDef does not tell is added to `warnings`.
+/// Throws InputError.
+Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
+                              std::vector<std::string>& warnings);
+
+/// One line each on stderr.
+void print_warnings(const std::vector<std::string>& warnings, bool is_quiet);
+
+}  // namespace rehearse

@@ -1,0 +1,57 @@
+#include "predictor/measured_series.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "predictor/dataset.hpp"
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+namespace {
+
+MeasuredSeries read(const std::string& text) { return read_measured_series(parse_csv(text, "series.csv")); }
+
+void check_refused(const std::string& text, const std::string& message) {
+  CHECK_THROWS_WITH_AS(read(text), message.c_str(), InputError);
+}
+
+}  // namespace
+
+TEST_CASE("a recorded series has the labels of its bursts and mean rates, and none of what was not recorded") {
+  // 0.5 s samples; gpu: gap, burst of 2, gap of 3, burst of 1, gap: active (2 + 1) / 2 samples, idle 3 samples,
+  // peaks 0.8 and 0.4. receive: above 1 % of 200 in the second sample to the fourth.
+  const MeasuredSeries series = read(
+      "time_s,gpu_utilization,receive_Bps,note\n"
+      "10,0,0,a\n10.5,0.6,100,b\n11.01,0.8,200,c\n11.5,0,3,d\n12,0,1,e\n12.5,0,2,f\n13,0.4,0,g\n13.5,0,0,h\n");
+  CHECK(series.period.value() == doctest::Approx(0.5));
+  const std::vector<double> labels = labels_of(series, Seconds{0.25});
+  REQUIRE(labels.size() == label_names().size());
+  for (const std::size_t unknown : {0U, 1U, 2U, 9U, 10U, 11U, 14U}) {
+    CAPTURE(unknown);
+    CHECK(std::isnan(labels[unknown]));
+  }
+  CHECK(labels[3] == doctest::Approx(1.5));
+  CHECK(labels[4] == doctest::Approx(0.75));
+  CHECK(labels[5] == doctest::Approx(0.6));
+  CHECK(labels[7] == doctest::Approx(1.5));
+  CHECK(labels[8] == 200);
+  CHECK(labels[12] == 0.25);
+  CHECK(labels[13] == doctest::Approx(306.0 / 8));
+  CHECK(std::isnan(labels_of(series, std::nullopt)[12]));
+}
+
+TEST_CASE("a series that is not sound is refused with its line") {
+  check_refused("time_s,gpu_utilization\n0,0\n1,0\n", "series.csv: expected at least three rows of a time series");
+  check_refused("time_s,gpu_utilization\n0,0\n1,0\n1.8,0\n3,0\n",
+                "series.csv:4: column \"time_s\": expected rows at a fixed period, which is 1s on average; found 1.8");
+  check_refused("time_s,gpu_utilization\n0,0\n0,0\n0,0\n", "series.csv:4: column \"time_s\": expected times that rise");
+  check_refused("time_s,gpu_utilization\n0,0\n1,85\n2,0\n",
+                "series.csv:3: column \"gpu_utilization\": expected a share of 0 to 1; found 85");
+  check_refused("time_s,receive_Bps\n0,0\n1,-1\n2,0\n",
+                "series.csv:3: column \"receive_Bps\": expected bytes per second, from 0 to 1e15; found -1");
+  check_refused("time_s,gpu\n0,0\n1,0\n2,0\n",
+                "series.csv: expected a column gpu_utilization, memory_utilization, receive_Bps or transmit_Bps");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,83 @@
+#include "predictor/merge.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "predictor/driple_export.hpp"
+#include "sim/base/errors.hpp"
+#include "tests/support/synthetic_dataset.hpp"
+
+namespace rehearse {
+
+TEST_CASE("graphs and settings that are the same become one, other settings of a name get names of their own") {
+  MergedDataset merged;
+  merged.add(test::synthetic_dataset(4));
+  Dataset more = test::synthetic_dataset(6);  // the first four graphs are the same
+  for (Sample& sample : more.samples) sample.origin = Origin::kMeasured;
+  more.settings[1].descriptor[0] *= 2;
+  merged.add(more);
+  more.settings[1].descriptor[0] *= 2;
+  merged.add(more);
+  const Dataset& whole = merged.dataset();
+  CHECK(whole.graphs.size() == 6);
+  REQUIRE(whole.settings.size() == 6);
+  CHECK(whole.settings[4].name == "a asynchronous 2");
+  CHECK(whole.settings[5].name == "a asynchronous 3");
+  CHECK(whole.settings[5].group == whole.settings[1].group);
+  CHECK(whole.samples.size() == 4U * (4 + 6 + 6));
+  CHECK(whole.samples[16].setting == 0);
+  CHECK(whole.samples[17].setting == 4);
+  CHECK(whole.samples[16].origin == Origin::kMeasured);
+}
+
+TEST_CASE("a model stays in the split of the first dataset that has it, whatever its batch") {
+  Dataset first = test::synthetic_dataset(1), second = test::synthetic_dataset(2);
+  first.graphs[0].name = "net batch 32";
+  for (Sample& sample : first.samples) sample.split = Split::kTest;
+  second.graphs[0].name = "net batch 64";
+  second.graphs[1].name = "other batch 64";
+  for (Sample& sample : second.samples) sample.split = Split::kValidation;
+  MergedDataset merged;
+  merged.add(first);
+  merged.add(second);
+  for (const Sample& sample : merged.dataset().samples)
+    CHECK(sample.split == (sample.graph == 2 ? Split::kValidation : Split::kTest));
+}
+
+TEST_CASE("datasets with other columns are not put together") {
+  MergedDataset merged;
+  merged.add(test::synthetic_dataset(2));
+  Dataset other = test::synthetic_dataset(2);
+  other.labels[0] = "x";
+  CHECK_THROWS_WITH_AS(merged.add(other), "the datasets cannot be put together: their labels differ", InputError);
+  CHECK_THROWS_AS(merged.add(with_groups(test::synthetic_dataset(2), {})), InputError);
+}
+
+TEST_CASE("the split of a model depends on its name alone, in stated shares") {
+  CHECK(model_of("resnet50 batch 32") == "resnet50");
+  CHECK(model_of("resnet50") == "resnet50");
+  std::array<int, 3> counts{};
+  for (int i = 0; i < 2000; ++i) ++counts[static_cast<std::size_t>(split_of_model("net" + std::to_string(i)))];
+  // binomial deviations of 22, 18 and 18; four of them
+  CHECK(std::abs(counts[0] - 1200) < 88);
+  CHECK(std::abs(counts[1] - 400) < 72);
+  CHECK(std::abs(counts[2] - 400) < 72);
+  CHECK(split_of_model("resnet50") == split_of_model("resnet50"));
+}
+
+TEST_CASE("a graph of groups goes into a dataset and back") {
+  const TypeFrequencies frequencies{{"Conv2D", 0.25}, {"Relu", 0.5}};
+  const Dataset data = test::synthetic_dataset(3), grouped = with_groups(data, frequencies);
+  CHECK(grouped.node_features == group_feature_names());
+  for (std::size_t g = 0; g < data.graphs.size(); ++g) {
+    const GroupedGraph expected = group_graph(data.graphs[g], frequencies), found = to_grouped_graph(grouped.graphs[g]);
+    CHECK(found.edges == expected.edges);
+    REQUIRE(found.features.size() == expected.features.size());
+    for (std::size_t i = 0; i < expected.features.size(); ++i)
+      for (std::size_t k = 0; k < 3; ++k) CHECK(found.features[i][k] == doctest::Approx(expected.features[i][k]));
+  }
+}
+
+}  // namespace rehearse
