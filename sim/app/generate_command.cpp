@@ -101,8 +101,8 @@ Json to_json(const MeasuredStudies& measured) {
 }
 
 int run_studies(const GenerateCommand& command) {
-  if (command.count > 0 || command.format != "rehearse")
-    throw InputError{"generate: a study's samples are its measured rows: no --count and no other --format"};
+  if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
+    throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
   const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common));
   if (!command.is_dry_run) write_dataset(*command.common.output, measured.dataset);
   if (command.common.prints_json) {

@@ -57,6 +57,7 @@ TEST_CASE("generate takes the measured rows of a study") {
   CHECK(load_dataset(file).samples.front().origin == Origin::kMeasured);
   CHECK(rehearse_with(study + "--dry-run").out.starts_with("42 measured samples of 16 graphs in 3 settings"));
   check_refused(study + "--count 4 -o x", 2, "no --count");
+  check_refused(study + "--setting x -o x", 2, "no --count");
 }
 
 TEST_CASE("generate refuses with one line") {
