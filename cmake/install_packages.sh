@@ -3,7 +3,7 @@
 
 packages=(g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-graph-dev libcli11-dev
           nlohmann-json3-dev doctest-dev zlib1g-dev libsqlite3-dev libtorch-dev libopenblas0-pthread
-          libprotobuf-dev protobuf-compiler)
+          libprotobuf-dev protobuf-compiler python3)
 
 install_packages() {
   command -v dpkg-query > /dev/null || return 0  # another system: CMake names what is missing

@@ -80,6 +80,12 @@ enum Needed {
   kIsGreedy,
   kPeriod,
   kWindow,
+  kIsAllReduce,
+  kAllReduceLatency,
+  kAllReducePerByte,
+  kBucket,
+  kCycle,
+  kOverlaps,
   kNeeded
 };
 constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
@@ -111,7 +117,13 @@ constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
                                                         "is_round_robin",
                                                         "is_greedy_by_bytes",
                                                         "sampling_period_s",
-                                                        "window_steps"};
+                                                        "window_steps",
+                                                        "is_all_reduce",
+                                                        "all_reduce_latency_s",
+                                                        "all_reduce_s_per_byte",
+                                                        "bucket_B",
+                                                        "cycle_s",
+                                                        "overlaps_backward"};
 
 /// The kernel of a row of node features.
 Operator operator_of(const float* x) {
@@ -145,8 +157,13 @@ void check_row(const float* x, const DatasetGraph& graph) {
     throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
 }
 
-std::size_t position(const std::vector<std::string>& names, const std::string& name) {
+constexpr auto kAbsent = static_cast<std::size_t>(-1);
+
+/// Of a name; kAbsent for those of all-reduce, without which a dataset has none.
+std::size_t position(const std::vector<std::string>& names, Needed needed) {
+  const std::string name = kNeededNames[needed];
   const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end() && needed >= kAllReduceLatency) return kAbsent;
   if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(name)};
   return static_cast<std::size_t>(found - names.begin());
 }
@@ -160,7 +177,7 @@ class Site {
   Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const bool is_count = i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers;
-      values_[i] = descriptor[positions[i]];
+      values_[i] = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
       if (!(values_[i] >= 0 && values_[i] <= (is_count ? kMostPieces : kLargest)))
         throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(kNeededNames[i]) +
                          " is out of range"};
@@ -180,8 +197,15 @@ class Site {
   bool is_one_machine() const {
     return values_[kMachines] == 1 && (values_[kIsColocated] > 0 || values_[kServers] == 0);
   }
-  /// Of all GPUs of the chief's machine, or of its NICs.
-  double rate() const { return is_one_machine() ? values_[kPcie] * values_[kGpus] : values_[kNic]; }
+  /// Of all GPUs of the chief's machine, or of its NICs. GPUs that reduce among themselves may have faster links than
+  /// PCIe: a ring's rank sends, and receives, 2 (p - 1) / p of the gradients.
+  double rate() const {
+    if (!is_one_machine()) return values_[kNic];
+    const double rate = values_[kPcie] * values_[kGpus], ranks = std::max(1.0, values_[kWorkers]);
+    if (!is_all_reduce() || values_[kAllReducePerByte] == 0) return rate;
+    return std::max(rate, values_[kGpus] * 2 * (ranks - 1) / ranks / values_[kAllReducePerByte]);
+  }
+  bool is_all_reduce() const { return values_[kIsAllReduce] > 0; }
   /// Of machines that hold variables.
   int server_machines() const {
     const double machines =
@@ -219,7 +243,12 @@ class Site {
             .split_above_B = values_[kSplitAbove],
             .is_synchronous = values_[kIsSynchronous] > 0,
             .period_s = values_[kPeriod],
-            .window_steps = values_[kWindow]};
+            .window_steps = values_[kWindow],
+            .ring = {.latency_s = values_[kAllReduceLatency],
+                     .byte_s = values_[kAllReducePerByte],
+                     .bucket_B = values_[kBucket],
+                     .cycle_s = values_[kCycle],
+                     .waits_for_backward = is_all_reduce() && values_[kOverlaps] == 0}};
   }
 
  private:
@@ -273,7 +302,7 @@ std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, std::size_
 FeatureReader::FeatureReader(const Dataset& dataset) {
   if (dataset.node_features != node_feature_names())
     throw InputError{"the dataset's node features are not those of this program"};
-  for (const char* name : kNeededNames) needed_.push_back(position(dataset.descriptors, name));
+  for (int i = 0; i < kNeeded; ++i) needed_.push_back(position(dataset.descriptors, static_cast<Needed>(i)));
   for (const char* name :
        {"kernel", "memory", "host", "transfer", "server", "own", "busiest", "compute", "exchange", "step"})
     total_names_.push_back(std::string{"ln "} + name + "_s");
@@ -316,7 +345,10 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   for (std::size_t i = 0; i < operators; ++i) {
     const float* x = row(i);
     std::array<double, kCosts> costs{};
-    if (is_update(x)) {
+    if (is_update(x) && site.is_all_reduce()) {
+      costs[kTransferCost] = x[kParameters] * site[kAllReducePerByte] / 2;
+      variable_bytes += x[kParameters];
+    } else if (is_update(x)) {
       const auto v = static_cast<std::size_t>(x[kVariable]);
       const int machine = machine_of(v);
       const double sent = variables[v].pushed_bytes;

@@ -14,7 +14,8 @@ namespace rehearse {
 ///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
 ///   host            the larger of kernel and the host's dispatch
 ///   transfer        of the variable that an update applies, between the chief and another machine (in a cluster of one
-///                   machine: over a GPU's link), once in each direction and step
+///                   machine: over a GPU's link), once in each direction and step; half of the time that an all-reduce
+///                   of it takes beyond its latencies
 ///   server          of the variable on a core of a server, for one worker
 ///   own             of the variable, if the chief's machine has its server, for all workers of other machines
 ///   busiest         of the variable, if the machine whose servers hold the most bytes has it, for the same

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "predictor/dataset.hpp"
+#include "sim/engine/collective_time.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/repeated_steps.hpp"
 #include "sim/engine/resource_profile.hpp"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::int64_t kMostExtended =
     21;  // steps after the warm-up; longer runs record only as much as a profile takes
+
+constexpr Bytes kMuch{64 * 1024 * 1024};  // of gradients, for the rate of an all-reduce
 
 constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
 
@@ -95,7 +98,12 @@ const std::vector<std::string>& descriptor_names() {
                                               "is_greedy_by_bytes",
                                               "is_sharded",
                                               "sampling_period_s",
-                                              "window_steps"};
+                                              "window_steps",
+                                              "all_reduce_latency_s",
+                                              "all_reduce_s_per_byte",
+                                              "bucket_B",
+                                              "cycle_s",
+                                              "overlaps_backward"};
   return names;
 }
 
@@ -110,6 +118,10 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
   const Path way = way_from(scenario, machines);
   const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const auto is = [](bool condition) { return condition ? 1.0 : 0.0; };
+  const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  const Seconds of_nothing = is_all_reduce ? collective_time(scenario, Bytes{}) : Seconds{};
+  const Seconds of_much = is_all_reduce ? collective_time(scenario, kMuch) : Seconds{};
   const auto synchronizes = [&](Synchronization how) {
     return is(servers != nullptr && servers->synchronization == how);
   };
@@ -144,13 +156,18 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
           synchronizes(Synchronization::kAsynchronous),
           synchronizes(Synchronization::kSynchronous),
           synchronizes(Synchronization::kStaleSynchronous),
-          is(std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind)),
+          is(is_all_reduce),
           is(std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind)),
           places(Placement::kRoundRobin),
           places(Placement::kGreedyByBytes),
           places(Placement::kSharded),
           scenario.output.sampling_period.value(),
-          window_steps_of(scenario)};
+          window_steps_of(scenario),
+          of_nothing.value(),
+          (of_much - of_nothing).value() / as_double(kMuch),
+          as_double(exchange.bucket_size.value_or(Bytes{})),
+          exchange.cycle_time.value_or(Seconds{}).value(),
+          is(exchange.overlap != Overlap::kNone)};
 }
 
 bool has_uniform_workers(const Scenario& scenario) {

@@ -350,15 +350,21 @@ class StepSketch {
     }
   }
 
-  /// Each worker sends and receives 2 (n - 1) / n of the gradients.
-  void reduce_in_ring(WorkerStep& step, const std::vector<Message>& messages) const {
+  /// Each worker sends and receives 2 (n - 1) / n of the gradients; moving averages, which are never pulled, stay.
+  void reduce_in_ring(WorkerStep& step, std::vector<Message> messages) const {
     if (cluster_.workers == 1) return;
-    const double rate = is_one_machine() ? cluster_.gpu_link_Bps : cluster_.nic_Bps;
-    double free = 0;
-    for (const Message& message : messages) {
-      const double bytes = message.bytes * 2 * (cluster_.workers - 1) / cluster_.workers;
-      const double start = std::max(free, message.ready);
-      free = start + bytes / rate;
+    const double share = 2.0 * (cluster_.workers - 1) / cluster_.workers;
+    const SketchedRing& ring = cluster_.ring;
+    const double links = is_one_machine() ? cluster_.gpu_link_Bps : cluster_.nic_Bps;
+    const double byte_s = ring.byte_s > 0 ? ring.byte_s : share / links;
+    std::erase_if(messages, [&](const Message& message) {
+      return variables_[static_cast<std::size_t>(message.variable)].pulled_bytes == 0;
+    });
+    double free = ring.waits_for_backward ? step.end : 0;
+    for (std::size_t i = 0; i < messages.size();) {
+      const Message bucket = next_bucket(messages, i, free);
+      const double start = std::max(free, bucket.ready), bytes = bucket.bytes * share;
+      free = start + ring.latency_s + bucket.bytes * byte_s;
       if (is_one_machine()) {
         step.to_gpu.push_back({start, free, bytes});
         step.from_gpu.push_back({start, free, bytes});
@@ -368,6 +374,25 @@ class StepSketch {
       }
     }
     step.end = std::max(step.end, free);
+  }
+
+  /// Of the gradients from number `i` on, which it moves; the ring is free from `free` on.
+  Message next_bucket(const std::vector<Message>& messages, std::size_t& i, double free) const {
+    const SketchedRing& ring = cluster_.ring;
+    Message bucket = messages[i++];
+    if (ring.cycle_s > 0) {
+      bucket.ready = std::ceil(std::max(free, bucket.ready) / ring.cycle_s) * ring.cycle_s;
+      for (; i < messages.size() && messages[i].ready <= bucket.ready; ++i) {
+        if (ring.bucket_B > 0 && bucket.bytes + messages[i].bytes > ring.bucket_B) break;
+        bucket.bytes += messages[i].bytes;
+      }
+      return bucket;
+    }
+    for (; i < messages.size() && bucket.bytes < ring.bucket_B; ++i) {
+      bucket.bytes += messages[i].bytes;
+      bucket.ready = messages[i].ready;
+    }
+    return bucket;
   }
 
   const std::vector<SketchedKernel>& kernels_;

@@ -21,6 +21,13 @@ struct SketchedVariable {
   int gradient = -1;  // kernel after which its gradient is complete; -1: it has none
 };
 
+/// All-reduces, one after another; buckets and cycles are those of GradientExchange (sim/engine/scenario.hpp).
+struct SketchedRing {
+  double latency_s = 0, byte_s = 0;  // of an all-reduce, and for each of its bytes; byte_s 0: as the links allow
+  double bucket_B = 0, cycle_s = 0;  // 0: none
+  bool waits_for_backward = false;   // all of them come after the last kernel
+};
+
 /// Machines are alike. Without servers gradients are reduced in a ring.
 struct SketchedCluster {
   double dispatch_s = 0;  // of the host, for a kernel
@@ -41,6 +48,7 @@ struct SketchedCluster {
   bool is_synchronous = false;
   double period_s = 0;      // of sampling
   double window_steps = 1;  // that are sampled
+  SketchedRing ring{};
 };
 
 /// The labels in the order of label_names(), 0 for states that do not occur. A worker's step:
@@ -49,6 +57,7 @@ struct SketchedCluster {
 ///   kernel  dispatched when its variables are there; starts when the one before it has ended
 ///   push    GPU link, connection, cores, as gradients are complete
 ///   step    until all servers have applied it; a synchronous one until they have for all workers
+/// Without servers, buckets of gradients in the order in which they are complete go through the ring in turn.
 /// Steps in a row are averaged over sampling periods, whose bursts are counted as in resource_profile().
 std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
                                   const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);

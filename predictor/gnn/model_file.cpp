@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "predictor/driple_export.hpp"
@@ -108,6 +109,27 @@ std::vector<double> maxima_of(const Dataset& dataset, std::span<const std::size_
   return maxima;
 }
 
+/// Over the nodes of the grouped graphs of the samples, each graph once, for the scalers of MPNN.
+void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std::span<const std::size_t> samples,
+                         const TypeFrequencies& frequencies) {
+  std::set<std::int32_t> graphs;
+  for (const std::size_t s : samples) graphs.insert(dataset.samples[s].graph);
+  double nodes = 0, degrees = 0, logarithms = 0;
+  for (const std::int32_t graph : graphs) {
+    const GroupedGraph grouped = group_graph(dataset.graphs[static_cast<std::size_t>(graph)], frequencies);
+    std::vector<int> neighbours(grouped.features.size());
+    for (const auto& [a, b] : grouped.edges) ++neighbours[a], ++neighbours[b];
+    for (const int degree : neighbours) {
+      nodes += 1;
+      degrees += degree;
+      logarithms += std::log(degree + 1.0);
+    }
+  }
+  if (degrees == 0) return;  // no edge to scale by
+  options.average_degree = degrees / nodes;
+  options.average_log_degree = logarithms / nodes;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& dataset,
@@ -117,6 +139,8 @@ std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& data
   check_columns(dataset);
   PublishedOptions options = choice.published;
   options.convolution = parse_convolution(choice.network);
+  if (options.mpnn_scalers != PublishedOptions{}.mpnn_scalers)
+    set_average_degrees(options, dataset, train, choice.frequencies);
   PublishedNetwork network{options, choice.seed};
   network.set_label_maxima(maxima_of(dataset, train));
   return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
@@ -136,7 +160,7 @@ std::unique_ptr<Model> carry_over(const TorchValue& state, const std::string& wh
   }
   const PublishedNetwork trained = PublishedNetwork::from_state(state.at("published", where), where);
   PublishedOptions options = trained.options();
-  options.transfer = transfer == "fine-tune" ? Transfer::none : parse_transfer(transfer);
+  options.transfer = transfer == "fine-tune" ? Transfer::kNone : parse_transfer(transfer);
   PublishedNetwork network{options, choice.seed};
   network.take_weights(state.at("published", where), where);
   check_columns(dataset);

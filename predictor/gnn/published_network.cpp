@@ -19,7 +19,7 @@ namespace {
 using at::Tensor;
 
 at::TensorOptions tensor_options(const ComputeSettings& settings) {
-  const auto precision = settings.precision == Arithmetic::double_precision ? at::kDouble : at::kFloat;
+  const auto precision = settings.precision == Arithmetic::kDoublePrecision ? at::kDouble : at::kFloat;
   try {
     const at::TensorOptions options = at::TensorOptions{}.dtype(precision).device(c10::Device{settings.device});
     at::zeros({1}, options);
@@ -31,18 +31,18 @@ at::TensorOptions tensor_options(const ComputeSettings& settings) {
 Tensor initial_value(const detail::ParameterShape& shape, Rng& random) {
   Tensor values = at::zeros(shape.shape, at::kDouble);
   double width = 0.0;
-  if (shape.start == detail::ParameterShape::Start::uniform) width = shape.scale;
-  if (shape.start == detail::ParameterShape::Start::xavier)
+  if (shape.start == detail::ParameterShape::Start::kUniform) width = shape.scale;
+  if (shape.start == detail::ParameterShape::Start::kXavier)
     width = shape.scale * std::sqrt(6.0 / static_cast<double>(shape.shape[0] + shape.shape[1]));
   auto* value = values.data_ptr<double>();
   for (std::int64_t i = 0; i < values.numel(); ++i)
-    value[i] = shape.start == detail::ParameterShape::Start::constant ? shape.scale : random.uniform(-width, width);
+    value[i] = shape.start == detail::ParameterShape::Start::kConstant ? shape.scale : random.uniform(-width, width);
   return values;
 }
 
 bool learns(const std::string& name, Transfer transfer) {
-  return transfer == Transfer::none || name.starts_with("graph_read_out.mlp.") ||
-         (transfer == Transfer::as_intended && name.starts_with("conv_layers.2."));
+  return transfer == Transfer::kNone || name.starts_with("graph_read_out.mlp.") ||
+         (transfer == Transfer::kAsIntended && name.starts_with("conv_layers.2."));
 }
 
 /// Numbers below 1e-38 count as 0 while it lives: the published start weights are small enough to meet many of them,
@@ -173,7 +173,7 @@ struct PublishedNetwork::Network {
     check_batch(batch, static_cast<std::size_t>(options.features), static_cast<std::size_t>(options.outputs));
     // Where only the fully connected layers learn, all before them stays the same from step to step.
     const bool is_kept =
-        options.transfer == Transfer::as_published && !trace && !(is_training && options.dropout > 0.0);
+        options.transfer == Transfer::kAsPublished && !trace && !(is_training && options.dropout > 0.0);
     if (!is_kept) return detail::read_out(options, parameters, embed(batch, is_training, trace), trace);
     if (kept_embeddings.size() >= kMostKept) kept_embeddings.clear();
     Tensor& embedding = kept_embeddings[content_key(batch)];
@@ -318,7 +318,7 @@ std::vector<std::string> PublishedNetwork::take_weights(const TorchValue& file, 
   if (missing.size() == network_->shapes.size())
     throw InputError{where + ": expected the weights of a network of the kind " +
                      to_text(network_->options.convolution) + ", such as " + in_quotes(missing.front())};
-  if (network_->options.transfer == Transfer::as_intended) {
+  if (network_->options.transfer == Transfer::kAsIntended) {
     const at::NoGradGuard no_gradients;
     for (const std::string& name : missing) {
       if (!name.starts_with("conv_layers.2.")) continue;

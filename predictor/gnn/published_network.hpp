@@ -29,11 +29,11 @@
 
 namespace rehearse {
 
-enum class Arithmetic { single_precision, double_precision };
+enum class Arithmetic { kSinglePrecision, kDoublePrecision };
 
 /// How a network computes; no part of what it is.
 struct ComputeSettings {
-  Arithmetic precision = Arithmetic::single_precision;
+  Arithmetic precision = Arithmetic::kSinglePrecision;
   std::string device = "cpu";  // or "cuda", "cuda:1", if this LibTorch has it
   bool is_plain = false;       // with LibTorch's own operations alone; always so on another device than "cpu"
 };
@@ -89,7 +89,7 @@ class PublishedNetwork {
   /// Mean over graphs and outputs of weight * (prediction - label)^2, both divided by the maxima. The batch has labels.
   double loss(const GraphBatch& batch) const;
   /// One step of Adam; returns the loss before it. Where only the fully connected layers learn
-  /// (Transfer::as_published), what lies before them is computed once for each batch and kept. Source: Kingma and Ba,
+  /// (Transfer::kAsPublished), what lies before them is computed once for each batch and kept. Source: Kingma and Ba,
   /// ICLR 2015.
   double train(const GraphBatch& batch, const AdamOptions& adam = {});
 

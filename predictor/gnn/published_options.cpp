@@ -19,13 +19,13 @@ constexpr int kLargest = 4096;
 template <class T, std::size_t N>
 using Names = std::array<std::pair<const char*, T>, N>;
 
-constexpr Names<Convolution, 5> kConvolutions{{{"gcn", Convolution::gcn},
-                                               {"gin", Convolution::gin},
-                                               {"gat", Convolution::gat},
-                                               {"gat-textbook", Convolution::gat_textbook},
-                                               {"mpnn", Convolution::mpnn}}};
+constexpr Names<Convolution, 5> kConvolutions{{{"gcn", Convolution::kGcn},
+                                               {"gin", Convolution::kGin},
+                                               {"gat", Convolution::kGat},
+                                               {"gat-textbook", Convolution::kGatTextbook},
+                                               {"mpnn", Convolution::kMpnn}}};
 constexpr Names<Transfer, 3> kTransfers{
-    {{"none", Transfer::none}, {"as-published", Transfer::as_published}, {"as-intended", Transfer::as_intended}}};
+    {{"none", Transfer::kNone}, {"as-published", Transfer::kAsPublished}, {"as-intended", Transfer::kAsIntended}}};
 
 using Rule = double (*)(double);
 constexpr Names<Rule, 9> kRules{{{"Nover2", [](double n) { return n / 2; }},
@@ -166,12 +166,14 @@ void check_options(const PublishedOptions& options) {
   require_range("mpnn post layers", options.mpnn_post_layers, 1, 64);
   iteration_count(options.iterations, 1);
   if (!(options.dropout >= 0.0 && options.dropout < 1.0)) throw InputError{"dropout: expected at least 0, less than 1"};
-  const bool is_split = options.convolution != Convolution::gcn && options.convolution != Convolution::gin;
+  const bool is_split = options.convolution != Convolution::kGcn && options.convolution != Convolution::kGin;
   if (is_split && options.hidden % kHeads != 0)
     throw InputError{"hidden: expected a multiple of 4 for " + to_text(options.convolution) + "; found " +
                      std::to_string(options.hidden)};
-  const std::array<std::string, 6> aggregators{"sum", "mean", "max", "min", "std", "var"};
-  const std::array<std::string, 4> scalers{"identity", "amplification", "attenuation", "linear"};
+  const std::array<std::string, 13> aggregators{
+      "sum",     "mean",    "max",     "min",     "std",     "var",     "normalised_mean",
+      "softmax", "softmin", "moment3", "moment4", "moment5", "identity"};
+  const std::array<std::string, 5> scalers{"identity", "amplification", "attenuation", "linear", "inverse_linear"};
   require_names("aggregator", options.mpnn_aggregators, aggregators);
   require_names("scaler", options.mpnn_scalers, scalers);
   for (const double average : {options.average_degree, options.average_log_degree})

@@ -9,7 +9,7 @@
 
 namespace rehearse {
 
-enum class Convolution { gcn, gin, gat, gat_textbook, mpnn };
+enum class Convolution { kGcn, kGin, kGat, kGatTextbook, kMpnn };
 
 /// "gcn", "gin", "gat" (as published, which is not the attention of its paper), "gat-textbook", "mpnn".
 Convolution parse_convolution(const std::string& name);
@@ -17,9 +17,9 @@ std::string to_text(Convolution convolution);
 
 /// What learns when a network is carried over to another setting.
 enum class Transfer {
-  none,          // everything learns
-  as_published,  // only the last, fully connected layers; a third convolution is in the state and never used
-  as_intended  // those, and a third convolution that takes the place of the second in the later half of its iterations
+  kNone,         // everything learns
+  kAsPublished,  // only the last, fully connected layers; a third convolution is in the state and never used
+  kAsIntended  // those, and a third convolution that takes the place of the second in the later half of its iterations
 };
 
 /// "none", "as-published", "as-intended".
@@ -28,7 +28,7 @@ std::string to_text(Transfer transfer);
 
 /// The defaults are those of Driple's README. InputError of the constructor of a network for values out of range.
 struct PublishedOptions {
-  Convolution convolution = Convolution::gcn;
+  Convolution convolution = Convolution::kGcn;
   int features = 3;    // per node, at most `hidden`
   int outputs = 12;    // per graph
   int hidden = 64;     // a multiple of the 4 heads of GAT and of the 4 towers of MPNN
@@ -38,15 +38,21 @@ struct PublishedOptions {
   int set2set_steps = 0;  // 0: as many as nodes, as published
   double dropout = 0.0;   // after every iteration but the last
   int gin_mlp_layers = 2;
-  /// MPNN: "sum", "mean", "max", "min", "std", "var" of the messages, each scaled by "identity", "amplification"
-  /// log(d + 1) / average, "attenuation" its inverse, "linear" d / average, d the number of neighbours.
+  /// MPNN, of the messages m over a node's neighbours, element by element (Corso et al., NeurIPS 2020, section 2):
+  ///   sum, mean, max, min, var, std    of them; std is the root of var + 1e-5
+  ///   normalised_mean                  sum of m_ij / sqrt(d_i d_j), d the numbers of neighbours
+  ///   softmax, softmin                 sum of m with shares as exp(m), or exp(-m)
+  ///   moment3, moment4, moment5        the n-th root of M = mean of (m - mean)^n, as M (|M| + 1e-5)^(1/n - 1)
+  ///   identity                         the message of the node to itself
+  /// each scaled by, for d neighbours: identity 1, amplification log(d + 1) / average, attenuation its inverse, linear
+  /// d / average, inverse_linear its inverse. Of a node without neighbours all messages are 0, but for identity.
   std::vector<std::string> mpnn_aggregators{"sum"};
   std::vector<std::string> mpnn_scalers{"identity"};
   int mpnn_pre_layers = 1, mpnn_post_layers = 1;
   bool mpnn_self_loop = false;
-  double average_degree = 1.0;      // over the nodes of the training graphs, for "linear"
+  double average_degree = 1.0;      // over the nodes of the training graphs, for "linear" and "inverse_linear"
   double average_log_degree = 1.0;  // of log(d + 1), for "amplification" and "attenuation"
-  Transfer transfer = Transfer::none;
+  Transfer transfer = Transfer::kNone;
 };
 
 /// Throws InputError unless a network can be built from `options`.

@@ -121,9 +121,9 @@ struct DiagnoseCommand {
 };
 
 struct GenerateCommand {
-  CommonOptions common;  // its output is a file here, a folder for Driple's format
-  std::filesystem::path space;
-  std::int64_t count = 0;  // samples
+  CommonOptions common;         // its output is a file here, a folder for Driple's format
+  std::filesystem::path space;  // or study
+  std::int64_t count = 0;       // samples of a space
   std::uint64_t seed = 1;
   std::vector<std::string> settings;  // of the space, or clusters; empty: all
   std::string format = "rehearse";    // or "driple"

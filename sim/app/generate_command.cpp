@@ -1,4 +1,5 @@
-// rehearse generate: random workloads on the clusters of a space, simulated, as a dataset for training.
+// rehearse generate: random workloads on the clusters of a space, simulated, as a dataset for training; or the measured
+// rows of studies.
 
 #include <cctype>
 #include <cstdio>
@@ -8,6 +9,7 @@
 
 #include "predictor/driple_export.hpp"
 #include "predictor/generate.hpp"
+#include "predictor/measured_studies.hpp"
 #include "sim/app/commands.hpp"
 #include "sim/app/output/dataset_document.hpp"
 #include "sim/app/progress.hpp"
@@ -82,9 +84,45 @@ void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bo
   }
 }
 
+bool is_study(const fs::path& file) {
+  const Json json = load_json_file(file);
+  return json.is_object() && (json.contains("studies") || json.contains("measurements"));
+}
+
+Json to_json(const MeasuredStudies& measured) {
+  Json studies = Json::array();
+  for (const auto& [study, reason, rows] : measured.counts)
+    studies.push_back({{"study", study}, {"rows", rows}, {"left_out_because", reason.empty() ? Json{} : Json(reason)}});
+  return {{"format", 1},
+          {"samples", measured.dataset.samples.size()},
+          {"graphs", measured.dataset.graphs.size()},
+          {"settings", measured.dataset.settings.size()},
+          {"studies", std::move(studies)}};
+}
+
+int run_studies(const GenerateCommand& command) {
+  if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
+    throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
+  const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common));
+  if (!command.is_dry_run) write_dataset(*command.common.output, measured.dataset);
+  if (command.common.prints_json) {
+    std::fputs(to_json_text(to_json(measured)).c_str(), stdout);
+    return kSuccess;
+  }
+  std::printf("%zu measured samples of %zu graphs in %zu settings\n\n", measured.dataset.samples.size(),
+              measured.dataset.graphs.size(), measured.dataset.settings.size());
+  Table table{.header = {"study", "rows", "left out because"}, .rows = {}};
+  for (const auto& [study, reason, rows] : measured.counts) table.rows.push_back({study, std::to_string(rows), reason});
+  std::fputs(to_text(table).c_str(), stdout);
+  return kSuccess;
+}
+
 }  // namespace
 
 int run(const GenerateCommand& command) {
+  if (is_study(command.space)) return run_studies(command);
+  if (command.count == 0)
+    throw InputError{"generate: expected --count, the samples of a space; see rehearse generate --help"};
   const bool is_driple = command.format == "driple";
   if (is_driple && !command.is_dry_run) create_folder(*command.common.output);
   Space space = load_space(command.space);

@@ -400,13 +400,16 @@ int run_command_line(int argc, char** argv) {
   auto* generate_verb = app.add_subcommand(
       "generate",
       "Random workloads on the clusters of a space file, simulated: graphs with the 12 burst metrics of Driple, step "
-      "time and mean rates, to train a predictor on\n\n"
+      "time and mean rates, to train a predictor on; or the measured rows of studies, with step times and what follows "
+      "from them\n\n"
       "The same bytes for the same seed, whatever -j. What is finished is kept in DATASET.part, where the same command "
       "goes on, also with another --count. Label distributions are drawn in DATASET.report.html\n\n"
-      "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset");
-  generate_verb->add_option("SPACE", generate.space, "Space file (rehearse schema space)")->required();
-  generate_verb->add_option("--count", generate.count, "Samples: graphs times the settings that each is simulated in")
-      ->required()
+      "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset\n"
+      "         rehearse generate scenarios/studies/all.json -o results/measured.dataset");
+  generate_verb->add_option("SPACE", generate.space, "Space file (rehearse schema space), or a study or set of studies")
+      ->required();
+  generate_verb
+      ->add_option("--count", generate.count, "Samples of a space: graphs times the settings that each is simulated in")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
       ->type_name("N");
   generate_verb

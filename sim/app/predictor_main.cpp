@@ -116,6 +116,33 @@ int run_command_line(int argc, char** argv) {
   train_verb->add_option("--dropout", train.published.dropout, "Of the published networks")
       ->check(CLI::Range(0.0, 0.99))
       ->capture_default_str();
+  train_verb->add_option("--gin-mlp-layers", train.published.gin_mlp_layers, "Of a convolution of gin")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  train_verb
+      ->add_option(
+          "--aggregation", train.published.mpnn_aggregators,
+          "Of the messages of mpnn, several with commas: sum, mean, max, min, std, var, normalised_mean, softmax, "
+          "softmin, moment3, moment4, moment5, identity")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAMES")
+      ->default_str("sum");
+  train_verb
+      ->add_option("--scalers", train.published.mpnn_scalers,
+                   "Of each aggregation of mpnn, several with commas: identity, amplification, attenuation, linear, "
+                   "inverse_linear")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAMES")
+      ->default_str("identity");
+  train_verb->add_option("--pretrans-layers", train.published.mpnn_pre_layers, "Of the messages of mpnn")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  train_verb->add_option("--posttrans-layers", train.published.mpnn_post_layers, "After the aggregation of mpnn")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  train_verb->add_flag("--self-loop", train.published.mpnn_self_loop, "A node of mpnn is a neighbour of itself");
   train_verb->add_option("--transfer-from", train.transfer_from, "Start from this model")->type_name("DIR");
   train_verb
       ->add_option(

@@ -40,7 +40,13 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
                 {"origin", command.choice.origin ? to_text(*command.choice.origin) : "both"},
                 {"mlp_layers", command.published.mlp_layers},
                 {"iterations", command.published.iterations},
-                {"dropout", command.published.dropout}};
+                {"dropout", command.published.dropout},
+                {"gin_mlp_layers", command.published.gin_mlp_layers},
+                {"aggregation", command.published.mpnn_aggregators},
+                {"scalers", command.published.mpnn_scalers},
+                {"pretrans_layers", command.published.mpnn_pre_layers},
+                {"posttrans_layers", command.published.mpnn_post_layers},
+                {"self_loop", command.published.mpnn_self_loop}};
   if (command.hidden) identity["hidden"] = *command.hidden;
   if (command.weight_decay) identity["weight_decay"] = *command.weight_decay;
   if (command.simulated_weight) identity["simulated_weight"] = *command.simulated_weight;

@@ -27,6 +27,12 @@ class PathsOnly : public Network {
 }  // namespace
 
 Seconds collective_time(const Scenario& scenario) {
+  Bytes payload{};
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) payload += unit.gradient_bytes;
+  return collective_time(scenario, payload);
+}
+
+Seconds collective_time(const Scenario& scenario, Bytes payload) {
   if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
     throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
                      describe_strategy(scenario.training.strategy)};
@@ -36,8 +42,6 @@ Seconds collective_time(const Scenario& scenario) {
   std::vector<Endpoint> gpus;
   for (std::size_t m = 0; m < machines.size(); ++m)
     for (int gpu = 0; gpu < machines[m].workers; ++gpu) gpus.push_back({static_cast<int>(m), gpu});
-  Bytes payload{};
-  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) payload += unit.gradient_bytes;
   const FastestCollective collective{collective_methods(scenario, gpus, machines, network), network};
   return collective.duration(collective.choose(payload), payload);
 }

@@ -10,5 +10,7 @@ namespace rehearse {
 /// (collective_time_test.cpp), from the same plan and in closed form (collective.hpp). Throws InputError if the
 /// strategy is not all-reduce.
 Seconds collective_time(const Scenario& scenario);
+/// The same of one message of `payload`.
+Seconds collective_time(const Scenario& scenario, Bytes payload);
 
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 
 #include "predictor/labels.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/engine/collective_time.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/synthetic_dataset.hpp"
@@ -109,6 +110,44 @@ TEST_CASE("the first guess of a synchronous step is what the simulator finds") {
       CHECK(guess[l] == doctest::Approx(labels[l]).epsilon(l < kBurstLabels ? 0.15 : 0.01));
     }
   }
+}
+
+TEST_CASE("gradients cross a ring once, nothing is pulled or served, and rates stay below the links' own") {
+  for (const char* name : {"tum/tensorflow-ring", "tum/horovod-ring", "hkbu-bert-large", "dlperf", "dgx"}) {
+    CAPTURE(name);
+    Json json = load_json_file(test::source_folder() + "/scenarios/" + name + ".json");
+    json["workload"]["model"] = "resnet50";
+    json["workload"]["batch_per_worker"] = 32;
+    json["training"]["steps"] = 22;
+    json["output"]["sampling_period"] = "2ms";
+    json["training"]["step_time_variation"] = 0;
+    const Scenario scenario = test::resolved(json);
+    const Dataset data = dataset_of(scenario);
+    const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+    // The others have a measured step time, which no operator knows, and protocols that send flags beside the payload.
+    const bool is_simulated_as_sketched = std::string{name}.starts_with("tum/");
+    const double beyond_latencies = (collective_time(scenario) - collective_time(scenario, Bytes{})).value();
+    CHECK(2 * sum_of(features, 3) / beyond_latencies == doctest::Approx(1).epsilon(0.01));
+    for (const std::size_t cost : {4U, 5U, 6U}) CHECK(sum_of(features, cost) == 0);
+    const std::vector<double> labels = simulate_labels(scenario);
+    for (std::size_t l = 0; l < labels.size(); ++l) {
+      CAPTURE(label_names()[l]);
+      if (features.bounds[l] > 0) CHECK(labels[l] <= features.bounds[l] * (1 + 1e-6));
+    }
+    if (!is_simulated_as_sketched) continue;
+    CHECK(features.guess[12] / labels[12] == doctest::Approx(1).epsilon(0.02));
+    CHECK(features.guess[13] / labels[13] == doctest::Approx(1).epsilon(0.02));
+    CHECK(features.guess[14] / labels[14] == doctest::Approx(1).epsilon(0.02));
+  }
+}
+
+TEST_CASE("a dataset from before all-reduce was described has parameter servers all the same") {
+  Dataset data = dataset_of(driple("07-2080ti-ps2-w2"));
+  const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+  const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), "all_reduce_latency_s");
+  data.settings[0].descriptor.resize(static_cast<std::size_t>(at - data.descriptors.begin()));
+  data.descriptors.erase(at, data.descriptors.end());
+  CHECK(FeatureReader{data}.read(data, data.samples[0]).costs == features.costs);
 }
 
 TEST_CASE("shares are bounded by 1, rates by the links, nothing else") {

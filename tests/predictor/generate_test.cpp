@@ -64,6 +64,24 @@ TEST_CASE("a dataset has every setting equally often, splits by model, and no gr
   }
 }
 
+TEST_CASE("workers on Google Cloud, rings and Driple's machines are settings of one dataset") {
+  const test::TemporaryFolder folder;
+  const Space space = load_space(test::source_folder() + "/scenarios/spaces/clusters.json");
+  CHECK(space.settings.size() == 32);
+  const Generated generated = generate_dataset(space, test::shipped_catalog(), request(folder / "data", 32, 2));
+  CHECK(generated.without_result == 0);
+  const Dataset data = load_dataset(folder / "data");
+  std::map<std::string, int> kinds;
+  for (const Sample& sample : data.samples) {
+    const std::string& name = data.settings[static_cast<std::size_t>(sample.setting)].name;
+    CAPTURE(name);
+    ++kinds[name.substr(0, name.find('/'))];
+    CHECK(sample.labels[12] > 0);
+    CHECK(sample.labels[13] > 0);
+  }
+  CHECK(kinds == std::map<std::string, int>{{"cm-dare", 14}, {"driple", 6}, {"ring", 12}});
+}
+
 TEST_CASE("an interrupted dataset goes on where it stopped and has the same bytes") {
   const test::TemporaryFolder folder;
   const Catalog catalog = test::shipped_catalog();

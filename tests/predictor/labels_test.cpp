@@ -25,6 +25,24 @@ Json driple(const char* name, const char* synchronization) {
   return json;
 }
 
+Json of_file(const std::string& file) {
+  Json json = load_json_file(test::source_folder() + "/scenarios/" + file);
+  json["training"].erase("steps");
+  json["training"]["steps_per_worker"] = 22;
+  json["training"]["warmup_steps"] = 1;
+  json["output"]["sampling_period"] = "2ms";
+  return json;
+}
+
+std::map<std::string, double> described(const Scenario& scenario) {
+  const std::vector<double> values = descriptor_of(scenario);
+  REQUIRE(values.size() == descriptor_names().size());
+  std::map<std::string, double> of;
+  for (std::size_t i = 0; i < values.size(); ++i) of[descriptor_names()[i]] = values[i];
+  CHECK(of.size() == values.size());
+  return of;
+}
+
 }  // namespace
 
 TEST_CASE("labels equal the profile and the step time of simulate, on SimGrid and with every step") {
@@ -80,11 +98,7 @@ TEST_CASE("a scenario given another workload is the one that is read with it") {
 }
 
 TEST_CASE("settings are described by their values") {
-  const std::vector<double> values = descriptor_of(test::resolved(driple("09-2080ti-ps4-w4", "asynchronous")));
-  REQUIRE(values.size() == descriptor_names().size());
-  std::map<std::string, double> of;
-  for (std::size_t i = 0; i < values.size(); ++i) of[descriptor_names()[i]] = values[i];
-  CHECK(of.size() == values.size());
+  std::map<std::string, double> of = described(test::resolved(driple("09-2080ti-ps4-w4", "asynchronous")));
   CHECK(of["workers"] == 4);
   CHECK(of["worker_machines"] == 2);
   CHECK(of["gpus_per_machine"] == 2);
@@ -97,6 +111,53 @@ TEST_CASE("settings are described by their values") {
   CHECK(of["is_round_robin"] == 1);
   CHECK(of["sampling_period_s"] == 0.002);
   CHECK((of["nic_Bps"] > 0 && of["nic_Bps"] <= 5e9));  // 40 Gbit/s, what the protocol leaves of it
+  CHECK(of["all_reduce_latency_s"] == 0);
+  CHECK(of["all_reduce_s_per_byte"] == 0);
+}
+
+TEST_CASE("a ring over p machines is described by 2 (p - 1) (a + n / (p b))") {
+  Json json = of_file("tum/horovod-ring.json");
+  std::map<std::string, double> of = described(test::resolved(json));
+  CHECK(of["is_all_reduce"] == 1);
+  CHECK(of["servers"] == 0);
+  CHECK(of["server_cores"] == 0);
+  CHECK(of["worker_machines"] == 4);
+  CHECK(of["all_reduce_latency_s"] / (6 * 50e-6) == doctest::Approx(1).epsilon(1e-4));
+  CHECK(of["all_reduce_s_per_byte"] * 4 * of["nic_Bps"] == doctest::Approx(2 * 3).epsilon(1e-4));
+  CHECK(of["bucket_B"] == 128 * 1024 * 1024);
+  CHECK(of["cycle_s"] == 1e-3);
+  CHECK(of["overlaps_backward"] == 1);
+  json["training"]["strategy"] = {{"kind", "all_reduce"}, {"algorithm", "ring"}, {"overlap", "none"}};
+  of = described(test::resolved(json));
+  CHECK(of["bucket_B"] == 0);
+  CHECK(of["cycle_s"] == 0);
+  CHECK(of["overlaps_backward"] == 0);
+}
+
+TEST_CASE("a machine of a ring receives and sends 2 (p - 1) / p of the gradients in a step") {
+  Json json = of_file("tum/tensorflow-ring.json");
+  for (const int workers : {2, 4, 8}) {
+    CAPTURE(workers);
+    json["cluster"]["groups"][0]["count"] = workers;
+    const Scenario scenario = test::resolved(json);
+    const std::vector<double> labels = simulate_labels(scenario);
+    const double bytes = 2.0 * (workers - 1) / workers * as_double(scenario.workload.parameter_bytes());
+    for (const std::size_t direction : {13U, 14U})
+      CHECK(labels[direction] * labels[12] == doctest::Approx(bytes).epsilon(0.01));  // whole samples, not whole steps
+  }
+}
+
+TEST_CASE("the eight GPUs of one machine receive 2 (p - 1) / p of the gradients each, and what the protocol adds") {
+  Json json = of_file("dlperf.json");
+  json["cluster"]["groups"][0]["count"] = 1;
+  json["training"]["step_time_variation"] = 0;
+  const Scenario scenario = test::resolved(json);
+  const double flags = scenario.profile.collectives.on("dgx-1-v100").protocols.at("Simple").efficiency;
+  CHECK(flags < 1);
+  const std::vector<double> labels = simulate_labels(scenario);
+  const double bytes = 8 * (2.0 * 7 / 8) * as_double(scenario.workload.parameter_bytes()) / flags;
+  for (const std::size_t direction : {13U, 14U})
+    CHECK(labels[direction] * labels[12] == doctest::Approx(bytes).epsilon(0.02));
 }
 
 }  // namespace rehearse

@@ -116,4 +116,34 @@ TEST_CASE("without servers gradients go round a ring") {
   CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1.5e6 / 3.5e-3));
 }
 
+TEST_CASE("gradients go through a ring one after another, in buckets, in cycles, or after all kernels") {
+  // Three kernels of 2 ms; the gradients of 1 MB are complete after 2, 4 and 6 ms. A ring: 0.5 ms + 1 ms for each MB,
+  // of which each of four machines receives and sends 1.5 MB.
+  const std::vector<SketchedKernel> kernels(3, {.time_s = 2e-3, .memory_s = 1e-3});
+  std::vector<SketchedVariable> variables;
+  for (int i = 0; i < 3; ++i) variables.push_back({.pulled_bytes = 1e6, .pushed_bytes = 1e6, .gradient = i});
+  variables.push_back({.pushed_bytes = 1e9, .gradient = 2});  // a moving average, which stays
+  SketchedCluster cluster{.machines = 4, .workers = 4, .nic_Bps = 1e9, .gpu_link_Bps = 1e9, .period_s = 1e-4};
+  cluster.window_steps = 20;
+  cluster.ring = {.latency_s = 0.5e-3, .byte_s = 1e-9};
+  const auto ms = [&] { return 1e3 * sketch_labels(kernels, variables, cluster)[at("step_time_s")]; };
+  CHECK(ms() == doctest::Approx(7.5));  // the last one goes by itself, from 6 ms on
+  const std::vector<double> labels = sketch_labels(kernels, variables, cluster);
+  for (const char* rate : {"receive_mean_Bps", "transmit_mean_Bps"})
+    CHECK(labels[at(rate)] == doctest::Approx(1.5 * 3e6 / 7.5e-3).epsilon(0.01));
+  CHECK(1e3 * labels[at("gpu_idle_s")] == doctest::Approx(1.5));
+  cluster.ring.bucket_B = 2e6;  // two at 4 ms, one at 6 ms, when the first bucket has 0.5 ms to go
+  CHECK(ms() == doctest::Approx(8));
+  cluster.ring.bucket_B = 1e9;  // all at 6 ms
+  CHECK(ms() == doctest::Approx(9.5));
+  cluster.ring.bucket_B = 0;
+  cluster.ring.cycle_s = 5e-3;  // two at 5 ms, until 7.5 ms; the third at 10 ms
+  CHECK(ms() == doctest::Approx(11.5));
+  cluster.ring.cycle_s = 0;
+  cluster.ring.waits_for_backward = true;  // from 6 ms on, each by itself
+  CHECK(ms() == doctest::Approx(6 + 3 * 1.5));
+  cluster.ring = {};  // 1.5 MB at 1 GB/s
+  CHECK(ms() == doctest::Approx(7.5));
+}
+
 }  // namespace rehearse

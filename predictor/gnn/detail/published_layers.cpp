@@ -14,27 +14,28 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kParts = 4;          // heads of GAT, towers of MPNN
-constexpr double kLeak = 0.01;              // of GCN, MPNN and the last layer
-constexpr double kAttentionLeak = 0.2;      // of GAT
-constexpr double kSmallestVariance = 1e-5;  // added before the root of "std"
+constexpr std::int64_t kParts = 4;      // heads of GAT, towers of MPNN
+constexpr double kLeak = 0.01;          // of GCN, MPNN and the last layer
+constexpr double kAttentionLeak = 0.2;  // of GAT
+constexpr double kSmallest = 1e-5;      // added before a root
 
 // --- names and shapes ---
 
 class Shapes {
  public:
   void uniform(std::string name, std::vector<std::int64_t> shape, std::int64_t width) {
-    add(std::move(name), std::move(shape), ParameterShape::Start::uniform, 1.0 / std::sqrt(static_cast<double>(width)));
+    add(std::move(name), std::move(shape), ParameterShape::Start::kUniform,
+        1.0 / std::sqrt(static_cast<double>(width)));
   }
   void xavier(std::string name, std::vector<std::int64_t> shape, double gain) {
-    add(std::move(name), std::move(shape), ParameterShape::Start::xavier, gain);
+    add(std::move(name), std::move(shape), ParameterShape::Start::kXavier, gain);
   }
   void constant(std::string name, std::vector<std::int64_t> shape, double value) {
-    add(std::move(name), std::move(shape), ParameterShape::Start::constant, value);
+    add(std::move(name), std::move(shape), ParameterShape::Start::kConstant, value);
   }
   void linear(const std::string& prefix, std::int64_t in, std::int64_t out) {
     xavier(prefix + ".linear.weight", {out, in}, 1.0 / static_cast<double>(in));
-    add(prefix + ".linear.bias", {out}, ParameterShape::Start::zero, 0.0);
+    add(prefix + ".linear.bias", {out}, ParameterShape::Start::kZero, 0.0);
   }
   /// `layers` linear layers, in -> hidden -> ... -> hidden -> out.
   void fully_connected(const std::string& prefix, std::int64_t in, std::int64_t hidden, std::int64_t out, int layers) {
@@ -59,23 +60,23 @@ void add_convolution(Shapes& shapes, const PublishedOptions& options, int index)
   const std::string prefix = "conv_layers." + std::to_string(index);
   const std::int64_t out = options.hidden, in = index == 0 ? options.features : out;
   switch (options.convolution) {
-    case Convolution::gcn:
+    case Convolution::kGcn:
       shapes.uniform(prefix + ".W", {in, out}, out);
       shapes.uniform(prefix + ".b", {out}, out);
       break;
-    case Convolution::gin:
+    case Convolution::kGin:
       shapes.constant(prefix + ".epsilon", {1}, 0.1);
       shapes.fully_connected(prefix + ".post_transformation", in, std::max(in, out), out, options.gin_mlp_layers);
       break;
-    case Convolution::gat:
-    case Convolution::gat_textbook:
+    case Convolution::kGat:
+    case Convolution::kGatTextbook:
       for (std::int64_t k = 0; k < kParts; ++k) {
         const std::string head = prefix + ".heads." + std::to_string(k);
         shapes.xavier(head + ".W", {in, out / kParts}, 0.1414);
         shapes.xavier(head + ".a", {2 * out / kParts, 1}, 0.1414);
       }
       break;
-    case Convolution::mpnn: {
+    case Convolution::kMpnn: {
       const std::int64_t seen = tower_inputs(options, index == 0), result = out / kParts;
       const auto aggregates = static_cast<std::int64_t>(options.mpnn_aggregators.size() * options.mpnn_scalers.size());
       for (std::int64_t k = 0; k < kParts; ++k) {
@@ -184,19 +185,19 @@ class Embedding {
         settings_{settings},
         is_plain_{settings.is_plain},
         parameters_{by_name(options, parameters)} {
-    const bool with_self = options.convolution == Convolution::gcn ||
-                           options.convolution == Convolution::gat_textbook ||
-                           (options.convolution == Convolution::mpnn && options.mpnn_self_loop);
+    const bool with_self = options.convolution == Convolution::kGcn ||
+                           options.convolution == Convolution::kGatTextbook ||
+                           (options.convolution == Convolution::kMpnn && options.mpnn_self_loop);
     const Neighbours neighbours = neighbours_of(graphs, with_self);
     switch (options.convolution) {
-      case Convolution::gat:
+      case Convolution::kGat:
         attention_ = published_attention(neighbours, graphs.nodes);
         break;
-      case Convolution::gat_textbook:
+      case Convolution::kGatTextbook:
         attention_ = textbook_attention(neighbours);
         break;
       default:
-        links_ = links_of(neighbours, options.convolution == Convolution::gcn);
+        links_ = links_of(neighbours, options.convolution == Convolution::kGcn);
     }
     std::vector<double> degrees;
     for (const auto& row : neighbours) degrees.push_back(static_cast<double>(row.size()));
@@ -214,7 +215,7 @@ class Embedding {
     Convolve convolve = prepare(0);
     for (std::int64_t t = 0; t < iterations; ++t) {
       if (t == 1) convolve = prepare(1);
-      if (t >= 1 && t == kept && options_.transfer == Transfer::as_intended) convolve = prepare(2);
+      if (t >= 1 && t == kept && options_.transfer == Transfer::kAsIntended) convolve = prepare(2);
       const Tensor y = convolve(t == 0 ? x_ : x);
       trace("conv", t, y);
       x = gated_recurrent_unit(x, y, get("gru.gru.weight_ih_l0"), get("gru.gru.weight_hh_l0"),
@@ -250,11 +251,11 @@ class Embedding {
   Convolve prepare(int index) const {
     const std::string prefix = "conv_layers." + std::to_string(index);
     switch (options_.convolution) {
-      case Convolution::gcn:
+      case Convolution::kGcn:
         return prepare_gcn(prefix);
-      case Convolution::gin:
+      case Convolution::kGin:
         return prepare_gin(prefix);
-      case Convolution::mpnn:
+      case Convolution::kMpnn:
         return prepare_mpnn(prefix, index == 0);
       default:
         return prepare_gat(prefix);
@@ -363,6 +364,8 @@ class Embedding {
       return at::where(degrees_ > 0, options_.average_log_degree / at::clamp_min(logarithm, 0.1),
                        at::zeros_like(degrees_));
     if (scaler == "linear") return degrees_ / options_.average_degree;
+    if (scaler == "inverse_linear")
+      return at::where(degrees_ > 0, options_.average_degree / at::clamp_min(degrees_, 1.0), at::zeros_like(degrees_));
     return at::ones_like(degrees_);
   }
 
@@ -370,10 +373,15 @@ class Embedding {
   std::vector<Tensor> aggregate(const Tensor& a, const Tensor& b,
                                 const std::vector<std::pair<Tensor, Tensor>>& deeper) const {
     const bool is_sum_of_two = deeper.empty();
-    const bool has_extremes = std::ranges::any_of(
-        options_.mpnn_aggregators, [](const std::string& name) { return name == "max" || name == "min"; });
-    Tensor rows, messages;  // of every link, without a_i if it is only added
-    if (!is_sum_of_two || has_extremes) {
+    const auto sums_suffice = [](const std::string& name) {
+      return name == "sum" || name == "mean" || name == "var" || name == "std" || name == "identity";
+    };
+    const auto through = [&](Tensor message) {
+      for (const auto& [weight, bias] : deeper) message = at::linear(at::relu(message), weight, bias);
+      return message;
+    };
+    Tensor rows, columns, messages;  // of every link, without a_i if it is only added
+    if (!is_sum_of_two || !std::ranges::all_of(options_.mpnn_aggregators, sums_suffice)) {
       std::vector<std::int64_t> row;
       for (std::size_t i = 0; i + 1 < links_->starts.size(); ++i)
         row.insert(row.end(), static_cast<std::size_t>(links_->starts[i + 1] - links_->starts[i]),
@@ -382,16 +390,19 @@ class Embedding {
         return at::tensor(values, at::TensorOptions{}.dtype(at::kLong)).to(a.device());
       };
       rows = index(row);
-      messages = b.index_select(0, index(links_->columns));
-      if (!is_sum_of_two) messages = messages + a.index_select(0, rows);
-      for (const auto& [weight, bias] : deeper) messages = at::linear(at::relu(messages), weight, bias);
+      columns = index(links_->columns);
+      messages = b.index_select(0, columns);
+      if (!is_sum_of_two) messages = through(messages + a.index_select(0, rows));
     }
+    const auto sum_of = [&](const Tensor& values) { return at::zeros_like(a).index_add(0, rows, values); };
     const auto sum = [&](bool is_squared) {
       if (is_sum_of_two) return propagate(links_, is_squared ? b.square() : b, is_plain_);
-      return at::zeros_like(a).index_add(0, rows, is_squared ? messages.square() : messages);
+      return sum_of(is_squared ? messages.square() : messages);
     };
     const Tensor counts = at::clamp_min(degrees_, 1.0);
     const Tensor has_neighbours = (degrees_ > 0).to(a.scalar_type());
+    // Adds what `messages` lack to a mean of them, in which their shares add up to 1.
+    const auto whole = [&](const Tensor& mean) { return is_sum_of_two ? at::addcmul(mean, a, has_neighbours) : mean; };
     const auto variance = [&] {
       const Tensor average = sum(false) / counts;
       return at::relu(sum(true) / counts - average.square());
@@ -400,15 +411,35 @@ class Embedding {
       const Tensor found = extremes(links_->starts, messages, is_smallest);
       return is_sum_of_two ? (found + a) * has_neighbours : found;
     };
+    const auto normalised_mean = [&] {
+      const Tensor roots = at::rsqrt(counts);
+      const Tensor all = is_sum_of_two ? messages + a.index_select(0, rows) : messages;
+      return sum_of(all * roots.index_select(0, columns)) * roots;
+    };
+    const auto soft_extreme = [&](double sign) {
+      const Tensor signed_messages = messages * sign;
+      const Tensor largest = extremes(links_->starts, signed_messages, false).detach();  // no exponential exceeds 1
+      const Tensor weights = at::exp(signed_messages - largest.index_select(0, rows));
+      return whole(sum_of(weights * messages) / at::clamp_min(sum_of(weights), kSmallest));
+    };
+    const auto moment = [&](int order) {
+      const Tensor from_mean = messages - (sum(false) / counts).index_select(0, rows);
+      const Tensor value = sum_of(at::pow(from_mean, order)) / counts;
+      return value * at::pow(at::abs(value) + kSmallest, 1.0 / order - 1.0);
+    };
     std::vector<Tensor> values;
     for (const std::string& name : options_.mpnn_aggregators) {
       if (name == "sum") values.push_back(is_sum_of_two ? at::addcmul(sum(false), a, degrees_) : sum(false));
-      if (name == "mean")
-        values.push_back(is_sum_of_two ? at::addcmul(sum(false) / counts, a, has_neighbours) : sum(false) / counts);
+      if (name == "mean") values.push_back(whole(sum(false) / counts));
       if (name == "max") values.push_back(extreme(false));
       if (name == "min") values.push_back(extreme(true));
       if (name == "var") values.push_back(variance());
-      if (name == "std") values.push_back(at::sqrt(variance() + kSmallestVariance));
+      if (name == "std") values.push_back(at::sqrt(variance() + kSmallest));
+      if (name == "normalised_mean") values.push_back(normalised_mean());
+      if (name == "softmax") values.push_back(soft_extreme(1.0));
+      if (name == "softmin") values.push_back(soft_extreme(-1.0));
+      if (name.starts_with("moment")) values.push_back(moment(name.back() - '0'));
+      if (name == "identity") values.push_back(through(a + b));
     }
     return values;
   }
@@ -428,7 +459,7 @@ class Embedding {
 
 std::vector<ParameterShape> parameter_shapes(const PublishedOptions& options) {
   Shapes shapes;
-  const int convolutions = options.transfer == Transfer::none ? 2 : 3;
+  const int convolutions = options.transfer == Transfer::kNone ? 2 : 3;
   for (int i = 0; i < convolutions; ++i) add_convolution(shapes, options, i);
   const std::int64_t hidden = options.hidden;
   shapes.uniform("gru.gru.weight_ih_l0", {3 * hidden, hidden}, hidden);

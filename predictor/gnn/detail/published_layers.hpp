@@ -17,10 +17,10 @@ namespace rehearse::detail {
 
 /// A named tensor of a network, in the order and with the names of the published checkpoints.
 struct ParameterShape {
-  enum class Start { uniform, xavier, zero, constant };
+  enum class Start { kUniform, kXavier, kZero, kConstant };
   std::string name;
   std::vector<std::int64_t> shape;
-  Start start = Start::zero;
+  Start start = Start::kZero;
   double scale = 0.0;  // uniform: half the width; xavier: gain; constant: the value
 };
 

@@ -77,6 +77,25 @@ TEST_CASE("a saved model predicts the same") {
   }
 }
 
+TEST_CASE("degrees are scaled by their mean over the training graphs' nodes") {
+  const Dataset data = test::synthetic_dataset(10);
+  double nodes = 0, ends = 0;
+  for (const std::size_t g : {0U, 1U, 2U, 5U, 6U, 7U}) {  // for training; too small to be grouped
+    nodes += static_cast<double>(data.nodes(data.graphs[g]));
+    ends += 2 * static_cast<double>(data.graphs[g].edges.size());
+  }
+  ModelChoice choice = test::small_model("mpnn");
+  choice.published.mpnn_aggregators = {"mean", "moment3"};
+  choice.published.mpnn_scalers = {"linear", "attenuation"};
+  const std::unique_ptr<Model> model = trained(choice, data);
+  const PublishedOptions options = published_options(model->state().at("published", "").at("options", ""), "state");
+  CHECK(options.average_degree == doctest::Approx(ends / nodes));
+  CHECK(options.average_log_degree > 0.5 * std::log(1 + options.average_degree));
+  CHECK(options.average_log_degree < std::log(1 + options.average_degree));  // Jensen
+  CHECK(options.mpnn_aggregators == choice.published.mpnn_aggregators);
+  for (const double value : values_of(model->predict(data, tests_of(data)))) CHECK(std::isfinite(value));
+}
+
 TEST_CASE("predictions do not depend on what is predicted beside them, shares stay below 1 and rates below the link") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {

@@ -288,6 +288,9 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("train " + data + " --origin measured -o " + none, 2, "no samples to train on");
   check_refused("train " + data + " --epochs 0 -o " + none, 2, "--epochs");
   check_refused("train " + data + " --lr 0 -o " + none, 2, "--lr");
+  check_refused("train " + data + " --network mpnn --aggregation mean,medium -o " + none, 2,
+                "unknown aggregator \"medium\"");
+  check_refused("train " + data + " --network mpnn --scalers log -o " + none, 2, "unknown scaler \"log\"");
   check_refused("train " + data + " --transfer-from " + none + " -o " + none, 2, none);
   check_refused("train " + data + " -o /proc/nowhere", 2, "/proc/nowhere: cannot create this folder");
 

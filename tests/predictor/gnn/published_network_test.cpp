@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -19,6 +20,9 @@ namespace rehearse {
 namespace {
 
 const std::string kData = REHEARSE_SOURCE_DIR "/tests/predictor/data/driple/";
+const std::vector<std::string> kAggregators{
+    "sum",     "mean",    "max",     "min",     "std",     "var",     "normalised_mean",
+    "softmax", "softmin", "moment3", "moment4", "moment5", "identity"};
 const std::vector<std::string> kNetworks{"gcn", "gin", "gat", "gat-textbook", "mpnn"};
 
 void append(GraphBatch& batch, const Json& graph) {
@@ -79,7 +83,7 @@ TEST_CASE("all networks give the published outputs for weights by a formula") {
       for (const bool is_double : {true, false}) {
         const PublishedOptions options{.convolution = parse_convolution(name), .hidden = fixture["hidden"]};
         PublishedNetwork network{
-            options, 1, {.precision = is_double ? Arithmetic::double_precision : Arithmetic::single_precision}};
+            options, 1, {.precision = is_double ? Arithmetic::kDoublePrecision : Arithmetic::kSinglePrecision}};
         REQUIRE(network.parameters().size() == model["parameters"].size());
         for (std::size_t i = 0; i < network.parameters().size(); ++i) {
           CHECK(network.parameters()[i].name == model["parameters"][i]["name"].get<std::string>());
@@ -113,7 +117,7 @@ TEST_CASE("all networks give the published outputs for weights by a formula") {
 
 TEST_CASE("every intermediate value of a graph of 6 nodes is the published one") {
   const Json fixture = load_json_file(kData + "gcn_trace_tiny6.json");
-  PublishedNetwork network{{.hidden = 8}, 1, {.precision = Arithmetic::double_precision}};
+  PublishedNetwork network{{.hidden = 8}, 1, {.precision = Arithmetic::kDoublePrecision}};
   set_synthetic_weights(network);
   const auto trace = network.trace(batch_of(fixture["graph"]));
   std::vector<std::vector<double>> expected;
@@ -145,11 +149,11 @@ TEST_CASE("training follows the published losses, with everything learning and w
   for (const Json& row : fixture["raw_labels"])
     for (const Json& label : row) batch.labels.push_back(label);
   for (const bool readout_only : {false, true}) {
-    PublishedNetwork network{{.hidden = 8}, 1, {.precision = Arithmetic::double_precision}};
+    PublishedNetwork network{{.hidden = 8}, 1, {.precision = Arithmetic::kDoublePrecision}};
     set_synthetic_weights(network);
     if (readout_only) {
       PublishedNetwork carried{
-          {.hidden = 8, .transfer = Transfer::as_published}, 1, {.precision = Arithmetic::double_precision}};
+          {.hidden = 8, .transfer = Transfer::kAsPublished}, 1, {.precision = Arithmetic::kDoublePrecision}};
       for (const ParameterInfo& parameter : network.parameters())
         carried.set_values(parameter.name, network.values(parameter.name));
       network = std::move(carried);
@@ -177,15 +181,20 @@ TEST_CASE("the fast operations and LibTorch's own agree in loss, gradients and o
   std::vector<PublishedOptions> cases;
   for (const std::string& name : kNetworks)
     cases.push_back({.convolution = parse_convolution(name), .hidden = 8, .dropout = 0.1});
-  cases.push_back({.convolution = Convolution::mpnn,
+  cases.push_back({.convolution = Convolution::kMpnn,
                    .hidden = 8,
-                   .mpnn_aggregators = {"sum", "mean", "max", "min", "std", "var"},
-                   .mpnn_scalers = {"identity", "amplification", "attenuation", "linear"},
+                   .mpnn_aggregators = kAggregators,
+                   .mpnn_scalers = {"identity", "amplification", "attenuation", "linear", "inverse_linear"},
                    .mpnn_self_loop = true});
+  cases.push_back({.convolution = Convolution::kMpnn,
+                   .hidden = 8,
+                   .mpnn_aggregators = kAggregators,
+                   .mpnn_pre_layers = 3,
+                   .mpnn_post_layers = 2});
   for (const PublishedOptions& options : cases) {
     CAPTURE(to_text(options.convolution));
-    PublishedNetwork fast{options, 5, {.precision = Arithmetic::double_precision}};
-    PublishedNetwork plain{options, 5, {.precision = Arithmetic::double_precision, .is_plain = true}};
+    PublishedNetwork fast{options, 5, {.precision = Arithmetic::kDoublePrecision}};
+    PublishedNetwork plain{options, 5, {.precision = Arithmetic::kDoublePrecision, .is_plain = true}};
     set_synthetic_weights(fast);
     set_synthetic_weights(plain);
     const auto norms = fast.gradient_norms(batch), plain_norms = plain.gradient_norms(batch);
@@ -197,6 +206,123 @@ TEST_CASE("the fast operations and LibTorch's own agree in loss, gradients and o
     for (int step = 0; step < 3; ++step) CHECK(fast.train(batch) == doctest::Approx(plain.train(batch)).epsilon(1e-9));
     CHECK(largest_relative_error(fast.predict(batch), plain.predict(batch)) < 1e-6);
   }
+}
+
+namespace {
+
+/// A star of nodes 0 to 3 around node 0 and a node without neighbours, with the features 1, 2, 3, 5 and 7.
+GraphBatch star() { return {.node_features = {1, 2, 3, 5, 7}, .edges = {{0, 1}, {2, 0}, {0, 3}}, .offsets = {0, 5}}; }
+
+/// MPNN of one feature and four towers of one output each, whose mixing lets every tower through.
+PublishedNetwork towers(PublishedOptions options) {
+  options.convolution = Convolution::kMpnn;
+  options.features = 1;
+  options.hidden = 4;
+  options.iterations = "1";
+  PublishedNetwork network{options, 1, {.precision = Arithmetic::kDoublePrecision}};
+  network.set_values("conv_layers.0.mixing_network.linear.weight",
+                     std::vector<double>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
+  network.set_values("conv_layers.0.mixing_network.linear.bias", std::vector<double>(4));
+  return network;
+}
+
+void set_layer(PublishedNetwork& network, const std::string& layer, const std::vector<double>& weight, double bias) {
+  for (int tower = 0; tower < 4; ++tower) {
+    const std::string name = "conv_layers.0.towers." + std::to_string(tower) + "." + layer + ".linear.";
+    network.set_values(name + "weight", weight);
+    network.set_values(name + "bias", std::vector<double>{bias});
+  }
+}
+
+/// Of each node, what the first tower gives after the first convolution.
+std::vector<double> first_tower(const PublishedNetwork& network, const GraphBatch& batch) {
+  const std::vector<double> values = network.trace(batch).front().second;
+  std::vector<double> of_nodes;
+  for (std::size_t i = 0; i < values.size(); i += 4) of_nodes.push_back(values[i]);
+  return of_nodes;
+}
+
+}  // namespace
+
+TEST_CASE("aggregators of the messages of a star are those worked out by hand") {
+  // m_ij = x_i / 2 + x_j + 1/4: node 0 is sent 2.75, 3.75 and 5.75, nodes 1 to 3 are sent 2.25, 2.75 and 3.75.
+  const double e1 = std::exp(1.0), e3 = std::exp(3.0);
+  const double mean = 12.25 / 3;
+  const auto power = [&](int n) {
+    return (std::pow(2.75 - mean, n) + std::pow(3.75 - mean, n) + std::pow(5.75 - mean, n)) / 3;
+  };
+  const auto root = [&](int n) { return power(n) * std::pow(power(n) + 1e-5, 1.0 / n - 1); };
+  CHECK(root(4) == doctest::Approx(std::pow(power(4), 0.25)).epsilon(1e-5));
+  CHECK(power(3) == doctest::Approx(0.740741).epsilon(1e-6));  // (-2.370370 - 0.037037 + 4.629630) / 3
+  const std::map<std::string, std::vector<double>> expected{
+      {"sum", {12.25, 2.25, 2.75, 3.75, 0}},
+      {"mean", {mean, 2.25, 2.75, 3.75, 0}},
+      {"max", {5.75, 2.25, 2.75, 3.75, 0}},
+      {"min", {2.75, 2.25, 2.75, 3.75, 0}},
+      {"var", {power(2), 0, 0, 0, 0}},
+      {"std", {std::sqrt(power(2) + 1e-5), std::sqrt(1e-5), std::sqrt(1e-5), std::sqrt(1e-5), std::sqrt(1e-5)}},
+      {"normalised_mean",
+       {12.25 / std::sqrt(3.0), 2.25 / std::sqrt(3.0), 2.75 / std::sqrt(3.0), 3.75 / std::sqrt(3.0), 0}},
+      {"softmax", {(2.75 + 3.75 * e1 + 5.75 * e3) / (1 + e1 + e3), 2.25, 2.75, 3.75, 0}},
+      {"softmin", {(2.75 * e3 + 3.75 * e3 / e1 + 5.75) / (e3 + e3 / e1 + 1), 2.25, 2.75, 3.75, 0}},
+      {"moment3", {root(3), 0, 0, 0, 0}},
+      {"moment4", {root(4), 0, 0, 0, 0}},
+      {"moment5", {root(5), 0, 0, 0, 0}},
+      {"identity", {1.75, 3.25, 4.75, 7.75, 10.75}}};
+  CHECK(expected.size() == kAggregators.size());
+  for (const auto& [name, values] : expected)
+    for (const int layers : {1, 2}) {  // all messages are positive, so ReLU lets them through
+      CAPTURE(name);
+      CAPTURE(layers);
+      PublishedNetwork network = towers({.mpnn_aggregators = {name}, .mpnn_pre_layers = layers});
+      set_layer(network, "pretrans.fully_connected.0", {0.5, 1}, 0.25);
+      if (layers == 2) set_layer(network, "pretrans.fully_connected.1", {1}, 0);
+      set_layer(network, "posttrans.fully_connected.0", {0, 1}, 0);
+      const std::vector<double> found = first_tower(network, star());
+      REQUIRE(found.size() == values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) CHECK(found[i] == doctest::Approx(values[i]).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("third moments keep the sign of their skew") {
+  // With messages -x_j node 0 is sent -2, -3 and -5: the skew of the features, turned round; leaky ReLU leaves 1 %.
+  PublishedNetwork network = towers({.mpnn_aggregators = {"moment3"}});
+  set_layer(network, "pretrans.fully_connected.0", {0, -1}, 0);
+  set_layer(network, "posttrans.fully_connected.0", {0, 1}, 0);
+  CHECK(first_tower(network, star())[0] == doctest::Approx(-0.01 * std::cbrt(20.0 / 27)).epsilon(1e-6));
+}
+
+TEST_CASE("scalers of a sum are those of the number of neighbours") {
+  // Node 0 has 3 neighbours with the features 2, 3 and 5, node 1 one with 1, node 4 none.
+  const std::map<std::string, std::pair<double, double>> expected{
+      {"identity", {10, 1}},
+      {"amplification", {10 * std::log(4.0) / 0.8, std::log(2.0) / 0.8}},
+      {"attenuation", {10 * 0.8 / std::log(4.0), 0.8 / std::log(2.0)}},
+      {"linear", {10 * 3 / 1.5, 1 / 1.5}},
+      {"inverse_linear", {10 * 1.5 / 3, 1.5}}};
+  for (const auto& [name, values] : expected) {
+    CAPTURE(name);
+    PublishedNetwork network = towers({.mpnn_scalers = {name}, .average_degree = 1.5, .average_log_degree = 0.8});
+    set_layer(network, "pretrans.fully_connected.0", {0, 1}, 0);
+    set_layer(network, "posttrans.fully_connected.0", {0, 1}, 0);
+    const std::vector<double> found = first_tower(network, star());
+    CHECK(found[0] == doctest::Approx(values.first).epsilon(1e-9));
+    CHECK(found[1] == doctest::Approx(values.second).epsilon(1e-9));
+    CHECK(found[4] == 0);
+  }
+}
+
+TEST_CASE("several layers before and after the sum have ReLU between them") {
+  // m_ij = 3 relu(x_i - x_j) + 1/2: node 0 is sent 1/2 three times, nodes 1, 2, 3: 3.5, 6.5, 12.5; node 4 nothing.
+  // u_i = 2 relu(x_i + sum - 3) + 0.1:  relu(-0.5), relu(2.5), relu(6.5), relu(14.5), relu(4)
+  PublishedNetwork network = towers({.mpnn_pre_layers = 2, .mpnn_post_layers = 2});
+  set_layer(network, "pretrans.fully_connected.0", {1, -1}, 0);
+  set_layer(network, "pretrans.fully_connected.1", {3}, 0.5);
+  set_layer(network, "posttrans.fully_connected.0", {1, 1}, -3);
+  set_layer(network, "posttrans.fully_connected.1", {2}, 0.1);
+  const std::vector<double> found = first_tower(network, star());
+  const std::vector<double> expected{0.1, 5.1, 13.1, 29.1, 8.1};
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
 }
 
 TEST_CASE("a state_dict has the names and shapes of the published checkpoint") {
@@ -245,7 +371,7 @@ TEST_CASE("transfer: what learns, and where a third convolution starts") {
     PublishedNetwork source{{.convolution = convolution, .hidden = 8}, 9};
     source.train(batch);
     source.save(folder / "source.pt");
-    for (const Transfer transfer : {Transfer::as_published, Transfer::as_intended}) {
+    for (const Transfer transfer : {Transfer::kAsPublished, Transfer::kAsIntended}) {
       PublishedNetwork carried{{.convolution = convolution, .hidden = 8, .transfer = transfer}, 10};
       for (const std::string& missing : carried.load_weights(folder / "source.pt"))
         CHECK(missing.starts_with("conv_layers.2."));
@@ -259,7 +385,7 @@ TEST_CASE("transfer: what learns, and where a third convolution starts") {
         CAPTURE(parameter);
         const bool is_third = parameter.starts_with("conv_layers.2."),
                    is_mlp = parameter.starts_with("graph_read_out.mlp.");
-        CHECK((carried.values(parameter) != before[i]) == (is_mlp || (is_third && transfer == Transfer::as_intended)));
+        CHECK((carried.values(parameter) != before[i]) == (is_mlp || (is_third && transfer == Transfer::kAsIntended)));
       }
     }
   }
@@ -268,8 +394,8 @@ TEST_CASE("transfer: what learns, and where a third convolution starts") {
 TEST_CASE("what is kept of a batch is not taken for another, nor after a change of weights") {
   Rng random{15, "batch"};
   const GraphBatch batch = random_batch(random, 3, 9, 1);
-  const PublishedOptions options{.hidden = 8, .transfer = Transfer::as_published};
-  PublishedNetwork network{options, 1, {.precision = Arithmetic::double_precision}};
+  const PublishedOptions options{.hidden = 8, .transfer = Transfer::kAsPublished};
+  PublishedNetwork network{options, 1, {.precision = Arithmetic::kDoublePrecision}};
   const double loss = network.loss(batch);
   GraphBatch other = batch;
   other.node_features[5] += 1.0;
@@ -304,7 +430,7 @@ TEST_CASE("graphs of a batch do not touch each other, and their nodes have no or
   for (const std::string& name : kNetworks) {
     CAPTURE(name);
     PublishedNetwork network{
-        {.convolution = parse_convolution(name), .hidden = 8}, 9, {.precision = Arithmetic::double_precision}};
+        {.convolution = parse_convolution(name), .hidden = 8}, 9, {.precision = Arithmetic::kDoublePrecision}};
     set_synthetic_weights(network);
     const std::vector<double> alone = network.predict(one), together = network.predict(both);
     for (std::size_t i = 0; i < 12; ++i) CHECK(together[12 + i] == doctest::Approx(alone[i]).epsilon(1e-12));
@@ -328,7 +454,7 @@ TEST_CASE("a loss that falls: every network learns a few graphs") {
 TEST_CASE("label weights: 0 leaves a label out") {
   Rng random{12, "batch"};
   GraphBatch batch = random_batch(random, 3, 7);
-  const PublishedNetwork network{{.hidden = 8}, 2, {.precision = Arithmetic::double_precision}};
+  const PublishedNetwork network{{.hidden = 8}, 2, {.precision = Arithmetic::kDoublePrecision}};
   const double whole = network.loss(batch);
   batch.label_weights.assign(36, 1.0);
   CHECK(network.loss(batch) == doctest::Approx(whole).epsilon(1e-12));
@@ -354,7 +480,7 @@ TEST_CASE("options, batches and files that make no network are refused with one 
     CHECK_THROWS_WITH_AS((PublishedNetwork{options, 1}), message, InputError);
   };
   refused({.hidden = 2}, "features: expected 1 to 2; found 3");
-  refused({.convolution = Convolution::gat, .hidden = 6}, "hidden: expected a multiple of 4 for gat; found 6");
+  refused({.convolution = Convolution::kGat, .hidden = 6}, "hidden: expected a multiple of 4 for gat; found 6");
   refused({.mlp_layers = 0}, "mlp layers: expected 1 to 64; found 0");
   refused({.dropout = 1.0}, "dropout: expected at least 0, less than 1");
   refused({.mpnn_aggregators = {"sun"}}, "unknown aggregator \"sun\"; did you mean \"sum\"?");

@@ -45,8 +45,24 @@ TEST_CASE("generate says before it simulates that a part of Driple's files would
   CHECK(!std::filesystem::exists(files + "/dataset.db.part"));  // nothing has been simulated
 }
 
+TEST_CASE("generate takes the measured rows of a study") {
+  const TemporaryFolder folder;
+  const std::string study = "generate " + kRoot + "/scenarios/studies/cm-dare-single-worker.json ";
+  const std::string file = (folder / "data").string();
+  const Outcome outcome = rehearse_with(study + "--json -o " + file);
+  CHECK(outcome.exit_code == 0);
+  const Json summary = parse_json(outcome.out, "summary");
+  CHECK(summary["samples"] == 42);
+  CHECK(summary["studies"][0] == Json{{"study", "cm-dare-single-worker"}, {"rows", 42}, {"left_out_because", nullptr}});
+  CHECK(load_dataset(file).samples.front().origin == Origin::kMeasured);
+  CHECK(rehearse_with(study + "--dry-run").out.starts_with("42 measured samples of 16 graphs in 3 settings"));
+  check_refused(study + "--count 4 -o x", 2, "no --count");
+  check_refused(study + "--setting x -o x", 2, "no --count");
+}
+
 TEST_CASE("generate refuses with one line") {
   const TemporaryFolder folder;
+  check_refused("generate " + kSpace + "-o x", 2, "expected --count");
   check_refused("generate " + kSpace + "--count 4", 2, "expected -o DATASET");
   check_refused("generate " + kSpace + "--count 0 -o x", 2, "--count");
   check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the key \"workloads\"");

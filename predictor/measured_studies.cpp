@@ -1,0 +1,274 @@
+#include "predictor/measured_studies.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+#include <variant>
+
+#include "predictor/labels.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/random.hpp"
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/machines.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Positions of label_names().
+constexpr std::size_t kStepTime = 12, kReceived = 13, kSent = 14;
+
+/// 60 % of all models are for training, 20 % for validation, 20 % for tests, whatever else is there.
+Split split_of(const std::string& model) {
+  const double at = Rng{fnv1a(model), "split of a model"}.uniform();
+  return at < 0.6 ? Split::kTrain : at < 0.8 ? Split::kValidation : Split::kTest;
+}
+
+bool gives_step_time(const std::string& metric) {
+  return metric == "iteration_time_s" || metric == "steps_per_s" || metric == "samples_per_s" ||
+         metric == "training_time_s";
+}
+
+bool has_equal_workers(const Scenario& scenario) {
+  const Group& first = scenario.first_workers();
+  return std::all_of(scenario.groups.begin(), scenario.groups.end(), [&](const Group& group) {
+    return group.role != Role::kWorker || group.instance.name == first.instance.name;
+  });
+}
+
+bool has_sparse_tables(const Workload& workload) {
+  return std::any_of(workload.variables.begin(), workload.variables.end(),
+                     [](const Variable& variable) { return variable.rows_used.has_value(); });
+}
+
+/// Whether server number `server` of the only group of servers is on the chief's machine, the first of its group.
+bool is_on_chief(const Scenario& scenario, int server) {
+  const auto servers = std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                    [](const Group& g) { return g.role == Role::kParameterServer; });
+  if (servers->colocated_with < 0) return false;
+  const Group& shared = scenario.groups[static_cast<std::size_t>(servers->colocated_with)];
+  return &shared == &scenario.first_workers() && server % shared.count == 0;
+}
+
+std::optional<StepTraffic> server_traffic(const Scenario& scenario, const ParameterServerStrategy& strategy,
+                                          const std::vector<Machine>& machines) {
+  const auto groups = std::count_if(scenario.groups.begin(), scenario.groups.end(),
+                                    [](const Group& g) { return g.role == Role::kParameterServer; });
+  if (groups != 1 || strategy.backup_workers > 0 || has_sparse_tables(scenario.workload)) return {};
+  const bool is_added_up = strategy.aggregation != Aggregation::kNone;
+  const auto senders = [&](const Machine& m) { return is_added_up ? std::min(1, m.workers) : m.workers; };
+  double here = 0, others = 0;
+  for (const Machine& machine : machines) {
+    if (here == 0)
+      here = senders(machine);
+    else
+      others += senders(machine);
+  }
+  StepTraffic traffic;
+  for (const GradientUnit& unit : plan_gradient_units(scenario, scenario.count(Role::kParameterServer)).units) {
+    const double value = as_double(unit.value_bytes), gradient = as_double(unit.gradient_bytes);
+    const bool is_own = is_on_chief(scenario, unit.server);
+    traffic.received += is_own ? gradient * others : value * here;
+    traffic.sent += is_own ? value * others : gradient * here;
+  }
+  return traffic;
+}
+
+std::optional<StepTraffic> ring_traffic(const Scenario& scenario, const AllReduceStrategy& strategy) {
+  if (strategy.algorithm != CollectiveAlgorithm::kRing) return {};
+  double gradients = 0;
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) gradients += as_double(unit.gradient_bytes);
+  const double workers = scenario.count(Role::kWorker);
+  const double bytes = 2 * (workers - 1) / workers * gradients;
+  return StepTraffic{bytes, bytes};
+}
+
+/// Why a scenario is no sample: what it says beyond the descriptor. Empty if it is one.
+std::string undescribed(const Scenario& scenario) {
+  if (!has_uniform_workers(scenario)) return "workers with several GPUs, or with batches of their own";
+  if (scenario.has_changing_membership() || scenario.has_revocations()) return "machines that come and go";
+  if (scenario.training.strategy.exchange.accumulation_steps > 1) return "gradients of several batches are added up";
+  const auto [begin, end] = vertices(scenario.workload.graph);
+  if (std::any_of(begin, end, [&](auto v) { return scenario.workload.graph[v].measured_time.has_value(); }))
+    return "a model of measured times, without operators";
+  const std::string& region = scenario.first_workers().region;
+  for (const Group& group : scenario.groups)
+    if (group.colocated_with < 0 && group.region != region) return "machines in several regions";
+  return {};
+}
+
+/// "4 x gce-custom-4-k80, 1 server, asynchronous parameter servers"
+std::string name_of_cluster(const Scenario& scenario) {
+  std::string name;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      name += (name.empty() ? "" : " + ") + std::to_string(group.count) + " x " +
+              (group.instance.name.empty()
+                   ? std::to_string(group.instance.accelerators) + " " + group.accelerator->name
+                   : group.instance.name + " (" + std::to_string(group.instance.accelerators) + ")");
+  if (const int servers = scenario.count(Role::kParameterServer); servers > 0)
+    name += ", " + std::to_string(servers) + (servers == 1 ? " server" : " servers");
+  return name + ", " + describe_strategy(scenario.training.strategy);
+}
+
+/// Puts the dataset together.
+class Collector {
+ public:
+  Collector() {
+    Dataset& data = result.dataset;
+    data.node_features = node_feature_names();
+    data.descriptors = descriptor_names();
+    data.labels = label_names();
+  }
+
+  void add(const Study& study, const StudyRow& row, const Catalog& catalog) {
+    const std::string reason = add_row(study, row, catalog);
+    const auto same = [&](const MeasuredStudies::Count& c) { return c.study == study.name && c.reason == reason; };
+    const auto found = std::find_if(result.counts.begin(), result.counts.end(), same);
+    if (found == result.counts.end())
+      result.counts.push_back({study.name, reason, 1});
+    else
+      ++found->rows;
+  }
+
+  MeasuredStudies finish() {
+    if (result.dataset.samples.empty()) {
+      const auto& first = result.counts.front();
+      throw InputError{"no row of the studies is a sample; " + first.study + ": " + first.reason};
+    }
+    result.dataset.provenance = Json{{"source", "measured rows of studies"}, {"rows", rows_}}.dump();
+    return std::move(result);
+  }
+
+  MeasuredStudies result;
+
+ private:
+  /// What a scenario's text becomes.
+  struct Described {
+    std::string problem;
+    Scenario scenario;
+    std::int32_t graph = 0, setting = 0;
+    Split split{};
+    std::optional<StepTraffic> traffic;
+  };
+
+  std::string add_row(const Study& study, const StudyRow& row, const Catalog& catalog) {
+    if (!gives_step_time(study.metric)) return study.metric + " gives no step time";
+    if (!row.problem.empty()) return row.problem;
+    const auto [entry, is_new] = described_.try_emplace({study.scenario_file, row.scenario});
+    Described& described = entry->second;
+    if (is_new) describe(study, row, catalog, described);
+    if (!described.problem.empty()) {
+      described.scenario = {};
+      return described.problem;
+    }
+    const auto step = measured_step_time(described.scenario, study.metric, row.measured);
+    if (!step) return "its workers' step times differ, or it ends at a loss";
+    if (described.graph < 0) add_graph_and_setting(study, row, described);
+    Sample sample{.graph = described.graph,
+                  .setting = described.setting,
+                  .split = described.split,
+                  .origin = Origin::kMeasured,
+                  .weight = 1,
+                  .labels = std::vector<double>(label_names().size(), kUnknown)};
+    sample.labels[kStepTime] = step->value();
+    if (described.traffic) {
+      sample.labels[kReceived] = described.traffic->received / step->value();
+      sample.labels[kSent] = described.traffic->sent / step->value();
+    }
+    result.dataset.samples.push_back(std::move(sample));
+    const std::filesystem::path file = study.measurements_file;
+    rows_.push_back(study.name + ": " + (file.parent_path().filename() / file.filename()).string() + ":" +
+                    std::to_string(row.row.line()));
+    return {};
+  }
+
+  static void describe(const Study& study, const StudyRow& row, const Catalog& catalog, Described& described) {
+    try {
+      described.scenario = read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog);
+      described.problem = undescribed(described.scenario);
+    } catch (const NoResultError& error) { described.problem = error.what(); }
+    described.graph = -1;
+  }
+
+  void add_graph_and_setting(const Study& study, const StudyRow& row, Described& described) {
+    Dataset& data = result.dataset;
+    const Scenario& scenario = described.scenario;
+    described.traffic = step_traffic(scenario);
+    described.split = split_of(scenario.model.name);
+    const Json workload = parse_json(row.scenario, study.scenario_file)["workload"];
+    DatasetGraph graph{.family = scenario.model.name,
+                       .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
+                       .provenance = Json{{"model", workload["model"]},
+                                          {"batch_per_worker", scenario.batch},
+                                          {"optimizer", to_text(scenario.optimizer)},
+                                          {"precision", to_text(scenario.precision)}}
+                                         .dump(),
+                       .features = node_features_of(scenario.workload, scenario.optimizer),
+                       .edges = edges_of(scenario.workload)};
+    const auto [at, is_new_graph] =
+        graphs_.try_emplace(graph.provenance, static_cast<std::int32_t>(data.graphs.size()));
+    if (is_new_graph) data.graphs.push_back(std::move(graph));
+    described.graph = at->second;
+
+    Json cluster = parse_json(scenario.effective, study.scenario_file);
+    cluster.erase("workload");
+    const std::vector<double> descriptor = descriptor_of(scenario);
+    const auto [found, is_new_setting] =
+        settings_.try_emplace({cluster.dump(), descriptor}, static_cast<std::int32_t>(data.settings.size()));
+    if (is_new_setting) {
+      const std::string plain = study.name + ": " + name_of_cluster(scenario);
+      std::string name = plain;
+      for (int i = 2; !names_.insert(name).second; ++i) name = plain + " (" + std::to_string(i) + ")";
+      data.settings.push_back(
+          {.name = name, .group = study.name, .provenance = cluster.dump(), .descriptor = descriptor});
+    }
+    described.setting = found->second;
+    described.scenario.workload = {};  // the graph has it
+  }
+
+  std::map<std::pair<std::string, std::string>, Described> described_;  // by file and text of the scenario
+  std::map<std::string, std::int32_t> graphs_;                          // by provenance
+  std::map<std::pair<std::string, std::vector<double>>, std::int32_t> settings_;
+  std::set<std::string> names_;    // of settings
+  std::vector<std::string> rows_;  // [samples]
+};
+
+}  // namespace
+
+std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  if (!is_synchronous && !has_equal_workers(scenario)) return {};
+  const double workers = scenario.count(Role::kWorker), samples = workers * scenario.batch;
+  if (metric == "iteration_time_s") return Seconds{measured};
+  if (metric == "steps_per_s") return Seconds{(is_synchronous ? 1 : workers) / measured};
+  if (metric == "samples_per_s") return Seconds{samples / measured};
+  const auto& target = scenario.training.target;
+  if (metric == "training_time_s" && target && target->samples) return Seconds{measured * samples / *target->samples};
+  return {};
+}
+
+std::optional<StepTraffic> step_traffic(const Scenario& scenario) {
+  const std::vector<Machine> machines = list_machines(scenario);
+  if (machines.size() == 1) return {};
+  const auto& kind = scenario.training.strategy.kind;
+  if (const auto* servers = std::get_if<ParameterServerStrategy>(&kind))
+    return server_traffic(scenario, *servers, machines);
+  if (const auto* ring = std::get_if<AllReduceStrategy>(&kind)) return ring_traffic(scenario, *ring);
+  return {};
+}
+
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog) {
+  Collector collector;
+  for (const Study& study : studies)
+    for (const StudyRow& row : study.rows) collector.add(study, row, catalog);
+  return collector.finish();
+}
+
+}  // namespace rehearse

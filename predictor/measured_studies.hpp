@@ -1,0 +1,53 @@
+#pragma once
+// Rows of studies as measured samples: the speeds that others published are labels where a label follows from them.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/study.hpp"
+#include "predictor/dataset.hpp"
+
+namespace rehearse {
+
+/// Mean time between two steps of one worker that a measured value stands for; W workers with b samples each:
+///   iteration_time_s                 the value
+///   steps_per_s                      W / value, synchronous 1 / value
+///   samples_per_s                    W b / value
+///   training_time_s                  value W b / n, if the training ends after n samples
+/// None for other metrics, a training that ends at a loss, and machines of several kinds whose workers do not wait for
+/// one another: each has a step time of its own.
+std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured);
+
+/// Bytes that cross the NICs of the chief's machine in one step.
+struct StepTraffic {
+  double received = 0, sent = 0;
+};
+
+/// Where the strategy alone says it, for several machines:
+///   servers      w senders on each machine (its workers; one, where its gradients are added up first) are sent every
+///                variable and send every gradient. What a server of the chief's machine holds goes between it and the
+///                senders of the others instead.
+///   ring         2 (p - 1) / p of the gradients for p workers
+/// None for a cluster of one machine, other strategies, and, with servers, for sparse tables (what is sent depends on
+/// the samples) and steps of which some workers' gradients are dropped.
+std::optional<StepTraffic> step_traffic(const Scenario& scenario);
+
+struct MeasuredStudies {
+  Dataset dataset;
+  struct Count {
+    std::string study;
+    std::string reason;  // why rows became no samples; empty: they did
+    std::size_t rows = 0;
+  };
+  std::vector<Count> counts;
+};
+
+/// A sample for each row whose scenario can be described: `origin: measured`, step_time_s, the mean rates where
+/// step_traffic() knows them, NaN otherwise. Rows of one workload share a graph, rows of one cluster a setting; a model
+/// is in one split, by its name. The dataset's provenance lists file and line of each sample. Throws InputError if no
+/// row becomes a sample, or the catalog lacks what a scenario names.
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog);
+
+}  // namespace rehearse
