@@ -15,7 +15,6 @@ namespace {
 constexpr int kRounds = 2;          // of steps, until asynchronous workers no longer wait for each other
 constexpr int kBackgrounds = 4;     // iterations of what workers that drift apart find on their ways
 constexpr double kApart = 1.1;      // ratio of step times above which they do
-constexpr int kMostSteps = 20;      // drawn; all are alike
 constexpr double kRounding = 1e-9;  // of a period: not there
 constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;  // workers; each of them stands for as many
@@ -83,14 +82,19 @@ class StepSketch {
     return steps;
   }
 
-  /// Each by itself, in the background that the others were in `before`.
-  std::vector<WorkerStep> steps_apart(const std::vector<WorkerStep>& before) const {
-    std::vector<WorkerStep> apart;
-    for (std::size_t w = 0; w < sketched(); ++w) {
-      std::vector<WorkerStep> alone(1);
-      alone.front().worker = w;
-      sketch(alone, {.others = 1, .background = background_of(before, w)});
-      apart.push_back(std::move(alone.front()));
+  /// Each group together, in the background that the other groups were in `before`.
+  std::vector<WorkerStep> steps_apart(const std::vector<WorkerStep>& before,
+                                      const std::vector<std::vector<std::size_t>>& groups,
+                                      const std::vector<double>& starts) const {
+    std::vector<WorkerStep> apart(sketched());
+    for (const std::vector<std::size_t>& group : groups) {
+      std::vector<WorkerStep> steps;
+      for (const std::size_t w : group) {
+        steps.emplace_back().worker = w;
+        steps.back().start = starts[w];
+      }
+      sketch(steps, {.others = 1, .background = background_of(before, group)});
+      for (std::size_t i = 0; i < group.size(); ++i) apart[group[i]] = std::move(steps[i]);
     }
     return apart;
   }
@@ -120,10 +124,11 @@ class StepSketch {
     for (WorkerStep& step : steps) step.end = last;
   }
 
-  Background background_of(const std::vector<WorkerStep>& steps, std::size_t of) const {
+  Background background_of(const std::vector<WorkerStep>& steps, const std::vector<std::size_t>& of) const {
     Background background{std::vector<double>(machines()), std::vector<double>(machines())};
     for (const WorkerStep& step : steps) {
-      const double workers = static_cast<double>(cluster_.workers) / sketched_ - (step.worker == of ? 1 : 0);
+      const double workers = static_cast<double>(cluster_.workers) / sketched_ -
+                             (std::find(of.begin(), of.end(), step.worker) != of.end() ? 1 : 0);
       const auto own = static_cast<std::size_t>(machine_of_worker(step.worker));
       const auto add = [&](const Transfer& transfer, std::vector<double>& there, std::vector<double>& here) {
         const double busy = workers * (transfer.on_wire.end - transfer.on_wire.start) / step.length();
@@ -434,23 +439,41 @@ class Series {
   std::vector<double> sums_;
 };
 
-/// To where the workers no longer change each other's steps: those that are equally fast come to start one after the
-/// other, in the same order in each step; others meet by chance.
-void go_on_asynchronously(const StepSketch& sketch, std::vector<WorkerStep>& workers) {
-  for (int round = 0; round < kRounds; ++round) {
-    const auto [fastest, slowest] =
-        std::minmax_element(workers.begin(), workers.end(),
-                            [](const WorkerStep& a, const WorkerStep& b) { return a.length() < b.length(); });
-    if (slowest->length() > kApart * fastest->length()) {
-      for (int i = 0; i < kBackgrounds; ++i) workers = sketch.steps_apart(workers);
-      return;
-    }
-    double first = workers.front().end;
-    for (const WorkerStep& step : workers) first = std::min(first, step.end);
-    std::vector<double> starts;
-    for (const WorkerStep& step : workers) starts.push_back(step.end - first);
-    workers = sketch.steps_from(starts);
+/// Workers whose steps take about as long, the fastest first.
+std::vector<std::vector<std::size_t>> groups_of(const std::vector<WorkerStep>& workers) {
+  std::vector<std::size_t> order(workers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return workers[a].length() < workers[b].length(); });
+  std::vector<std::vector<std::size_t>> groups;
+  for (const std::size_t w : order) {
+    const bool joins = !groups.empty() && workers[w].length() <= kApart * workers[groups.back().front()].length();
+    if (!joins) groups.emplace_back();
+    groups.back().push_back(w);
   }
+  for (std::vector<std::size_t>& group : groups) std::sort(group.begin(), group.end());
+  return groups;
+}
+
+/// Beyond the first step: workers that are equally fast come to start one after the other, in the same order in each
+/// step, and so wait less for each other; others meet by chance.
+void go_on_asynchronously(const StepSketch& sketch, std::vector<WorkerStep>& workers) {
+  const std::vector<std::vector<std::size_t>> groups = groups_of(workers);
+  const auto next_starts = [&] {
+    std::vector<double> starts(workers.size());
+    for (const std::vector<std::size_t>& group : groups) {
+      double first = std::numeric_limits<double>::infinity();
+      for (const std::size_t w : group) first = std::min(first, workers[w].end);
+      for (const std::size_t w : group) starts[w] = workers[w].end - first;
+    }
+    return starts;
+  };
+  if (groups.size() == 1) {
+    for (int round = 0; round < kRounds; ++round) workers = sketch.steps_from(next_starts());
+    return;
+  }
+  const std::vector<double> starts = next_starts();
+  for (int i = 0; i < kBackgrounds; ++i) workers = sketch.steps_apart(workers, groups, starts);
 }
 
 }  // namespace
@@ -467,7 +490,7 @@ std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
   if (!(length > 0) || !std::isfinite(length) || !std::isfinite(mean_length)) return std::vector<double>(15);
   const double period = std::max(cluster.period_s, mean_length / kMostSamples);
   const double window = cluster.window_steps * mean_length;
-  const double drawn = std::max(2 * period, std::min({window, kMostSteps * length, kMostSamples * period}));
+  const double drawn = std::max(2 * period, std::min(window, kMostSamples * period));
   Series gpu{period, mean_length, drawn}, memory = gpu, receive = gpu, transmit = gpu;
   const bool is_one = sketch.is_one_machine();
   const auto chiefs = static_cast<double>(std::count_if(
