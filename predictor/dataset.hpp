@@ -89,9 +89,9 @@ std::vector<GraphEdge> edges_of(const Workload& workload);
 ///   meta(key TEXT PRIMARY KEY, value TEXT)                        provenance
 ///   names(kind TEXT, position INTEGER, name TEXT)                 kind: node_feature, descriptor, label
 ///   settings(id INTEGER PRIMARY KEY, name, grouped, provenance TEXT, descriptor BLOB float64)
-///   graphs(id INTEGER PRIMARY KEY, family, name, provenance TEXT, nodes INTEGER, features BLOB float32, edges BLOB
-///   int32 pairs) samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB
-///   float64)
+///   graphs(id INTEGER PRIMARY KEY, family, name, provenance TEXT, nodes INTEGER,
+///          features BLOB float32, edges BLOB int32 pairs)
+///   samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB float64)
 /// with identifiers from 0 without gaps. Same content, same bytes.
 ///
 /// Writes `path` in one step when finish() is called: until then, and if it never is, what was there stays. Graphs and

@@ -141,15 +141,18 @@ bool is_update(const float* x) {
   return static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
 }
 
-constexpr double kMostPieces = 1e6;  // machines, variables and the like that a file may speak of
-constexpr double kLargest = 1e18;    // of any other value
+constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
+constexpr double kMostVariables = 1e5;  // the same
+constexpr int kMostServers = 1000;      // that are told apart: further ones are the first ones again
+constexpr int kMostCores = 1024;
+constexpr double kLargest = 1e18;  // of any other value
 
 /// Throws InputError unless row `x` of a graph can be that of an operator: a file may hold any numbers.
 void check_row(const float* x, const DatasetGraph& graph) {
   const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
   bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
-              is_within(kVariables, 0, kMostPieces) && is_within(kVariable, -1, kMostPieces) &&
-              is_within(kStatistics, 0, kMostPieces) && is_within(kStatistic, -1, kMostPieces) &&
+              is_within(kVariables, 0, kMostVariables) && is_within(kVariable, -1, kMostVariables) &&
+              is_within(kStatistics, 0, kMostVariables) && is_within(kStatistic, -1, kMostVariables) &&
               is_within(kStatisticBytes, 0, kLargest) && is_within(kInput, 0, kLargest);
   for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
   if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (x[kStatistic] < 0) != (x[kStatistics] == 0) ||
@@ -176,7 +179,8 @@ class Site {
  public:
   Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      const bool is_count = i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers;
+      const bool is_count =
+          i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers || i == kCores;
       values_[i] = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
       if (!(values_[i] >= 0 && values_[i] <= (is_count ? kMostPieces : kLargest)))
         throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(kNeededNames[i]) +
@@ -220,7 +224,7 @@ class Site {
   /// Server of each variable, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
     const Placement placement = values_[kIsGreedy] > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
-    return place_on_servers(sizes, std::max(1, static_cast<int>(values_[kServers])), placement);
+    return place_on_servers(sizes, std::max(1, servers()), placement);
   }
 
   SketchedCluster sketched(double input_bytes) const {
@@ -229,9 +233,9 @@ class Site {
             .input_bytes = input_bytes,
             .machines = count(kMachines),
             .workers = count(kWorkers),
-            .servers = static_cast<int>(values_[kServers]),
+            .servers = servers(),
             .is_colocated = values_[kIsColocated] > 0,
-            .cores = count(kCores),
+            .cores = std::min(kMostCores, count(kCores)),
             .nic_Bps = values_[kNic],
             .flow_Bps = values_[kFlow] > 0 ? values_[kFlow] : values_[kNic],
             .gpu_link_Bps = values_[kPcie],
@@ -252,6 +256,7 @@ class Site {
   }
 
  private:
+  int servers() const { return std::min(kMostServers, static_cast<int>(values_[kServers])); }
   int count(Needed which) const { return std::max(1, static_cast<int>(values_[which])); }
 
   std::array<double, kNeeded> values_{};

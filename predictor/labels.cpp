@@ -16,8 +16,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::int64_t kMostExtended =
-    21;  // steps after the warm-up; longer runs record only as much as a profile takes
+/// Steps after the warm-up; longer runs record only as much as a profile takes.
+constexpr std::int64_t kMostExtended = 21;
 
 constexpr Bytes kMuch{64 * 1024 * 1024};  // of gradients, for the rate of an all-reduce
 

@@ -40,7 +40,7 @@ double determination(std::span<const double> labels, std::span<const double> pre
 Score score(const Dataset& dataset, std::span<const std::size_t> samples,
             std::span<const std::vector<double>> predictions) {
   Score result;
-  std::size_t metrics = 0;
+  std::size_t bursts = 0;  // known labels of them; they come first
   for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
     const std::vector<double> scales = scales_of(dataset, l);
     LabelScore of_label{.label = dataset.labels[l]};
@@ -63,18 +63,16 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     of_label.mape = mean(errors);
     of_label.p90_ape = percentile(errors, 90);
     of_label.r2 = determination(labels, predicted);
-    if (l < kBurstLabels) {
-      ++metrics;
-      result.median_ape += of_label.median_ape;
-      result.r2 += of_label.r2;
-      result.worst_median_ape = std::max(result.worst_median_ape, of_label.median_ape);
-    }
+    if (l < kBurstLabels) ++bursts;
     result.on_scale += of_label.on_scale;
     result.labels.push_back(std::move(of_label));
   }
-  if (metrics > 0) {
-    result.median_ape /= static_cast<double>(metrics);
-    result.r2 /= static_cast<double>(metrics);
+  const std::size_t counted = bursts > 0 ? bursts : result.labels.size();
+  for (std::size_t l = 0; l < counted; ++l) {
+    const LabelScore& of_label = result.labels[l];
+    result.median_ape += of_label.median_ape / static_cast<double>(counted);
+    result.r2 += of_label.r2 / static_cast<double>(counted);
+    result.worst_median_ape = std::max(result.worst_median_ape, of_label.median_ape);
   }
   return result;
 }

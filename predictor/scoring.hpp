@@ -24,7 +24,7 @@ struct LabelScore {
 /// Predictions against the labels of some samples.
 struct Score {
   std::vector<LabelScore> labels;  // [labels] that any of the samples knows
-  /// Means over the twelve burst metrics that are known; the worst of them.
+  /// Means over the twelve burst metrics that are known, or over the other labels if none of them is; the worst one.
   double median_ape = 0, worst_median_ape = 0, r2 = 0;
   std::size_t on_scale = 0;
 };

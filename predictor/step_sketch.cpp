@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "predictor/dataset.hpp"
 #include "sim/engine/core_pool.hpp"
 #include "sim/engine/resource_profile.hpp"
 
@@ -12,10 +13,11 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kRounds = 2;          // of steps, until asynchronous workers no longer wait for each other
-constexpr int kBackgrounds = 4;     // iterations of what workers that drift apart find on their ways
-constexpr double kApart = 1.1;      // ratio of step times above which they do
-constexpr double kRounding = 1e-9;  // of a period: not there
+constexpr int kRounds = 2;           // of steps, until asynchronous workers no longer wait for each other
+constexpr int kBackgrounds = 4;      // iterations of what workers that drift apart find on their ways
+constexpr double kApart = 1.1;       // ratio of step times above which they do
+constexpr double kRounding = 1e-9;   // of a period: not there
+constexpr double kMostSteps = 1000;  // that are drawn
 constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;  // workers; each of them stands for as many
 
@@ -146,10 +148,14 @@ class StepSketch {
   }
   int machine_of_server(std::size_t server) const {
     return cluster_.is_colocated ? static_cast<int>(server) % cluster_.machines
-                                 : cluster_.machines + static_cast<int>(server);
+                                 : worker_machines() + static_cast<int>(server);
+  }
+  /// Those of sketched workers, and of servers beside workers.
+  int worker_machines() const {
+    return std::min(cluster_.machines, std::max(sketched_, cluster_.is_colocated ? cluster_.servers : 0));
   }
   std::size_t machines() const {
-    return static_cast<std::size_t>(cluster_.machines + (cluster_.is_colocated ? 0 : cluster_.servers));
+    return static_cast<std::size_t>(worker_machines() + (cluster_.is_colocated ? 0 : cluster_.servers));
   }
 
   /// One direction of a connection between a worker and a server: one message at a time.
@@ -484,13 +490,16 @@ std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
   std::vector<WorkerStep> workers = sketch.steps_from(std::vector<double>(sketch.sketched()));
   if (!cluster.is_synchronous && cluster.servers > 0) go_on_asynchronously(sketch, workers);
   // A run ends when all workers together have done so many steps: its mean step is the harmonic mean of theirs.
-  double speed = 0;
-  for (const WorkerStep& step : workers) speed += 1 / (step.length() * static_cast<double>(workers.size()));
-  const double length = workers.front().length(), mean_length = 1 / speed;
-  if (!(length > 0) || !std::isfinite(length) || !std::isfinite(mean_length)) return std::vector<double>(15);
+  double speed = 0, shortest = std::numeric_limits<double>::infinity();
+  for (const WorkerStep& step : workers) {
+    speed += 1 / (step.length() * static_cast<double>(workers.size()));
+    shortest = std::min(shortest, step.length());
+  }
+  const double mean_length = 1 / speed;
+  if (!(shortest > 0) || !std::isfinite(mean_length)) return std::vector<double>(label_names().size());
   const double period = std::max(cluster.period_s, mean_length / kMostSamples);
   const double window = cluster.window_steps * mean_length;
-  const double drawn = std::max(2 * period, std::min(window, kMostSamples * period));
+  const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * shortest}));
   Series gpu{period, mean_length, drawn}, memory = gpu, receive = gpu, transmit = gpu;
   const bool is_one = sketch.is_one_machine();
   const auto chiefs = static_cast<double>(std::count_if(

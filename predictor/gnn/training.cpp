@@ -75,10 +75,9 @@ bool TrainingState::is_over(const TrainingPlan& plan) const {
   return done >= plan.epochs || (best >= 0 && done - 1 - best >= plan.patience);
 }
 
-void train(Model& model, const Dataset& dataset, const std::vector<std::size_t>& training,
-           const std::vector<std::size_t>& validation, const TrainingPlan& plan, TrainingState& state,
-           const std::function<void(const TrainingState&, bool is_best)>& on_epoch,
-           const std::function<void(double epoch_done)>& on_step, const std::function<bool()>& is_stopped) {
+void train(Model& model, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
+           TrainingState& state, const TrainingWatch& watch) {
+  const auto& [training, validation] = samples;
   const auto size = static_cast<std::size_t>(plan.batch);
   const std::size_t used = plan.drops_rest ? training.size() / size * size : training.size();
   if (used == 0) throw InputError{"the dataset has too few samples to train on"};
@@ -94,14 +93,14 @@ void train(Model& model, const Dataset& dataset, const std::vector<std::size_t>&
         throw NoResultError{"the loss is no finite number in epoch " + std::to_string(epoch + 1) +
                             ": try a lower learning rate"};
       sum += loss * static_cast<double>(batch.size());
-      on_step(done);
-      if (is_stopped()) return;
+      watch.on_step(done);
+      if (watch.is_stopped()) return;
     }
     double check = 0;
     for (std::size_t first = 0; first < validation.size(); first += size) {
       const std::span batch{validation.data() + first, std::min(size, validation.size() - first)};
       check += model.loss(dataset, batch) * static_cast<double>(batch.size());
-      if (is_stopped()) return;
+      if (watch.is_stopped()) return;
     }
     const double train_loss = sum / static_cast<double>(used);
     state.epochs.push_back(
@@ -109,7 +108,7 @@ void train(Model& model, const Dataset& dataset, const std::vector<std::size_t>&
     const bool is_best = state.best < 0 || state.epochs.back().validation_loss <
                                                state.epochs[static_cast<std::size_t>(state.best)].validation_loss;
     if (is_best) state.best = static_cast<int>(epoch);
-    on_epoch(state, is_best);
+    watch.on_epoch(state, is_best);
   }
 }
 

@@ -48,13 +48,21 @@ struct TrainingState {
   bool is_over(const TrainingPlan& plan) const;
 };
 
-/// Trains `model` from `state` on until the plan is over or `is_stopped` says so, which is asked after each step.
-/// `on_epoch(state, is_best)` is called after each epoch, `on_step` with the share of the epoch that is done. An epoch
-/// that was not finished leaves the model in the middle: go on from what was saved. Throws NoResultError if the loss is
-/// no finite number.
-void train(Model& model, const Dataset& dataset, const std::vector<std::size_t>& training,
-           const std::vector<std::size_t>& validation, const TrainingPlan& plan, TrainingState& state,
-           const std::function<void(const TrainingState&, bool is_best)>& on_epoch,
-           const std::function<void(double epoch_done)>& on_step, const std::function<bool()>& is_stopped);
+/// Indices of samples.
+struct TrainingSamples {
+  std::vector<std::size_t> training, validation;
+};
+
+/// What a training tells while it goes on, and asks.
+struct TrainingWatch {
+  std::function<void(const TrainingState&, bool is_best)> on_epoch = [](const TrainingState&, bool) {};
+  std::function<void(double epoch_done)> on_step = [](double) {};  // the share of the epoch that is done
+  std::function<bool()> is_stopped = [] { return false; };         // after each step
+};
+
+/// Trains `model` from `state` on until the plan is over or the watch stops it. An epoch that was not finished leaves
+/// the model in the middle: go on from what was saved. Throws NoResultError if the loss is no finite number.
+void train(Model& model, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
+           TrainingState& state, const TrainingWatch& watch);
 
 }  // namespace rehearse

@@ -115,8 +115,8 @@ int run(const TrainCommand& command) {
   if (command.simulated_weight)
     for (Sample& sample : dataset.samples)
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
-  const std::vector<std::size_t> training = choose_samples(dataset, Split::kTrain, command.choice);
-  const std::vector<std::size_t> validation = choose_samples(dataset, Split::kValidation, command.choice);
+  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
+                                choose_samples(dataset, Split::kValidation, command.choice)};
   ModelChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
   choice.profile.seed = command.plan.seed;
   if (command.hidden) choice.profile.hidden = choice.published.hidden = *command.hidden;
@@ -136,31 +136,33 @@ int run(const TrainCommand& command) {
     state = state_of(file, checkpoint.string());
     model = load_model(file.at("model", checkpoint.string()), checkpoint.string());
   } else if (command.transfer_from) {
-    model = carry_over(load_torch_file(*command.transfer_from / "model.pt"),
-                       (*command.transfer_from / "model.pt").string(), command.transfer, choice, dataset, training);
+    model =
+        carry_over(load_torch_file(*command.transfer_from / "model.pt"), (*command.transfer_from / "model.pt").string(),
+                   command.transfer, choice, dataset, samples.training);
   } else {
-    model = make_model(choice, dataset, training);
+    model = make_model(choice, dataset, samples.training);
   }
 
   catch_interrupts();
   Progress progress{"samples", command.common.is_quiet};
   const auto resumed = static_cast<double>(state.epochs.size());
-  const auto samples = static_cast<double>(training.size());
-  train(
-      *model, dataset, training, validation, command.plan, state,
-      [&](const TrainingState& now, bool is_best) {
-        if (is_best) write_torch_file(best, model->state());
-        write_torch_file(checkpoint, to_value(now, identity, *model));
-        progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
-                      display(now.epochs.back().train_loss) + ", validation " +
-                      display(now.epochs.back().validation_loss));
-      },
-      [&](double part) {
-        const double done = static_cast<double>(state.epochs.size()) - resumed + part;
-        progress.update(static_cast<std::int64_t>(done * samples),
-                        static_cast<std::int64_t>((command.plan.epochs - resumed) * samples));
-      },
-      is_interrupted);
+  const auto count = static_cast<double>(samples.training.size());
+  train(*model, dataset, samples, command.plan, state,
+        {.on_epoch =
+             [&](const TrainingState& now, bool is_best) {
+               if (is_best) write_torch_file(best, model->state());
+               write_torch_file(checkpoint, to_value(now, identity, *model));
+               progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
+                             display(now.epochs.back().train_loss) + ", validation " +
+                             display(now.epochs.back().validation_loss));
+             },
+         .on_step =
+             [&](double part) {
+               const double done = static_cast<double>(state.epochs.size()) - resumed + part;
+               progress.update(static_cast<std::int64_t>(done * count),
+                               static_cast<std::int64_t>((command.plan.epochs - resumed) * count));
+             },
+         .is_stopped = is_interrupted});
   if (!state.is_over(command.plan)) {
     std::fprintf(stderr, "rehearse: interrupted: the same command goes on in %s after epoch %zu\n", folder.c_str(),
                  state.epochs.size());
@@ -168,7 +170,8 @@ int run(const TrainCommand& command) {
   }
   write_report(folder, command, state, model->parameters());
   const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
-  std::printf("%-24s %zu for training, %zu for validation\n", "samples", training.size(), validation.size());
+  std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
+              samples.validation.size());
   std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(model->parameters()));
   std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
   std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "predictor/dataset.hpp"
@@ -108,6 +109,8 @@ TEST_CASE("the means are those of the twelve burst metrics, not of step time and
   CHECK(score.labels[12].median_ape == doctest::Approx(100));
   CHECK(score.median_ape == doctest::Approx(10.0 / 12).epsilon(1e-12));
   CHECK(score.worst_median_ape == doctest::Approx(10).epsilon(1e-12));
+  std::fill(data.samples[0].labels.begin(), data.samples[0].labels.begin() + 12, std::nan(""));
+  CHECK(rehearse::score(data, samples, rows).worst_median_ape == doctest::Approx(100));  // nothing else is known
 }
 
 }  // namespace rehearse

@@ -43,9 +43,10 @@ void train_recorder(
   std::vector<std::size_t> training;
   for (std::size_t i = 0; i < samples; ++i) training.push_back(i);
   model.epoch = state.epochs.size();
-  train(
-      model, {}, training, {100}, plan, state, [&](const TrainingState&, bool) { ++model.epoch; }, [](double) {},
-      is_stopped);
+  train(model, {}, {training, {100}}, plan, state,
+        {.on_epoch = [&](const TrainingState&, bool) { ++model.epoch; },
+         .on_step = [](double) {},
+         .is_stopped = is_stopped});
 }
 
 }  // namespace
@@ -160,9 +161,8 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
     CAPTURE(network);
     const ModelChoice choice = test::small_model(network);
     const auto train_from = [&](Model& model, TrainingState& state, std::size_t until) {
-      train(
-          model, data, training, validation, plan, state, [](const TrainingState&, bool) {}, [](double) {},
-          [&] { return state.epochs.size() == until; });
+      train(model, data, {training, validation}, plan, state,
+            {.is_stopped = [&] { return state.epochs.size() == until; }});
     };
     const std::unique_ptr<Model> whole = make_model(choice, data, training);
     const std::string before = to_torch_file(whole->state());
@@ -176,10 +176,9 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
       TrainingState state;
       std::string saved;
       const std::unique_ptr<Model> first = make_model(choice, data, training);
-      train(
-          *first, data, training, validation, plan, state,
-          [&](const TrainingState&, bool) { saved = to_torch_file(first->state()); }, [](double) {},
-          [&] { return state.epochs.size() == stop; });
+      train(*first, data, {training, validation}, plan, state,
+            {.on_epoch = [&](const TrainingState&, bool) { saved = to_torch_file(first->state()); },
+             .is_stopped = [&] { return state.epochs.size() == stop; }});
       CHECK(state.epochs.size() == stop);
       const std::unique_ptr<Model> second = load_model(parse_torch_file(saved, "saved"), "saved");
       train_from(*second, state, 99);
