@@ -163,7 +163,7 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
   if (command.choice.family) seen.left_out_families.push_back(*command.choice.family);
   const std::vector<std::size_t> train = choose_samples(dataset, Split::kTrain, seen);
   const bool has_operators = dataset.node_features == node_feature_names();
-  if (train.empty()) return;
+  if (train.empty() || command.skips_baselines) return;
   for (const Baseline baseline : kBaselines)
     if (has_operators || baseline == Baseline::kMean)
       contenders.push_back({.name = to_text(baseline), .values = predict_by(baseline, dataset, train, samples)});

@@ -41,6 +41,7 @@ struct CompareCommand {
   std::filesystem::path input;
   SampleChoice choice;
   std::string split = "test";
+  bool skips_baselines = false;
   // Of a scenario:
   std::vector<std::string> overrides;
   std::optional<std::filesystem::path> measured;  // time series

@@ -201,6 +201,7 @@ int run_command_line(int argc, char** argv) {
   add_overrides(*compare_verb, compare.overrides);
   add_catalog(*compare_verb, compare.common);
   add_choice(*compare_verb, compare.choice, compare_origin);
+  compare_verb->add_flag("--no-baselines", compare.skips_baselines, "Models alone: quicker with a large dataset");
   compare_verb->add_option("--split", compare.split, "train, validation or test")
       ->check(CLI::IsMember({"train", "validation", "test"}))
       ->capture_default_str();
@@ -253,7 +254,8 @@ int run_command_line(int argc, char** argv) {
       } catch (const QuantityError& error) { throw InputError{std::string{"--step-time: "} + error.what()}; }
     }
     if (!is_dataset(compare.input)) {
-      for (const char* option : {"--setting", "--family", "--leave-out-family", "--origin", "--split"})
+      for (const char* option : {"--setting", "--leave-out-setting", "--family", "--leave-out-family", "--origin",
+                                 "--split", "--no-baselines"})
         if (compare_verb->count(option) > 0)
           throw InputError{std::string{option} + ": expected a dataset to choose from; found a scenario"};
       return compare_scenario(compare);

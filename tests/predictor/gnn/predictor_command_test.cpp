@@ -320,7 +320,7 @@ TEST_CASE("generate writes Driple's files, one for each setting") {
   const std::string file = folder.write("space.json", to_json_text(space)).string();
   const std::string out = (folder / "out").string();
   const std::string few = "generate " + file + " --format driple -j 2 --quiet -o ";
-  check_refused(few + (folder / "few").string() + " --count 8", 2, "the train part has ");
+  check_refused(few + (folder / "few").string() + " --count 8", 2, "less than a batch of 32");
   require_success(few + out + " --count 800");
   const Dataset data = load_dataset(folder / "out" / "dataset.db");
   CHECK(data.settings.size() == 4);
