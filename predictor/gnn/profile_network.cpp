@@ -263,9 +263,12 @@ struct ProfileNetwork::Parts {
     std::vector<float> guess, unbroken, occurs;
     for (std::size_t l = 0; l < features.guess.size(); ++l) {
       const double fallback = features.bounds[l] > 0 ? std::log(0.5 * features.bounds[l]) : label_scale[l];
-      guess.push_back(static_cast<float>(features.guess[l] > 0 ? std::log(features.guess[l]) : fallback));
-      unbroken.push_back(is_burst_label(l) && features.window_s > 0 ? static_cast<float>(std::log(features.window_s))
-                                                                    : guess.back());
+      // Of a resource that the sketch never sees idle, but the network does, it says nothing about the active time.
+      const bool is_burst = is_burst_label(l), never_rests = is_burst && !(features.guess[l - 1] > 0);
+      const bool is_known = features.guess[l] > 0 && !never_rests;
+      guess.push_back(static_cast<float>(is_known ? std::log(features.guess[l]) : fallback));
+      unbroken.push_back(is_burst && features.window_s > 0 ? static_cast<float>(std::log(features.window_s))
+                                                           : guess.back());
       occurs.push_back(features.guess[l] > 0 ? 1.0F : -1.0F);
     }
     in.guess = tensor_of(guess, static_cast<std::int64_t>(guess.size()));
