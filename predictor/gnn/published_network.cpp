@@ -143,8 +143,9 @@ struct PublishedNetwork::Network {
     return dict;
   }
 
-  /// Fills `values` by name and returns the names that `dict` lacks.
-  std::vector<std::string> take(const TorchValue& dict, const std::string& where, std::vector<Tensor>& values) const {
+  /// Fills `values` by name and returns the names that `dict` lacks. `may_be_infinite`: float32 squares overflow.
+  std::vector<std::string> take(const TorchValue& dict, const std::string& where, std::vector<Tensor>& values,
+                                bool may_be_infinite = false) const {
     const at::NoGradGuard no_gradients;
     kept_embeddings.clear();
     std::vector<std::string> missing;
@@ -161,7 +162,8 @@ struct PublishedNetwork::Network {
                          shape_text(tensor.shape)};
       }
       const std::vector<double> numbers = tensor.values();
-      if (!std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); }))
+      if (!std::ranges::all_of(numbers,
+                               [&](double number) { return std::isfinite(number) || (may_be_infinite && number > 0); }))
         throw InputError{here + ": expected finite numbers"};
       values[i].copy_(at::tensor(numbers, at::kDouble).view(shapes[i].shape));
     }
@@ -295,13 +297,13 @@ PublishedNetwork PublishedNetwork::from_state(const TorchValue& file, const std:
   Network& network = *loaded.network_;
   network.steps = file.at("steps", where).integer(where);
   if (network.steps < 0) throw InputError{where + ": expected a number of steps"};
-  const auto take_all = [&](const char* key, std::vector<Tensor>& values) {
-    const auto missing = network.take(file.at(key, where), where + ": " + key, values);
+  const auto take_all = [&](const char* key, std::vector<Tensor>& values, bool may_be_infinite = false) {
+    const auto missing = network.take(file.at(key, where), where + ": " + key, values, may_be_infinite);
     if (!missing.empty()) throw InputError{where + ": " + key + ": expected " + in_quotes(missing.front())};
   };
   take_all("state", network.parameters);
   take_all("first_moments", network.first_moments);
-  take_all("second_moments", network.second_moments);
+  take_all("second_moments", network.second_moments, true);
   try {
     loaded.set_label_maxima(file.at("label_maxima", where).tensor(where).values());
   } catch (const InputError& error) { throw InputError{where + ": label_maxima: " + error.what()}; }

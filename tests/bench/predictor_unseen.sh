@@ -33,7 +33,7 @@ setting=driple/12-2080ti-ps5-w5
   build/rehearse generate scenarios/spaces/reference.json --setting $setting --seed 2 --count 1280 --quiet -o "$folder/setting.db" >/dev/null
 train others "$data" --leave-out-setting $setting "${short[@]}"
 train whole "$folder/setting.db" --epochs 24 --quiet
-train eighth "$folder/setting.db" --epochs 24 --share 0.125 --transfer-from "$folder/others" --quiet
+train eighth "$folder/setting.db" --epochs 18 --share 0.125 --transfer-from "$folder/others" --quiet
 echo "$setting"
 for name in others whole eighth; do
   printf '%-15s %s  %s s of training\n' $name "$(errors $name "$folder/setting.db")" "$(cat "$folder/$name.s")"

@@ -474,6 +474,15 @@ TEST_CASE("iteration rules") {
                        InputError);
 }
 
+TEST_CASE("a network whose squared gradients were too large for float32 is kept like any other") {
+  PublishedNetwork network{{.hidden = 8}, 1};
+  const std::vector<double> features(6, 1.0), labels(12, 1e25);
+  const GraphBatch batch{.node_features = features, .edges = {{0, 1}}, .offsets = {0, 2}, .labels = labels};
+  network.train(batch);
+  PublishedNetwork kept = PublishedNetwork::from_state(network.state(), "kept");
+  CHECK(kept.predict(batch) == network.predict(batch));
+}
+
 TEST_CASE("options, batches and files that make no network are refused with one line") {
   const test::TemporaryFolder folder;
   const auto refused = [](const PublishedOptions& options, const char* message) {
