@@ -143,7 +143,7 @@ bool is_update(const float* x) {
 
 constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
 constexpr double kMostVariables = 1e5;  // the same
-constexpr int kMostServers = 1000;      // that are told apart: further ones are the first ones again
+constexpr int kMostServers = 64;        // that are told apart: further ones are the first ones again
 constexpr int kMostCores = 1024;
 constexpr double kLargest = 1e18;  // of any other value
 
