@@ -497,7 +497,7 @@ std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
   }
   const double mean_length = 1 / speed;
   if (!(shortest > 0) || !std::isfinite(mean_length)) return std::vector<double>(label_names().size());
-  const double period = std::max(cluster.period_s, mean_length / kMostSamples);
+  const double period = std::min(std::max(cluster.period_s, mean_length / kMostSamples), 0.5 * kMostSteps * shortest);
   const double window = cluster.window_steps * mean_length;
   const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * shortest}));
   Series gpu{period, mean_length, drawn}, memory = gpu, receive = gpu, transmit = gpu;
