@@ -243,17 +243,15 @@ Space read_space(const Json& json, const std::string& file_name) {
 Space load_space(const std::filesystem::path& file) { return read_space(load_json_file(file), file.string()); }
 
 void keep_settings(Space& space, const std::vector<std::string>& names) {
-  std::vector<std::string> known;
+  std::set<std::string> known;
   std::vector<bool> is_kept(space.settings.size());
-  for (const SpaceSetting& setting : space.settings) {
-    if (known.empty() || known.back() != setting.group) known.push_back(setting.group);
-    if (setting.name != setting.group) known.push_back(setting.name);
-  }
+  for (const SpaceSetting& setting : space.settings) known.insert({setting.name, setting.group});
   for (const std::string& name : names) {
     bool is_known = false;
     for (std::size_t i = 0; i < space.settings.size(); ++i)
       if (space.settings[i].name == name || space.settings[i].group == name) is_kept[i] = is_known = true;
-    if (!is_known) throw InputError{unknown_name_message("setting", name, known)};
+    if (!is_known)
+      throw InputError{unknown_name_message("setting", name, std::vector<std::string>{known.begin(), known.end()})};
     space.text += "\nsetting " + name;
   }
   std::vector<SpaceSetting> kept;

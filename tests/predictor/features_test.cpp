@@ -24,6 +24,15 @@ Scenario driple(const std::string& name) {
   return test::resolved(json);
 }
 
+/// A shipped scenario with another model, for as many steps as a sample of the reference space.
+Json short_run(const std::string& name, const std::string& model) {
+  Json json = load_json_file(test::source_folder() + "/scenarios/" + name + ".json");
+  json["workload"]["model"] = model;
+  json["training"]["steps"] = 22;
+  json["output"]["sampling_period"] = "2ms";
+  return json;
+}
+
 Dataset dataset_of(const Scenario& scenario) {
   Dataset data;
   data.node_features = node_feature_names();
@@ -96,11 +105,8 @@ TEST_CASE("each variable crosses the link or is the chief's own, and costs its s
 TEST_CASE("the first guess of a synchronous step is what the simulator finds") {
   for (const char* name : {"01-v100-ps1-w2", "07-2080ti-ps2-w2", "10-titanrtx-ps4-w4", "12-2080ti-ps5-w5"}) {
     CAPTURE(name);
-    Json json = load_json_file(test::source_folder() + "/scenarios/driple/" + name + ".json");
-    json["workload"]["model"] = "resnet18";
-    json["training"]["steps"] = 22;
+    Json json = short_run(std::string{"driple/"} + name, "resnet18");
     json["training"]["warmup_steps"] = 1;
-    json["output"]["sampling_period"] = "2ms";
     const Scenario scenario = test::resolved(json);
     const Dataset data = dataset_of(scenario);
     const std::vector<double> guess = FeatureReader{data}.read(data, data.samples[0]).guess;
@@ -115,11 +121,8 @@ TEST_CASE("the first guess of a synchronous step is what the simulator finds") {
 TEST_CASE("gradients cross a ring once, nothing is pulled or served, and rates stay below the links' own") {
   for (const char* name : {"tum/tensorflow-ring", "tum/horovod-ring", "hkbu-bert-large", "dlperf", "dgx"}) {
     CAPTURE(name);
-    Json json = load_json_file(test::source_folder() + "/scenarios/" + name + ".json");
-    json["workload"]["model"] = "resnet50";
+    Json json = short_run(name, "resnet50");
     json["workload"]["batch_per_worker"] = 32;
-    json["training"]["steps"] = 22;
-    json["output"]["sampling_period"] = "2ms";
     json["training"]["step_time_variation"] = 0;
     const Scenario scenario = test::resolved(json);
     const Dataset data = dataset_of(scenario);
