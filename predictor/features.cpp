@@ -210,6 +210,7 @@ class Site {
     return std::max(rate, values_[kGpus] * 2 * (ranks - 1) / ranks / values_[kAllReducePerByte]);
   }
   bool is_all_reduce() const { return values_[kIsAllReduce] > 0; }
+  int servers() const { return std::min(kMostServers, static_cast<int>(values_[kServers])); }
   /// Of machines that hold variables.
   int server_machines() const {
     const double machines =
@@ -256,7 +257,6 @@ class Site {
   }
 
  private:
-  int servers() const { return std::min(kMostServers, static_cast<int>(values_[kServers])); }
   int count(Needed which) const { return std::max(1, static_cast<int>(values_[which])); }
 
   std::array<double, kNeeded> values_{};
@@ -336,7 +336,9 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
 
   const std::vector<SketchedVariable> variables = variables_of(graph, columns, site);
   std::vector<double> held(static_cast<std::size_t>(site.server_machines()));
-  const auto machine_of = [&](std::size_t variable) { return variables[variable].server % site.server_machines(); };
+  const auto machine_of = [&](std::size_t variable) {
+    return machine_of_server(variables[variable].server, site.servers(), site.server_machines());
+  };
   for (std::size_t v = 0; v < variables.size(); ++v)
     held[static_cast<std::size_t>(machine_of(v))] += variables[v].pushed_bytes;
   const auto busiest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());

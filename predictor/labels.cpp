@@ -55,11 +55,11 @@ Path way_from(const Scenario& scenario, const std::vector<Machine>& machines) {
   return build_topology(scenario, machines).path({chief, Endpoint::kHost}, {other, Endpoint::kHost});
 }
 
-/// Of each worker, that the profile is taken over.
+/// Of each worker, after the warm-up.
 double window_steps_of(const Scenario& scenario) {
   const Training& training = scenario.training;
   const double sharing = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
-  return std::max(1.0, static_cast<double>(training.steps - training.warmup_steps) / sharing - 1);
+  return std::max(1.0, static_cast<double>(training.steps - training.warmup_steps) / sharing);
 }
 
 const std::vector<std::string>& descriptor_names() {

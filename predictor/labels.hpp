@@ -20,7 +20,7 @@ namespace rehearse {
 ///   server_split_update_threshold_B         above which that is paid
 ///   is_asynchronous, is_synchronous, is_stale_synchronous, is_all_reduce, is_pairwise_averaging     one of them is 1
 ///   is_round_robin, is_greedy_by_bytes, is_sharded                                                  with servers
-///   sampling_period_s, window_steps         of the profile; steps of each worker in it
+///   sampling_period_s, window_steps         of the profile; steps of each worker after the warm-up
 ///   all_reduce_latency_s, all_reduce_s_per_byte   of n bytes: latency + n * the second, by the times of nothing and of
 ///                                                 64 MiB (sim/engine/collective_time.hpp); 0 of other strategies
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles

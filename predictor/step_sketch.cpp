@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 #include "predictor/dataset.hpp"
+#include "predictor/detail/flow_classes.hpp"
 #include "sim/engine/core_pool.hpp"
 #include "sim/engine/resource_profile.hpp"
 
@@ -13,378 +17,140 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kRounds = 2;           // of steps, until asynchronous workers no longer wait for each other
-constexpr int kBackgrounds = 4;      // iterations of what workers that drift apart find on their ways
-constexpr double kApart = 1.1;       // ratio of step times above which they do
 constexpr double kRounding = 1e-9;   // of a period: not there
 constexpr double kMostSteps = 1000;  // that are drawn
 constexpr double kMostSamples = 60'000;
-constexpr int kMostSketched = 16;  // workers; each of them stands for as many
+constexpr int kMostSketched = 16;          // workers; each of them stands for as many
+constexpr double kMostMessages = 200'000;  // of asynchronous workers
+constexpr double kLeastRounds = 3;         // of their steps
 
 /// Something of which `amount` is spread evenly over a time.
 struct Spread {
   double start = 0, end = 0, amount = 0;
 };
 
-/// A variable on its way between a worker and the servers of a machine.
-struct Transfer {
-  int machine = 0;
-  Spread on_wire;
+/// What the chief's machine does from `begin` to `end`, which is sampled, and then again and again.
+struct SketchedRun {
+  std::vector<Spread> gpu, memory;        // seconds, the mean of its GPUs
+  std::vector<Spread> receive, transmit;  // bytes
+  double begin = 0, end = 0;
+  double repeats = 0;
+  double step_s = 0;  // mean of all workers
+
+  double length() const { return end - begin; }
 };
 
-/// A message that waits for its connection.
 struct Message {
   double ready = 0;
   double bytes = 0;
-  int variable = 0;
+  std::size_t variable = 0;
 };
 
-struct Arrival {
-  double at = 0;
-  int variable = 0;
-  bool operator<(const Arrival& other) const { return at < other.at; }
-};
+constexpr double kNever = FlowClasses::kNever;
 
-struct WorkerStep {
-  std::size_t worker = 0;
-  double start = 0, begin = 0, end = 0;  // begin: the samples are on the GPU
-  std::vector<Spread> gpu, memory, to_gpu, from_gpu;
-  std::vector<Transfer> pulls, pushes;
-  std::vector<double> arrived;  // [variables] when on the GPU
-  std::vector<Arrival> pushed;  // gradients at the servers
-
-  double length() const { return end - start; }
-};
-
-/// Mean number of connections that others keep busy, by machine.
-struct Background {
-  std::vector<double> out, in;
-};
-
-/// One step of each sketched worker, from where it starts.
-class StepSketch {
+/// What all sketches of a cluster share.
+class Sketch {
  public:
-  StepSketch(const std::vector<SketchedKernel>& kernels, const std::vector<SketchedVariable>& variables,
-             const SketchedCluster& cluster)
-      : kernels_{kernels}, variables_{variables}, cluster_{cluster} {
-    workers_here_ = std::max(1, cluster.workers / std::max(1, cluster.machines));
-    sketched_ = std::clamp(cluster.workers, 1, kMostSketched);
+  Sketch(const std::vector<SketchedKernel>& kernels, const std::vector<SketchedVariable>& variables,
+         const SketchedCluster& cluster)
+      : kernels_{kernels}, variables_{variables}, cluster_{cluster}, completed_by_(kernels.size()) {
+    for (std::size_t v = 0; v < variables.size(); ++v)
+      if (variables[v].gradient >= 0) completed_by_[static_cast<std::size_t>(variables[v].gradient)].push_back(v);
   }
+
+ protected:
+  struct Worker {
+    double host = 0, gpu = 0;         // are free from then on
+    double to_gpu = 0, from_gpu = 0;  // so are the ways of its GPU's link
+    std::size_t kernel = 0;           // to dispatch
+    std::vector<double> arrived;      // [variables] when on the GPU, kNever: unknown yet
+  };
 
   bool is_one_machine() const { return cluster_.machines == 1 && (cluster_.is_colocated || cluster_.servers == 0); }
-  bool is_on_first_machine(const WorkerStep& step) const { return machine_of_worker(step.worker) == 0; }
-  std::size_t sketched() const { return static_cast<std::size_t>(sketched_); }
 
-  /// All of them at once, from `starts` on: [sketched].
-  std::vector<WorkerStep> steps_from(const std::vector<double>& starts) const {
-    std::vector<WorkerStep> steps(sketched());
-    for (std::size_t w = 0; w < sketched(); ++w) steps[w].worker = w, steps[w].start = starts[w];
-    sketch(steps, {.others = static_cast<double>(cluster_.workers) / sketched_,
-                   .background = {std::vector<double>(machines()), std::vector<double>(machines())}});
-    return steps;
+  /// The samples go to the GPU, and kernels after them.
+  void begin_step(Worker& worker, double now, double workers) {
+    const double there = copy(worker.to_gpu, now + cluster_.overhead_s, cluster_.input_bytes, run_.receive, workers);
+    worker.host = std::max(worker.host, there);
+    worker.gpu = std::max(worker.gpu, there);
+    worker.kernel = 0;
   }
 
-  /// Each group together, in the background that the other groups were in `before`.
-  std::vector<WorkerStep> steps_apart(const std::vector<WorkerStep>& before,
-                                      const std::vector<std::vector<std::size_t>>& groups,
-                                      const std::vector<double>& starts) const {
-    std::vector<WorkerStep> apart(sketched());
-    for (const std::vector<std::size_t>& group : groups) {
-      std::vector<WorkerStep> steps;
-      for (const std::size_t w : group) {
-        steps.emplace_back().worker = w;
-        steps.back().start = starts[w];
+  /// One after the other over the link that is `free` from then on, by as many `workers`; returns the copy's end.
+  double copy(double& free, double ready, double bytes, std::vector<Spread>& traffic, double workers) const {
+    const double start = std::max(free, ready);
+    free = start + bytes / cluster_.gpu_link_Bps;
+    if (is_one_machine()) traffic.push_back({start, free, bytes * workers});
+    return free;
+  }
+
+  /// Dispatches kernels, up to one whose variables are not there; calls `complete` with variables whose gradients are
+  /// complete, and when. `share` of the chief's GPUs do so.
+  template <typename Complete>
+  void compute(Worker& worker, double share, const Complete& complete) {
+    for (; worker.kernel < kernels_.size(); ++worker.kernel) {
+      const SketchedKernel& kernel = kernels_[worker.kernel];
+      double ready = worker.host;
+      for (int v = kernel.first_variable; v < kernel.first_variable + kernel.variables; ++v)
+        ready = std::max(ready, worker.arrived[static_cast<std::size_t>(v)]);
+      if (ready == kNever) return;
+      worker.host = ready + cluster_.dispatch_s;
+      const double start = std::max(worker.gpu, worker.host);
+      worker.gpu = start + kernel.time_s;
+      if (share > 0) {
+        run_.gpu.push_back({start, worker.gpu, kernel.time_s * share});
+        run_.memory.push_back({start, worker.gpu, kernel.memory_s * share});
       }
-      sketch(steps, {.others = 1, .background = background_of(before, group)});
-      for (std::size_t i = 0; i < group.size(); ++i) apart[group[i]] = std::move(steps[i]);
+      for (const std::size_t v : completed_by_[worker.kernel]) complete(v, worker.gpu);
     }
-    return apart;
+  }
+
+  const std::vector<SketchedKernel>& kernels_;
+  const std::vector<SketchedVariable>& variables_;
+  const SketchedCluster& cluster_;
+  std::vector<std::vector<std::size_t>> completed_by_;  // [kernels] gradients of variables
+  SketchedRun run_;
+};
+
+/// Workers in lockstep, of which one is looked at.
+class RingSketch : Sketch {
+ public:
+  using Sketch::Sketch;
+
+  SketchedRun run() {
+    Worker worker{.arrived = std::vector<double>(variables_.size())};
+    begin_step(worker, 0, cluster_.workers);
+    std::vector<Message> gradients;
+    compute(worker, 1, [&](std::size_t v, double ready) {  // moving averages, which are never pulled, stay
+      if (variables_[v].pulled_bytes > 0) gradients.push_back({ready, variables_[v].pushed_bytes, v});
+    });
+    run_.end = std::max(worker.host, worker.gpu);
+    if (cluster_.workers > 1) reduce(gradients);
+    run_.begin = run_.step_s = run_.end;  // the second step
+    run_.end *= 2;
+    for (std::vector<Spread>* spreads : {&run_.gpu, &run_.memory, &run_.receive, &run_.transmit})
+      for (Spread& spread : *spreads) spread.start += run_.begin, spread.end += run_.begin;
+    run_.repeats = cluster_.window_steps - 1;
+    return std::move(run_);
   }
 
  private:
-  using Queues = std::vector<std::vector<Message>>;  // [servers], at least one
-
-  /// Who shares with the workers that are sketched.
-  struct Company {
-    double others = 1;  // workers that one of them stands for
-    Background background;
-  };
-
-  void sketch(std::vector<WorkerStep>& steps, const Company& company) const {
-    if (cluster_.servers > 0) {
-      exchange(steps, company);
-      apply(steps, company);
-      if (!cluster_.is_synchronous) return;
-    } else {
-      for (WorkerStep& step : steps) {
-        load(step, {});
-        reduce_in_ring(step, compute(step).front());
-      }
-    }
-    double last = 0;
-    for (const WorkerStep& step : steps) last = std::max(last, step.end);
-    for (WorkerStep& step : steps) step.end = last;
-  }
-
-  Background background_of(const std::vector<WorkerStep>& steps, const std::vector<std::size_t>& of) const {
-    Background background{std::vector<double>(machines()), std::vector<double>(machines())};
-    for (const WorkerStep& step : steps) {
-      const double workers = static_cast<double>(cluster_.workers) / sketched_ -
-                             (std::find(of.begin(), of.end(), step.worker) != of.end() ? 1 : 0);
-      const auto own = static_cast<std::size_t>(machine_of_worker(step.worker));
-      const auto add = [&](const Transfer& transfer, std::vector<double>& there, std::vector<double>& here) {
-        const double busy = workers * (transfer.on_wire.end - transfer.on_wire.start) / step.length();
-        there[static_cast<std::size_t>(transfer.machine)] += busy;
-        here[own] += busy;
-      };
-      for (const Transfer& pull : step.pulls) add(pull, background.out, background.in);
-      for (const Transfer& push : step.pushes) add(push, background.in, background.out);
-    }
-    return background;
-  }
-
-  int machine_of_worker(std::size_t worker) const {
-    return static_cast<int>(worker) / workers_here_ % std::max(1, cluster_.machines);
-  }
-  int machine_of_server(std::size_t server) const {
-    return cluster_.is_colocated ? static_cast<int>(server) % cluster_.machines
-                                 : worker_machines() + static_cast<int>(server);
-  }
-  /// Those of sketched workers, and of servers beside workers.
-  int worker_machines() const {
-    return std::min(cluster_.machines, std::max(sketched_, cluster_.is_colocated ? cluster_.servers : 0));
-  }
-  std::size_t machines() const {
-    return static_cast<std::size_t>(worker_machines() + (cluster_.is_colocated ? 0 : cluster_.servers));
-  }
-
-  /// One direction of a connection between a worker and a server: one message at a time.
-  struct Lane {
-    std::size_t step = 0;  // of the worker
-    bool is_push = false;
-    int from = 0, to = 0;  // machines
-    std::vector<Message> queue;
-    std::size_t next = 0;
-    double left = 0, started = 0;  // bytes of the head; when it began
-    bool is_busy = false;
-  };
-
-  /// Pulls, and pushes of the gradients that are computed with them.
-  void exchange(std::vector<WorkerStep>& steps, const Company& company) const {
-    std::vector<Lane> lanes;
-    std::vector<std::size_t> to_come(steps.size());  // variables that each worker has not got
-    std::vector<std::vector<Arrival>> arrivals(steps.size());
-    const auto add_lanes = [&](std::size_t w, bool is_push, Queues queues) {
-      const int own = machine_of_worker(steps[w].worker);
-      for (std::size_t s = 0; s < queues.size(); ++s) {
-        const int other = machine_of_server(s);
-        std::stable_sort(queues[s].begin(), queues[s].end(),
-                         [](const Message& a, const Message& b) { return a.ready < b.ready; });
-        if (own == other) {
-          for (const Message& message : queues[s])
-            (is_push ? steps[w].pushed : arrivals[w]).push_back({message.ready, message.variable});
-        } else if (!queues[s].empty()) {
-          if (!is_push) to_come[w] += queues[s].size();
-          lanes.push_back({.step = w,
-                           .is_push = is_push,
-                           .from = is_push ? own : other,
-                           .to = is_push ? other : own,
-                           .queue = std::move(queues[s])});
-        }
-      }
-    };
-    const auto compute_and_push = [&](std::size_t w) {
-      load(steps[w], std::move(arrivals[w]));
-      add_lanes(w, true, compute(steps[w]));
-    };
-    std::vector<Queues> values = read_variables(steps, company);
-    for (std::size_t w = 0; w < steps.size(); ++w) add_lanes(w, false, std::move(values[w]));
-    for (std::size_t w = 0; w < steps.size(); ++w)
-      if (to_come[w] == 0) compute_and_push(w);
-
-    std::vector<double> out, in, rates;  // connections in use
-    for (double now = 0;;) {
-      double next = std::numeric_limits<double>::infinity();
-      out = company.background.out;
-      in = company.background.in;
-      rates.resize(lanes.size());
-      for (Lane& lane : lanes) {
-        if (!lane.is_busy && lane.next < lane.queue.size()) {
-          lane.is_busy = lane.queue[lane.next].ready <= now;
-          lane.left = lane.queue[lane.next].bytes;
-          lane.started = now;
-          if (!lane.is_busy) next = std::min(next, lane.queue[lane.next].ready);
-        }
-        if (!lane.is_busy) continue;
-        out[static_cast<std::size_t>(lane.from)] += lane.is_push ? 1 : company.others;
-        in[static_cast<std::size_t>(lane.to)] += lane.is_push ? company.others : 1;
-      }
-      for (std::size_t i = 0; i < lanes.size(); ++i) {
-        if (!lanes[i].is_busy) continue;
-        const double sharing =
-            std::max(out[static_cast<std::size_t>(lanes[i].from)], in[static_cast<std::size_t>(lanes[i].to)]);
-        rates[i] = std::min(cluster_.flow_Bps, cluster_.nic_Bps / sharing);
-        next = std::min(next, now + lanes[i].left / rates[i]);
-      }
-      if (!std::isfinite(next)) return;
-      for (std::size_t i = 0, count = lanes.size(); i < count; ++i) {
-        Lane& lane = lanes[i];
-        if (!lane.is_busy) continue;
-        const bool has_ended = now + lane.left / rates[i] <= next;
-        lane.left -= rates[i] * (next - now);
-        if (!has_ended) continue;
-        lane.is_busy = false;
-        const Message message = lane.queue[lane.next++];
-        const std::size_t w = lane.step;
-        const Transfer transfer{lane.is_push ? lane.to : lane.from, {lane.started, next, message.bytes}};
-        const Arrival arrival{next + cluster_.latency_s, message.variable};
-        (lane.is_push ? steps[w].pushes : steps[w].pulls).push_back(transfer);
-        (lane.is_push ? steps[w].pushed : arrivals[w]).push_back(arrival);
-        if (!lane.is_push && --to_come[w] == 0) compute_and_push(w);  // invalidates lane
-      }
-      now = next;
-    }
-  }
-
-  /// Of a core, for one of the sketched workers' variables.
-  double server_time(double bytes, const Company& company) const {
-    return (cluster_.variable_s + cluster_.byte_s * bytes) * company.others;
-  }
-  double latency(const WorkerStep& step, int machine) const {
-    return machine_of_worker(step.worker) == machine ? 0 : cluster_.latency_s;
-  }
-
-  /// The servers' cores read the variables for all workers, in the order of their requests: [steps].
-  std::vector<Queues> read_variables(const std::vector<WorkerStep>& steps, const Company& company) const {
-    struct Request {
-      double at;
-      std::size_t step, server;
-    };
-    const auto servers = static_cast<std::size_t>(cluster_.servers);
-    std::vector<Request> requests;
-    for (std::size_t w = 0; w < steps.size(); ++w)
-      for (std::size_t s = 0; s < servers; ++s)
-        requests.push_back({steps[w].start + cluster_.overhead_s + latency(steps[w], machine_of_server(s)), w, s});
-    std::stable_sort(requests.begin(), requests.end(), [](const Request& a, const Request& b) { return a.at < b.at; });
-    std::vector<std::vector<int>> pulled(servers);
-    for (std::size_t v = 0; v < variables_.size(); ++v)
-      if (variables_[v].pulled_bytes > 0)
-        pulled[static_cast<std::size_t>(variables_[v].server)].push_back(static_cast<int>(v));
-    std::vector<Queues> values(steps.size(), Queues(servers));
-    std::vector<CorePool> pools(machines(), CorePool{std::max(1, cluster_.cores)});
-    for (const Request& request : requests)
-      for (const int v : pulled[request.server]) {
-        const double bytes = variables_[static_cast<std::size_t>(v)].pulled_bytes;
-        CorePool& cores = pools[static_cast<std::size_t>(machine_of_server(request.server))];
-        const double read = cores.run(Seconds{request.at}, Seconds{server_time(bytes, company)}).end.value();
-        values[request.step][request.server].push_back({read, bytes, v});
-      }
-    return values;
-  }
-
-  /// The samples and what has arrived at the worker's host, over its GPU's link.
-  void load(WorkerStep& step, std::vector<Arrival> arrivals) const {
-    std::stable_sort(arrivals.begin(), arrivals.end());
-    const double requested = step.start + cluster_.overhead_s;
-    double free = step.begin = requested + cluster_.input_bytes / cluster_.gpu_link_Bps;
-    step.to_gpu.push_back({requested, free, cluster_.input_bytes});
-    step.arrived.assign(variables_.size(), 0);
-    for (const Arrival& arrival : arrivals) {
-      const double bytes = variables_[static_cast<std::size_t>(arrival.variable)].pulled_bytes;
-      const double start = std::max(free, arrival.at);
-      free = start + bytes / cluster_.gpu_link_Bps;
-      step.to_gpu.push_back({start, free, bytes});
-      step.arrived[static_cast<std::size_t>(arrival.variable)] = free;
-    }
-  }
-
-  /// Returns the gradients for each server, with the dates at which they are on the host; without servers, complete.
-  Queues compute(WorkerStep& step) const {
-    double host = step.begin, gpu = host;
-    std::vector<double> ends;
-    for (const SketchedKernel& kernel : kernels_) {
-      for (int v = kernel.first_variable; v < kernel.first_variable + kernel.variables; ++v)
-        host = std::max(host, step.arrived[static_cast<std::size_t>(v)]);
-      host += cluster_.dispatch_s;
-      const double start = std::max(gpu, host);
-      gpu = start + kernel.time_s;
-      step.gpu.push_back({start, gpu, kernel.time_s});
-      step.memory.push_back({start, gpu, kernel.memory_s});
-      ends.push_back(gpu);
-    }
-    step.end = std::max(gpu, host);
-
-    std::vector<std::pair<int, int>> gradients;  // kernel, variable
-    for (std::size_t v = 0; v < variables_.size(); ++v)
-      if (variables_[v].gradient >= 0) gradients.emplace_back(variables_[v].gradient, static_cast<int>(v));
-    std::sort(gradients.begin(), gradients.end());
-    Queues queues(static_cast<std::size_t>(std::max(1, cluster_.servers)));
-    double free = 0;
-    for (const auto& [kernel, v] : gradients) {
-      const SketchedVariable& variable = variables_[static_cast<std::size_t>(v)];
-      const double bytes = variable.pushed_bytes, complete = ends[static_cast<std::size_t>(kernel)];
-      if (cluster_.servers == 0) {
-        queues.front().push_back({complete, bytes, v});
-        continue;
-      }
-      const double start = std::max(free, complete);
-      free = start + bytes / cluster_.gpu_link_Bps;
-      step.from_gpu.push_back({start, free, bytes});
-      queues[static_cast<std::size_t>(variable.server)].push_back({free, bytes, v});
-    }
-    return queues;
-  }
-
-  /// The cores of the servers apply what all workers push; a step ends when the last of it has been acknowledged.
-  void apply(std::vector<WorkerStep>& steps, const Company& company) const {
-    struct Job {
-      double at;
-      std::size_t step, variable;
-    };
-    std::vector<Job> jobs;
-    for (std::size_t w = 0; w < steps.size(); ++w)
-      for (const Arrival& arrival : steps[w].pushed)
-        jobs.push_back({arrival.at, w, static_cast<std::size_t>(arrival.variable)});
-    std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.at < b.at; });
-    std::vector<CorePool> pools(machines(), CorePool{std::max(1, cluster_.cores)});
-    std::vector<int> applied(variables_.size());
-    for (const Job& job : jobs) {
-      const SketchedVariable& variable = variables_[job.variable];
-      const int machine = machine_of_server(static_cast<std::size_t>(variable.server));
-      const double split = variable.pushed_bytes > cluster_.split_above_B ? cluster_.split_update_s : 0;
-      const bool is_last = cluster_.is_synchronous && ++applied[job.variable] == static_cast<int>(steps.size());
-      WorkerStep& step = steps[job.step];
-      const double more = split + (is_last ? cluster_.update_s : 0);
-      CorePool& cores = pools[static_cast<std::size_t>(machine)];
-      const Seconds end = cores.run(Seconds{job.at}, Seconds{server_time(variable.pushed_bytes, company) + more}).end;
-      step.end = std::max(step.end, end.value() + latency(step, machine));
-    }
-  }
-
-  /// Each worker sends and receives 2 (n - 1) / n of the gradients; moving averages, which are never pulled, stay.
-  void reduce_in_ring(WorkerStep& step, std::vector<Message> messages) const {
-    if (cluster_.workers == 1) return;
+  /// Each worker sends and receives 2 (n - 1) / n of the gradients.
+  void reduce(const std::vector<Message>& gradients) {
     const double share = 2.0 * (cluster_.workers - 1) / cluster_.workers;
     const SketchedRing& ring = cluster_.ring;
     const double links = is_one_machine() ? cluster_.gpu_link_Bps : cluster_.nic_Bps;
     const double byte_s = ring.byte_s > 0 ? ring.byte_s : share / links;
-    std::erase_if(messages, [&](const Message& message) {
-      return variables_[static_cast<std::size_t>(message.variable)].pulled_bytes == 0;
-    });
-    double free = ring.waits_for_backward ? step.end : 0;
-    for (std::size_t i = 0; i < messages.size();) {
-      const Message bucket = next_bucket(messages, i, free);
-      const double start = std::max(free, bucket.ready), bytes = bucket.bytes * share;
+    double free = ring.waits_for_backward ? run_.end : 0;
+    for (std::size_t i = 0; i < gradients.size();) {
+      const Message bucket = next_bucket(gradients, i, free);
+      const double start = std::max(free, bucket.ready);
       free = start + ring.latency_s + bucket.bytes * byte_s;
-      if (is_one_machine()) {
-        step.to_gpu.push_back({start, free, bytes});
-        step.from_gpu.push_back({start, free, bytes});
-      } else {
-        step.pushes.push_back({-1, {start, free, bytes / workers_here_}});
-        step.pulls.push_back({-1, {start, free, bytes / workers_here_}});
-      }
+      const Spread traffic{start, free, bucket.bytes * share * (is_one_machine() ? cluster_.workers : 1)};
+      run_.receive.push_back(traffic);
+      run_.transmit.push_back(traffic);
     }
-    step.end = std::max(step.end, free);
+    run_.end = std::max(run_.end, free);
   }
 
   /// Of the gradients from number `i` on, which it moves; the ring is free from `free` on.
@@ -405,12 +171,295 @@ class StepSketch {
     }
     return bucket;
   }
+};
 
-  const std::vector<SketchedKernel>& kernels_;
-  const std::vector<SketchedVariable>& variables_;
-  const SketchedCluster& cluster_;
-  int sketched_ = 1;      // workers
-  int workers_here_ = 1;  // of a machine
+/// Workers and parameter servers, event by event: one step of synchronous workers, which is that of all others, or as
+/// many of asynchronous ones as are enough.
+class ServerSketch : Sketch {
+ public:
+  ServerSketch(const std::vector<SketchedKernel>& kernels, const std::vector<SketchedVariable>& variables,
+               const SketchedCluster& cluster)
+      : Sketch{kernels, variables, cluster},
+        servers_(static_cast<std::size_t>(cluster.servers)),
+        workers_(static_cast<std::size_t>(std::clamp(cluster.workers, 1, kMostSketched))),
+        others_{static_cast<double>(cluster.workers) / static_cast<double>(workers_.size())},
+        workers_here_{static_cast<std::size_t>(std::max(1, cluster.workers / cluster.machines))},
+        pools_(machines(), CorePool{std::max(1, cluster.cores)}),
+        flows_{machines(), cluster.nic_Bps, cluster.flow_Bps},
+        applied_(variables.size()) {
+    for (std::size_t v = 0; v < variables.size(); ++v) {
+      Server& server = servers_[static_cast<std::size_t>(variables[v].server)];
+      if (variables[v].pulled_bytes > 0) server.pulled.push_back(v);
+      if (variables[v].gradient >= 0) ++pushed_;
+    }
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (machine_of_worker(w) == 0) chiefs_ += 1;
+      for (std::size_t s = 0; s < servers_.size(); ++s)
+        for (const bool is_push : {false, true}) add_lane(w, s, is_push);
+    }
+    plan_length();
+  }
+
+  SketchedRun run() {
+    for (std::size_t w = 0; w < workers_.size(); ++w) schedule(0, What::kBegin, w);
+    while (!is_over_ || is_on_wire()) {
+      const double ends = flows_.next_end(now_), next = events_.empty() ? kNever : events_.top().at;
+      if (!std::isfinite(std::min(ends, next))) return {};
+      if (ends <= next) {
+        now_ = ends;
+        end_message(lanes_[flows_.end_next()]);
+      } else {
+        now_ = next;
+        const Event event = events_.top();
+        events_.pop();
+        handle(event);
+      }
+    }
+    const double left = std::max(0.0, whole_run_ - static_cast<double>(begun_));
+    run_.repeats = left / std::max(1.0, static_cast<double>(measured_ - 1));  // one ended when the samples began
+    run_.step_s = lengths_ / static_cast<double>(measured_);
+    return std::move(run_);
+  }
+
+ private:
+  struct Server {
+    std::vector<std::size_t> pulled;  // variables, in the order in which they are read
+  };
+
+  struct Trainer : Worker {
+    std::size_t steps = 0;
+    double ended = 0;         // the latest of them
+    std::size_t to_push = 0;  // gradients of its step
+    double acknowledged = 0;  // the latest of them
+  };
+
+  /// One direction of the connection between a worker and a server, which carries one message at a time.
+  struct Lane {
+    bool is_push = false;
+    std::size_t worker = 0, server = 0;
+    std::size_t from = 0, to = 0;  // machines
+    std::size_t flow_class = 0;
+    std::vector<Message> queue;  // in the order in which they are ready
+    std::size_t next = 0;
+    double started = 0;  // the message that is on the wire
+    bool is_busy = false;
+
+    bool is_local() const { return from == to; }
+    bool is_waiting() const { return next < queue.size(); }
+  };
+
+  enum class What { kBegin, kRequest, kReady, kDone };
+  struct Event {
+    double at = 0;
+    std::size_t order = 0;
+    What what{};
+    std::size_t index = 0;  // of a worker, or of a lane
+    bool operator>(const Event& other) const { return at > other.at || (at == other.at && order > other.order); }
+  };
+
+  std::size_t machine_of_worker(std::size_t worker) const {
+    return worker / workers_here_ % static_cast<std::size_t>(cluster_.machines);
+  }
+  std::size_t machine_of_server(std::size_t server) const {
+    if (!cluster_.is_colocated) return worker_machines() + server;
+    return static_cast<std::size_t>(
+        rehearse::machine_of_server(static_cast<int>(server), cluster_.servers, cluster_.machines));
+  }
+  /// Those of sketched workers, and of servers beside workers.
+  std::size_t worker_machines() const {
+    return std::min(static_cast<std::size_t>(cluster_.machines),
+                    std::max(workers_.size(), cluster_.is_colocated ? servers_.size() : 0));
+  }
+  std::size_t machines() const { return worker_machines() + (cluster_.is_colocated ? 0 : servers_.size()); }
+  std::size_t lane_of(std::size_t worker, std::size_t server, bool is_push) const {
+    return 2 * (worker * servers_.size() + server) + (is_push ? 1 : 0);
+  }
+
+  void add_lane(std::size_t w, std::size_t s, bool is_push) {
+    const std::size_t own = machine_of_worker(w), other = machine_of_server(s);
+    Lane& lane = lanes_.emplace_back();
+    lane.is_push = is_push, lane.worker = w, lane.server = s;
+    lane.from = is_push ? own : other, lane.to = is_push ? other : own;
+    if (!lane.is_local())  // the server's machine has those of the other workers, too
+      lane.flow_class = flows_.add(lane.from, lane.to, is_push ? 1 : others_, is_push ? others_ : 1);
+  }
+
+  /// The whole run if that is not too much; else what comes after the warm-up goes on until its end. Of synchronous
+  /// steps a cycle is enough: whoever ended a step last begins the next one first, so that of equal workers each is
+  /// first once in so many steps.
+  void plan_length() {
+    const auto workers = static_cast<double>(workers_.size());
+    const double messages = 2 * workers * std::max<double>(1, static_cast<double>(variables_.size()));
+    double rounds = std::max(kLeastRounds, std::floor(kMostMessages / messages));
+    if (cluster_.is_synchronous) rounds = std::min(rounds, 1 + workers);
+    whole_run_ = std::ceil(cluster_.window_steps * workers) + (cluster_.is_synchronous ? workers : 1);
+    steps_ = static_cast<std::size_t>(std::min(whole_run_, rounds * workers));
+  }
+
+  void schedule(double at, What what, std::size_t index) { events_.push({at, scheduled_++, what, index}); }
+
+  void handle(const Event& event) {
+    switch (event.what) {
+      case What::kBegin:
+        return begin(event.index);
+      case What::kRequest:
+        return read_variables(lanes_[event.index]);
+      case What::kReady:
+        return send(lanes_[event.index]);
+      case What::kDone:
+        return end(event.index);
+    }
+  }
+
+  void begin(std::size_t w) {
+    if (begun_ >= steps_ && (measured_ > workers_.size() || static_cast<double>(begun_) >= whole_run_)) {
+      if (!std::exchange(is_over_, true)) run_.end = now_;
+      return;
+    }
+    ++begun_;
+    Trainer& trainer = workers_[w];
+    begin_step(trainer, now_, others_);
+    trainer.to_push = pushed_;
+    trainer.acknowledged = now_;
+    trainer.arrived.assign(variables_.size(), 0);
+    for (std::size_t s = 0; s < servers_.size(); ++s) {
+      const std::size_t lane = lane_of(w, s, false);
+      for (const std::size_t v : servers_[s].pulled) trainer.arrived[v] = kNever;
+      if (!servers_[s].pulled.empty())
+        schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
+    }
+    go_on(w);
+  }
+
+  double latency(const Lane& lane) const { return lane.is_local() ? 0 : cluster_.latency_s; }
+  /// Of a core, for one of the sketched workers' variables.
+  double server_time(double bytes) const { return (cluster_.variable_s + cluster_.byte_s * bytes) * others_; }
+
+  void read_variables(Lane& lane) {
+    CorePool& cores = pools_[lane.from];
+    for (const std::size_t v : servers_[lane.server].pulled) {
+      const double bytes = variables_[v].pulled_bytes;
+      lane.queue.push_back({cores.run(Seconds{now_}, Seconds{server_time(bytes)}).end.value(), bytes, v});
+    }
+    std::stable_sort(lane.queue.begin(), lane.queue.end(),
+                     [](const Message& a, const Message& b) { return a.ready < b.ready; });
+    wait_for_next(lane);
+  }
+
+  void wait_for_next(Lane& lane) {
+    schedule(std::max(now_, lane.queue[lane.next].ready), What::kReady,
+             static_cast<std::size_t>(&lane - lanes_.data()));
+  }
+
+  void enqueue(Lane& lane, const Message& message) {
+    lane.queue.push_back(message);
+    if (!lane.is_busy && lane.next + 1 == lane.queue.size()) wait_for_next(lane);
+  }
+
+  /// The next message of a lane that is free.
+  void send(Lane& lane) {
+    if (lane.is_local()) return end_message(lane);
+    lane.is_busy = true;
+    lane.started = now_;
+    flows_.start(lane.flow_class, static_cast<std::size_t>(&lane - lanes_.data()), lane.queue[lane.next].bytes, now_);
+  }
+
+  void end_message(Lane& lane) {
+    const Message message = lane.queue[lane.next++];
+    lane.is_busy = false;
+    if (!lane.is_local()) {
+      const double workers = lane.is_push ? others_ : 1;  // whose messages arrive
+      if (lane.to == 0) run_.receive.push_back({lane.started, now_, message.bytes * workers});
+      if (lane.from == 0) run_.transmit.push_back({lane.started, now_, message.bytes * (lane.is_push ? 1 : others_)});
+    }
+    if (!lane.is_waiting())
+      lane.queue.clear(), lane.next = 0;
+    else if (lane.queue[lane.next].ready <= now_ && !lane.is_local())
+      send(lane);
+    else
+      wait_for_next(lane);
+    if (lane.is_push)
+      apply(lane, message);
+    else
+      deliver(lane, message);
+  }
+
+  void deliver(const Lane& lane, const Message& value) {
+    Trainer& trainer = workers_[lane.worker];
+    trainer.arrived[value.variable] = copy(trainer.to_gpu, now_ + latency(lane), value.bytes, run_.receive, others_);
+    go_on(lane.worker);
+  }
+
+  void go_on(std::size_t w) {
+    Trainer& trainer = workers_[w];
+    const auto complete = [&](std::size_t v, double ready) {
+      const double bytes = variables_[v].pushed_bytes;
+      const double on_host = copy(trainer.from_gpu, ready, bytes, run_.transmit, others_);
+      enqueue(lanes_[lane_of(w, static_cast<std::size_t>(variables_[v].server), true)], {on_host, bytes, v});
+    };
+    const bool was_computing = trainer.kernel < kernels_.size();
+    compute(trainer, machine_of_worker(w) == 0 ? 1 / chiefs_ : 0, complete);
+    if ((was_computing || kernels_.empty()) && trainer.kernel == kernels_.size() && pushed_ == 0)
+      schedule(std::max(trainer.host, trainer.gpu), What::kDone, w);
+  }
+
+  void apply(const Lane& lane, const Message& gradient) {
+    const double split = gradient.bytes > cluster_.split_above_B ? cluster_.split_update_s : 0;
+    const bool is_last = cluster_.is_synchronous && ++applied_[gradient.variable] == workers_.size();
+    const double more = split + (is_last ? cluster_.update_s : 0), at = now_ + latency(lane);
+    const Seconds applied = pools_[lane.to].run(Seconds{at}, Seconds{server_time(gradient.bytes) + more}).end;
+    Trainer& trainer = workers_[lane.worker];
+    trainer.acknowledged = std::max(trainer.acknowledged, applied.value() + latency(lane));
+    if (--trainer.to_push == 0) schedule(trainer.acknowledged, What::kDone, lane.worker);
+  }
+
+  /// What is not yet recorded.
+  bool is_on_wire() const {
+    return std::any_of(lanes_.begin(), lanes_.end(),
+                       [&](const Lane& lane) { return lane.is_busy && lane.started < run_.end; });
+  }
+
+  void end(std::size_t w) {
+    if (is_over_) return;
+    Trainer& trainer = workers_[w];
+    const double length = now_ - trainer.ended;
+    lengths_ += length;
+    ++measured_;
+    if (trainer.steps == 0 && ++warm_ == workers_.size()) {  // the samples begin when all have done a step
+      run_.begin = now_;
+      lengths_ = length;
+      measured_ = 1;
+    }
+    ++trainer.steps;
+    trainer.ended = now_;
+    if (!cluster_.is_synchronous) return begin(w);
+    held_.push_back(w);
+    if (held_.size() < workers_.size()) return;
+    std::rotate(held_.begin(), held_.end() - 1, held_.end());
+    std::fill(applied_.begin(), applied_.end(), 0);
+    for (const std::size_t held : std::exchange(held_, {})) begin(held);
+  }
+
+  std::vector<Server> servers_;
+  std::vector<Trainer> workers_;
+  double others_ = 1;             // workers that each of them stands for
+  std::size_t workers_here_ = 1;  // of a machine
+  double chiefs_ = 0;             // of the chief's machine
+  std::vector<CorePool> pools_;   // [machines]
+  FlowClasses flows_;
+  std::vector<std::size_t> applied_;  // [variables] gradients, of a synchronous step
+  std::vector<Lane> lanes_;           // see lane_of()
+  std::vector<std::size_t> held_;     // workers that have ended a synchronous step, in that order
+  std::size_t pushed_ = 0;            // variables
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::size_t scheduled_ = 0;
+  double whole_run_ = 0;  // steps
+  std::size_t steps_ = 0, begun_ = 0;
+  std::size_t warm_ = 0;      // workers that have ended a step
+  std::size_t measured_ = 0;  // steps that have ended since samples began, or all of them
+  double lengths_ = 0;        // of them
+  double now_ = 0;
+  bool is_over_ = false;
 };
 
 /// Averages over sampling periods of steps in a row, during `length` from `from` on.
@@ -421,10 +470,10 @@ class Series {
     sums_.resize(std::max(first_ + 1, static_cast<std::size_t>(until_ / period + kRounding)));
   }
 
-  /// Of a worker whose steps take `length`.
-  void add(const Spread& spread, double length, double factor) {
-    for (double offset = 0; offset + spread.start < until_; offset += length)
-      add(offset + spread.start, offset + spread.end, spread.amount * factor);
+  /// Once, and again after every `repeats_after`.
+  void add(const Spread& spread, double repeats_after) {
+    for (double offset = 0; offset + spread.start < until_; offset += repeats_after)
+      add(offset + spread.start, offset + spread.end, spread.amount);
   }
   std::span<const double> values() const { return std::span{sums_}.subspan(first_); }
 
@@ -445,86 +494,32 @@ class Series {
   std::vector<double> sums_;
 };
 
-/// Workers whose steps take about as long, the fastest first.
-std::vector<std::vector<std::size_t>> groups_of(const std::vector<WorkerStep>& workers) {
-  std::vector<std::size_t> order(workers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return workers[a].length() < workers[b].length(); });
-  std::vector<std::vector<std::size_t>> groups;
-  for (const std::size_t w : order) {
-    const bool joins = !groups.empty() && workers[w].length() <= kApart * workers[groups.back().front()].length();
-    if (!joins) groups.emplace_back();
-    groups.back().push_back(w);
-  }
-  for (std::vector<std::size_t>& group : groups) std::sort(group.begin(), group.end());
-  return groups;
-}
-
-/// Beyond the first step: workers that are equally fast come to start one after the other, in the same order in each
-/// step, and so wait less for each other; others meet by chance.
-void go_on_asynchronously(const StepSketch& sketch, std::vector<WorkerStep>& workers) {
-  const std::vector<std::vector<std::size_t>> groups = groups_of(workers);
-  const auto next_starts = [&] {
-    std::vector<double> starts(workers.size());
-    for (const std::vector<std::size_t>& group : groups) {
-      double first = std::numeric_limits<double>::infinity();
-      for (const std::size_t w : group) first = std::min(first, workers[w].end);
-      for (const std::size_t w : group) starts[w] = workers[w].end - first;
-    }
-    return starts;
-  };
-  if (groups.size() == 1) {
-    for (int round = 0; round < kRounds; ++round) workers = sketch.steps_from(next_starts());
-    return;
-  }
-  const std::vector<double> starts = next_starts();
-  for (int i = 0; i < kBackgrounds; ++i) workers = sketch.steps_apart(workers, groups, starts);
-}
-
 }  // namespace
+
+int machine_of_server(int server, int servers, int machines) {
+  const int each = servers / machines, with_more = servers % machines;
+  if (server < with_more * (each + 1)) return server / (each + 1);
+  return with_more + (server - with_more * (each + 1)) / std::max(1, each);
+}
 
 std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
                                   const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
-  const StepSketch sketch{kernels, variables, cluster};
-  std::vector<WorkerStep> workers = sketch.steps_from(std::vector<double>(sketch.sketched()));
-  if (!cluster.is_synchronous && cluster.servers > 0) go_on_asynchronously(sketch, workers);
-  // A run ends when all workers together have done so many steps: its mean step is the harmonic mean of theirs.
-  double speed = 0, shortest = std::numeric_limits<double>::infinity();
-  for (const WorkerStep& step : workers) {
-    speed += 1 / (step.length() * static_cast<double>(workers.size()));
-    shortest = std::min(shortest, step.length());
-  }
-  const double mean_length = 1 / speed;
-  if (!(shortest > 0) || !std::isfinite(mean_length)) return std::vector<double>(label_names().size());
-  const double period = std::min(std::max(cluster.period_s, mean_length / kMostSamples), 0.5 * kMostSteps * shortest);
-  const double window = cluster.window_steps * mean_length;
-  const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * shortest}));
-  Series gpu{period, mean_length, drawn}, memory = gpu, receive = gpu, transmit = gpu;
-  const bool is_one = sketch.is_one_machine();
-  const auto chiefs = static_cast<double>(std::count_if(
-      workers.begin(), workers.end(), [&](const WorkerStep& step) { return sketch.is_on_first_machine(step); }));
-  const double others = static_cast<double>(cluster.workers) / static_cast<double>(workers.size());
-  for (const WorkerStep& step : workers) {
-    const bool is_here = sketch.is_on_first_machine(step);
-    const auto add = [&](Series& series, const Spread& spread, double factor) {
-      series.add(spread, step.length(), factor);
-    };
-    if (is_here)
-      for (const Spread& spread : step.gpu) add(gpu, spread, 1 / chiefs);
-    if (is_here)
-      for (const Spread& spread : step.memory) add(memory, spread, 1 / chiefs);
-    if (is_one) {
-      for (const Spread& spread : step.to_gpu) add(receive, spread, others);
-      for (const Spread& spread : step.from_gpu) add(transmit, spread, others);
-      continue;
-    }
-    // What the first machine's workers exchange, and what its servers exchange with other machines' workers.
-    for (const Transfer& pull : step.pulls)
-      if (is_here || pull.machine == 0) add(is_here ? receive : transmit, pull.on_wire, is_here ? 1 : others);
-    for (const Transfer& push : step.pushes)
-      if (is_here || push.machine == 0) add(is_here ? transmit : receive, push.on_wire, is_here ? 1 : others);
-  }
+  const SketchedRun run = cluster.servers > 0 ? ServerSketch{kernels, variables, cluster}.run()
+                                              : RingSketch{kernels, variables, cluster}.run();
+  const double step = run.step_s, window = run.length() * (1 + run.repeats);
+  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return std::vector<double>(label_names().size());
+  const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * kMostSteps * step);
+  const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * step}));
+  Series gpu{period, run.begin, drawn}, memory = gpu, receive = gpu, transmit = gpu;
+  const auto draw = [&](Series& series, const std::vector<Spread>& spreads) {
+    for (const Spread& spread : spreads)
+      if (spread.start < run.end)
+        series.add(spread, spread.start >= run.begin && run.repeats > 0 ? run.length() : kNever);
+  };
+  draw(gpu, run.gpu);
+  draw(memory, run.memory);
+  draw(receive, run.receive);
+  draw(transmit, run.transmit);
 
   const BurstThresholds thresholds;
   std::vector<double> labels, means;
@@ -540,7 +535,7 @@ std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
     add_bursts(*series, thresholds.share_of_maximum * *std::max_element(values.begin(), values.end()));
     means.push_back(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
   }
-  labels.insert(labels.end(), {mean_length, means[0], means[1]});
+  labels.insert(labels.end(), {step, means[0], means[1]});
   return labels;
 }
 

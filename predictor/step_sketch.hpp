@@ -1,6 +1,7 @@
 #pragma once
-// A first guess of a resource profile: one step of workers that go in lockstep, with fair shares of links and cores;
-// no event of the network simulated.
+// A first guess of a resource profile: the same steps as in the simulator, with less in them. Machines, workers and
+// links are alike, nothing is random, nothing fails, variables are the only units, and every server's core, connection
+// and GPU link does one thing after another.
 
 #include <vector>
 
@@ -28,6 +29,10 @@ struct SketchedRing {
   bool waits_for_backward = false;   // all of them come after the last kernel
 };
 
+/// Of servers that stand machine by machine, the first machines having one more if it does not come out even
+/// (sim/engine/machines.hpp).
+int machine_of_server(int server, int servers, int machines);
+
 /// Machines are alike. Without servers gradients are reduced in a ring.
 struct SketchedCluster {
   double dispatch_s = 0;  // of the host, for a kernel
@@ -35,7 +40,7 @@ struct SketchedCluster {
   double input_bytes = 0;
   int machines = 1;  // with workers
   int workers = 1;   // of all machines
-  int servers = 0;   // on machine i % machines if colocated, else on machines of their own
+  int servers = 0;   // see machine_of_server() if colocated, else on machines of their own
   bool is_colocated = false;
   int cores = 1;                                 // of a machine with servers
   double nic_Bps = 0;                            // of a machine, each direction
@@ -47,18 +52,20 @@ struct SketchedCluster {
   double split_update_s = 0, split_above_B = 0;  // more, for a gradient above this size
   bool is_synchronous = false;
   double period_s = 0;      // of sampling
-  double window_steps = 1;  // that are sampled
+  double window_steps = 1;  // of each worker, after its first one
   SketchedRing ring{};
 };
 
 /// The labels in the order of label_names(), 0 for states that do not occur. A worker's step:
-///   pull    cores of each server read all workers' variables, first come, first served; each connection carries one at
-///           a time, at nic / the larger number of connections in use at either end; GPU links copy one after another
+///   pull    cores of each server read its variables, first come, first served; each connection carries one at a time;
+///           NICs are shared max-min fairly (detail/flow_classes.hpp); GPU links copy one after another
 ///   kernel  dispatched when its variables are there; starts when the one before it has ended
 ///   push    GPU link, connection, cores, as gradients are complete
 ///   step    until all servers have applied it; a synchronous one until they have for all workers
+/// Asynchronous workers are followed until the end of the run, or for 200 000 messages, whichever is first, of
+/// synchronous ones as many steps as there are workers, and then they do the same again.
 /// Without servers, buckets of gradients in the order in which they are complete go through the ring in turn.
-/// Steps in a row are averaged over sampling periods, whose bursts are counted as in resource_profile().
+/// The bursts are those of averages over sampling periods, as in resource_profile().
 std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
                                   const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
 

@@ -1,0 +1,116 @@
+#include "predictor/detail/flow_classes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rehearse {
+
+namespace {
+constexpr double kNoLoad = 1e-9;  // flows: rounding
+}  // namespace
+
+void FlowClasses::Class::serve_until(double now) {
+  served += rate * (now - since);
+  since = now;
+}
+
+void FlowClasses::Class::find_first() {
+  is_known = true;
+  first = 0;
+  for (std::size_t i = 1; i < flows.size(); ++i)
+    if (flows[i].until < flows[first].until) first = i;
+}
+
+FlowClasses::FlowClasses(std::size_t machines, double nic, double cap)
+    : nic_{nic}, cap_{cap}, left_(2 * machines), load_(2 * machines) {}
+
+std::size_t FlowClasses::add(std::size_t from, std::size_t to, double from_weight, double to_weight) {
+  const std::size_t out = 2 * from, in = 2 * to + 1;
+  for (std::size_t c = 0; c < classes_.size(); ++c)
+    if (classes_[c].out == out && classes_[c].in == in && classes_[c].out_weight == from_weight &&
+        classes_[c].in_weight == to_weight)
+      return c;
+  Class& added = classes_.emplace_back();
+  added.out = out, added.in = in, added.out_weight = from_weight, added.in_weight = to_weight;
+  ends_.push_back(kNever);
+  return classes_.size() - 1;
+}
+
+void FlowClasses::start(std::size_t class_index, std::size_t flow, double bytes, double now) {
+  Class& its = classes_[class_index];
+  its.serve_until(now);
+  its.flows.push_back({its.served + bytes, flow});
+  count(class_index, 1);
+}
+
+/// After a flow has come (1) or gone (-1).
+void FlowClasses::count(std::size_t class_index, int change) {
+  Class& its = classes_[class_index];
+  if (its.is_known) touched_.push_back(class_index);
+  its.is_known = false;
+  const std::size_t before = its.flows.size() - static_cast<std::size_t>(change);
+  unequal_ += (its.flows.size() != its.shared ? 1 : 0) - (before != its.shared ? 1 : 0);
+}
+
+double FlowClasses::next_end(double now) {
+  if (unequal_ > 0) share(now);
+  for (const std::size_t c : touched_) find_end(c);
+  touched_.clear();
+  next_ = static_cast<std::size_t>(std::min_element(ends_.begin(), ends_.end()) - ends_.begin());
+  return ends_.empty() ? kNever : ends_[next_];
+}
+
+void FlowClasses::find_end(std::size_t class_index) {
+  Class& its = classes_[class_index];
+  if (!its.is_known) its.find_first();
+  ends_[class_index] = its.flows.empty() || !(its.rate > 0)
+                           ? kNever
+                           : its.since + std::max(0.0, its.flows[its.first].until - its.served) / its.rate;
+}
+
+std::size_t FlowClasses::end_next() {
+  Class& its = classes_[next_];
+  its.serve_until(ends_[next_]);
+  const std::size_t ended = its.flows[its.first].flow;
+  its.flows[its.first] = its.flows.back();
+  its.flows.pop_back();
+  count(next_, -1);
+  return ended;
+}
+
+void FlowClasses::share(double now) {
+  unequal_ = 0;
+  std::fill(left_.begin(), left_.end(), nic_);
+  std::fill(load_.begin(), load_.end(), 0);
+  open_.clear();
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    Class& its = classes_[c];
+    its.serve_until(now);
+    its.shared = its.flows.size();
+    if (its.flows.empty()) continue;
+    open_.push_back(c);
+    load_[its.out] += its.out_weight * static_cast<double>(its.shared);
+    load_[its.in] += its.in_weight * static_cast<double>(its.shared);
+  }
+  while (!open_.empty()) {
+    double rate = cap_;
+    std::size_t fullest = load_.size();  // none: every flow has its cap
+    for (std::size_t d = 0; d < load_.size(); ++d)
+      if (load_[d] > kNoLoad && left_[d] < rate * load_[d]) rate = left_[d] / load_[d], fullest = d;
+    const std::size_t given = std::erase_if(open_, [&](std::size_t c) {
+      Class& its = classes_[c];
+      if (fullest < load_.size() && its.out != fullest && its.in != fullest) return false;
+      its.rate = rate;
+      for (const auto& [d, weight] : {std::pair{its.out, its.out_weight}, std::pair{its.in, its.in_weight}}) {
+        const double flows = weight * static_cast<double>(its.shared);
+        left_[d] = std::max(0.0, left_[d] - rate * flows);
+        load_[d] -= flows;
+      }
+      return true;
+    });
+    if (given == 0) load_[fullest] = 0;
+  }
+  for (std::size_t c = 0; c < classes_.size(); ++c) find_end(c);
+}
+
+}  // namespace rehearse
