@@ -14,7 +14,7 @@ enum class Baseline {
   kMean,        // of the training samples of the same setting; of all where there is none
   kLinear,      // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader)
   kNeighbours,  // mean of the five nearest training samples of the same setting, by the totals
-  kSketch       // sketch_labels(): nothing is learnt
+  kSketch       // sketch_profile(): nothing is learnt
 };
 
 /// "mean", "linear", "neighbours", "sketch".

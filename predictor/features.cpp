@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "predictor/step_sketch.hpp"
 #include "sim/base/errors.hpp"
@@ -20,8 +21,7 @@ constexpr std::array kKinds{OperatorKind::kConvolution, OperatorKind::kDense,   
                             OperatorKind::kDropout,     OperatorKind::kPooling,    OperatorKind::kSoftmaxLoss,
                             OperatorKind::kUpdate};
 constexpr std::size_t kPhases = 5;
-constexpr double kTiny = 1e-12;                       // seconds
-constexpr std::size_t kStepTimeLabel = kBurstLabels;  // step_time_s
+constexpr double kTiny = 1e-12;  // seconds
 
 // Positions of node_feature_names().
 enum Column {
@@ -401,8 +401,9 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
   for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(variables.size())})
     features.totals.push_back(log1(total));
-  features.guess = sketch_labels(sketched_kernels, variables, site.sketched(row(0)[kInput]));
-  features.window_s = site[kWindow] * features.guess[kStepTimeLabel];
+  SketchedProfile sketch = sketch_profile(sketched_kernels, variables, site.sketched(row(0)[kInput]));
+  features.guess = std::move(sketch.labels);
+  features.window_s = sketch.window_s;
   for (const double guess : features.guess) features.totals.push_back(log_time(guess));
   for (const double d : descriptor) {
     features.totals.push_back(static_cast<float>(d));

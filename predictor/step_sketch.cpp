@@ -313,7 +313,7 @@ class ServerSketch : Sketch {
 
   void begin(std::size_t w) {
     if (begun_ >= steps_ && (measured_ > workers_.size() || static_cast<double>(begun_) >= whole_run_)) {
-      if (!std::exchange(is_over_, true)) run_.end = now_;
+      if ((++idle_ == workers_.size() || warm_ == workers_.size()) && !std::exchange(is_over_, true)) run_.end = now_;
       return;
     }
     ++begun_;
@@ -425,7 +425,8 @@ class ServerSketch : Sketch {
     const double length = now_ - trainer.ended;
     lengths_ += length;
     ++measured_;
-    if (trainer.steps == 0 && ++warm_ == workers_.size()) {  // the samples begin when all have done a step
+    // Samples are taken from when all have done a step until one finds none to do; of the whole run if that is before.
+    if (trainer.steps == 0 && idle_ == 0 && ++warm_ == workers_.size()) {
       run_.begin = now_;
       lengths_ = length;
       measured_ = 1;
@@ -456,6 +457,7 @@ class ServerSketch : Sketch {
   double whole_run_ = 0;  // steps
   std::size_t steps_ = 0, begun_ = 0;
   std::size_t warm_ = 0;      // workers that have ended a step
+  std::size_t idle_ = 0;      // that have none left to begin
   std::size_t measured_ = 0;  // steps that have ended since samples began, or all of them
   double lengths_ = 0;        // of them
   double now_ = 0;
@@ -502,12 +504,12 @@ int machine_of_server(int server, int servers, int machines) {
   return with_more + (server - with_more * (each + 1)) / std::max(1, each);
 }
 
-std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
-                                  const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
+SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
+                               const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
   const SketchedRun run = cluster.servers > 0 ? ServerSketch{kernels, variables, cluster}.run()
                                               : RingSketch{kernels, variables, cluster}.run();
   const double step = run.step_s, window = run.length() * (1 + run.repeats);
-  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return std::vector<double>(label_names().size());
+  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(label_names().size()), 0};
   const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * kMostSteps * step);
   const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * step}));
   Series gpu{period, run.begin, drawn}, memory = gpu, receive = gpu, transmit = gpu;
@@ -536,7 +538,7 @@ std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
     means.push_back(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
   }
   labels.insert(labels.end(), {step, means[0], means[1]});
-  return labels;
+  return {labels, window};
 }
 
 }  // namespace rehearse

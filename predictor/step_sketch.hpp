@@ -56,7 +56,12 @@ struct SketchedCluster {
   SketchedRing ring{};
 };
 
-/// The labels in the order of label_names(), 0 for states that do not occur. A worker's step:
+struct SketchedProfile {
+  std::vector<double> labels;  // in the order of label_names(), 0 for states that do not occur
+  double window_s = 0;         // that they are taken over; 0: the run has no end
+};
+
+/// A worker's step:
 ///   pull    cores of each server read its variables, first come, first served; each connection carries one at a time;
 ///           NICs are shared max-min fairly (detail/flow_classes.hpp); GPU links copy one after another
 ///   kernel  dispatched when its variables are there; starts when the one before it has ended
@@ -66,7 +71,7 @@ struct SketchedCluster {
 /// synchronous ones as many steps as there are workers, and then they do the same again.
 /// Without servers, buckets of gradients in the order in which they are complete go through the ring in turn.
 /// The bursts are those of averages over sampling periods, as in resource_profile().
-std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
-                                  const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
+SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
+                               const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
 
 }  // namespace rehearse

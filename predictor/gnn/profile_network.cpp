@@ -35,7 +35,7 @@ struct GraphInputs {
   Tensor fan_in, fan_out;  // [operators, 1] number of edges, at least 1
   Tensor bounds;           // [graphs, labels] ln, 0 where none
   Tensor guess;       // [graphs, labels] ln of the first guess; where it is 0, of the label's scale or half its bound
-  Tensor unbroken;    // [graphs, labels] the same if the resource is never idle: its active time is the window
+  Tensor longest;     // [graphs, labels] ln of the window, which no idle or active time exceeds; else kNoLimit
   Tensor occurs;      // [graphs, labels] 1 where the first guess is above 0, else -1
   Tensor is_bounded;  // [labels]
 };
@@ -47,7 +47,8 @@ Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
 
 constexpr double kFloor = 1e-9;  // seconds
 constexpr double kLeastSpread = 0.002;
-constexpr double kTrust = 3;          // logit, before anything is learnt, that a state occurs which the first guess has
+constexpr double kTrust = 6;  // logit, before anything is learnt, that a state occurs which the first guess has
+constexpr float kNoLimit = 1e9F;
 constexpr double kLeastShare = 1e-6;  // of a bound, in a first guess; and to it
 
 struct Network : torch::nn::Module {
@@ -70,13 +71,12 @@ struct Network : torch::nn::Module {
     middle = register_module("middle", torch::nn::Linear(wide, wide));
     last = register_module("last", torch::nn::Linear(wide, wide));
     value = register_module("value", torch::nn::Linear(wide, labels));
-    unbroken = register_module("unbroken", torch::nn::Linear(wide, labels));
     spread = register_module("spread", torch::nn::Linear(wide, labels));
     presence = register_module("presence", torch::nn::Linear(wide, labels));
     torch::NoGradGuard no_grad;
     weigh->weight.mul_(0.3);
     weigh->bias.zero_();
-    for (const torch::nn::Linear& correction : {value, unbroken, presence}) {  // none, to begin with
+    for (const torch::nn::Linear& correction : {value, presence}) {  // none, to begin with
       correction->weight.zero_();
       correction->bias.zero_();
     }
@@ -100,7 +100,7 @@ struct Network : torch::nn::Module {
   }
 
   struct Output {
-    Tensor value, unbroken, spread, presence;  // [graphs, labels]
+    Tensor value, spread, presence;  // [graphs, labels]
   };
   Output forward(const GraphInputs& in) {
     Tensor pooled;
@@ -108,7 +108,7 @@ struct Network : torch::nn::Module {
     Tensor z = torch::silu(enter(torch::cat({sums, pooled, in.totals}, 1)));
     z = z + torch::silu(middle(z));
     z = z + torch::silu(last(z));
-    return {value(z), unbroken(z), torch::softplus(spread(z) - 2) + kLeastSpread, presence(z) + kTrust * in.occurs};
+    return {value(z), torch::softplus(spread(z) - 2) + kLeastSpread, presence(z) + kTrust * in.occurs};
   }
 
   struct Round {
@@ -116,7 +116,7 @@ struct Network : torch::nn::Module {
   };
   int heads;
   torch::nn::Linear embed{nullptr}, weigh{nullptr}, enter{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr},
-      unbroken{nullptr}, spread{nullptr}, presence{nullptr};
+      spread{nullptr}, presence{nullptr};
   std::vector<Round> rounds;
   Tensor sum_mean, sum_scale;
 };
@@ -242,6 +242,7 @@ struct ProfileNetwork::Parts {
       throw InputError{"the dataset's columns are not those that the model was trained with"};
   }
 
+  bool is_duration(std::size_t l) const { return labels[l].ends_with("_active_s") || labels[l].ends_with("_idle_s"); }
   /// A mean active time, with the mean gap before it.
   bool is_burst_label(std::size_t l) const {
     return l >= 1 && labels[l].ends_with("_active_s") && labels[l - 1].ends_with("_idle_s");
@@ -260,19 +261,18 @@ struct ProfileNetwork::Parts {
     in.totals = tensor_of(features.totals, static_cast<std::int64_t>(reader.total_inputs()));
     const std::int64_t n = in.nodes.size(0);
     std::vector<std::int64_t> from, to;
-    std::vector<float> guess, unbroken, occurs;
+    std::vector<float> guess, longest, occurs;
     for (std::size_t l = 0; l < features.guess.size(); ++l) {
       const double fallback = features.bounds[l] > 0 ? std::log(0.5 * features.bounds[l]) : label_scale[l];
-      // Of a resource that the sketch never sees idle, but the network does, it says nothing about the active time.
-      const bool is_burst = is_burst_label(l), never_rests = is_burst && !(features.guess[l - 1] > 0);
-      const bool is_known = features.guess[l] > 0 && !never_rests;
-      guess.push_back(static_cast<float>(is_known ? std::log(features.guess[l]) : fallback));
-      unbroken.push_back(is_burst && features.window_s > 0 ? static_cast<float>(std::log(features.window_s))
-                                                           : guess.back());
+      const bool has_window = features.window_s > 0 && is_duration(l);
+      // A resource that the sketch never sees idle, but the network does: a gap in the middle.
+      const double parts = has_window && is_burst_label(l) && !(features.guess[l - 1] > 0) ? 2 : 1;
+      guess.push_back(static_cast<float>(features.guess[l] > 0 ? std::log(features.guess[l] / parts) : fallback));
+      longest.push_back(has_window ? static_cast<float>(std::log(features.window_s)) : kNoLimit);
       occurs.push_back(features.guess[l] > 0 ? 1.0F : -1.0F);
     }
     in.guess = tensor_of(guess, static_cast<std::int64_t>(guess.size()));
-    in.unbroken = tensor_of(unbroken, static_cast<std::int64_t>(guess.size()));
+    in.longest = tensor_of(longest, static_cast<std::int64_t>(guess.size()));
     in.occurs = tensor_of(occurs, static_cast<std::int64_t>(guess.size()));
     std::vector<float> fan_in(static_cast<std::size_t>(n)), fan_out(static_cast<std::size_t>(n)), bounds;
     for (const GraphEdge& link : graph.edges) {
@@ -294,7 +294,7 @@ struct ProfileNetwork::Parts {
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
     check_columns(dataset);
     std::vector<Tensor> nodes, costs, totals, deviations, graph_of, count, from, to, fan_in, fan_out, bounds, guess,
-        unbroken, occurs;
+        longest, occurs;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find({&dataset, samples[g]});
@@ -318,7 +318,7 @@ struct ProfileNetwork::Parts {
       fan_out.push_back(fresh.fan_out);
       bounds.push_back(fresh.bounds);
       guess.push_back(fresh.guess);
-      unbroken.push_back(fresh.unbroken);
+      longest.push_back(fresh.longest);
       occurs.push_back(fresh.occurs);
       first += n;
     }
@@ -334,7 +334,7 @@ struct ProfileNetwork::Parts {
                    .fan_out = torch::cat(fan_out),
                    .bounds = torch::cat(bounds),
                    .guess = torch::cat(guess),
-                   .unbroken = torch::cat(unbroken),
+                   .longest = torch::cat(longest),
                    .occurs = torch::cat(occurs),
                    .is_bounded = {}};
     std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
@@ -384,10 +384,10 @@ struct ProfileNetwork::Parts {
 
   /// ln of the prediction where the state occurs: [samples, labels].
   Tensor log_prediction(const GraphInputs& in, const Network::Output& out, const Tensor& is_unbroken) const {
-    const Tensor value = torch::where(is_unbroken, out.unbroken, out.value);
-    const Tensor free = value + torch::where(is_unbroken, in.unbroken, in.guess);
+    const Tensor is_whole = is_unbroken.logical_and(in.longest < kNoLimit);
+    const Tensor free = torch::where(is_whole, in.longest, torch::minimum(out.value + in.guess, in.longest));
     const Tensor share = (in.guess - in.bounds).exp().clamp(kLeastShare, 1 - kLeastShare);
-    const Tensor bounded = torch::log_sigmoid(value + torch::log(share / (1 - share))) + in.bounds;
+    const Tensor bounded = torch::log_sigmoid(out.value + torch::log(share / (1 - share))) + in.bounds;
     return torch::where(in.is_bounded > 0, bounded, free);
   }
 
@@ -549,8 +549,7 @@ void ProfileNetwork::freeze_operators() {
   for (const auto& item : parts_->network->named_parameters()) {
     const bool is_readout = item.key().starts_with("enter") || item.key().starts_with("middle") ||
                             item.key().starts_with("last") || item.key().starts_with("value") ||
-                            item.key().starts_with("unbroken") || item.key().starts_with("spread") ||
-                            item.key().starts_with("presence");
+                            item.key().starts_with("spread") || item.key().starts_with("presence");
     item.value().set_requires_grad(is_readout);
   }
   parts_->make_optimizer();

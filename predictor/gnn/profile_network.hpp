@@ -22,11 +22,11 @@ struct ProfileNetworkOptions {
 /// With x_i the inputs of operator i (FeatureReader), c_ik its costs:
 ///   h_i = s(W x_i);  h_i <- h_i + s(W_0 h_i + W_1 mean of h over predecessors + W_2 the same over successors), twice
 ///   T_km = sum_i c_ik exp(2 tanh(w_km . h_i))      learned sums of seconds, so that time is additive in operators
-///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label, and another u of
-///                                                  mean active times for resources that are never idle
-///   g = sketch_labels(); or, of the mean active time of a resource that p says is never idle, the whole window
+///   z = MLP[ln T, mean of h, totals]               gives u, spread b and a logit p for each label
+///   g = sketch_profile(); half the window for the active time of a resource that only p says is ever idle
 ///   label = 0 where p says that the state never occurs, else g exp(u), or for a bounded label
-///   bound * sigmoid(u + logit(g / bound)): utilizations stay in [0, 1], rates below the link.
+///   bound * sigmoid(u + logit(g / bound)): utilizations stay in [0, 1], rates below the link. No idle or active time
+///   exceeds the window over which a profile is taken, and what is never idle is active all of it.
 /// u and p start at 0 and at what g says, so that an untrained network gives the sketch.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
 /// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the

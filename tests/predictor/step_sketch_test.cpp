@@ -12,6 +12,11 @@ namespace rehearse {
 
 namespace {
 
+std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
+                                  const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
+  return sketch_profile(kernels, variables, cluster).labels;
+}
+
 /// Position of a label.
 std::size_t at(const std::string& name) {
   const auto& names = label_names();
