@@ -1,8 +1,14 @@
 #include "predictor/operator_types.hpp"
 
 #include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
+
+namespace {
+constexpr float kMostElements = 1e18F;
+}  // namespace
 
 TypeFrequencies load_type_frequencies(const std::filesystem::path& path) {
   TypeFrequencies frequencies;
@@ -50,6 +56,9 @@ OperatorNetwork operator_network(const DatasetGraph& graph, const TypeFrequencie
   OperatorNetwork network;
   for (std::size_t i = 0; i < graph.nodes(columns); ++i) {
     const float* x = graph.features.data() + i * columns;  // kind, phase, ..., output_elements as number 6
+    const bool is_operator = x[0] >= 0 && x[0] <= static_cast<float>(OperatorKind::kUpdate) && x[1] >= 0 &&
+                             x[1] <= static_cast<float>(Phase::kUpdate) && x[6] >= 0 && x[6] <= kMostElements;
+    if (!is_operator) throw InputError{"the graph " + in_quotes(graph.name) + " has a node that is no operator"};
     const auto found = frequencies.find(
         tensorflow_type(static_cast<OperatorKind>(static_cast<int>(x[0])), static_cast<Phase>(static_cast<int>(x[1]))));
     network.operators.push_back({.tensor_size = static_cast<std::int64_t>(x[6]),

@@ -21,7 +21,8 @@ TypeFrequencies load_type_frequencies(const std::filesystem::path& path);
 std::string_view tensorflow_type(OperatorKind kind, Phase phase);
 
 /// The operators of a graph for the grouping of Driple: the product of the output shape as tensor size, the relative
-/// frequency of the operator's TensorFlow type, 0 where `frequencies` lacks it.
+/// frequency of the operator's TensorFlow type, 0 where `frequencies` lacks it. Throws InputError for a node that is no
+/// operator: a dataset's file may hold any numbers.
 OperatorNetwork operator_network(const DatasetGraph& graph, const TypeFrequencies& frequencies);
 
 }  // namespace rehearse

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "sim/base/errors.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -42,6 +44,15 @@ TEST_CASE("a graph keeps its operators, edges and output sizes under TensorFlow'
   CHECK(network.operators[0].type_frequency == 0.5);
   CHECK(network.operators[1].type_frequency == 0.25);
   CHECK(network.operators[2].type_frequency == 0);  // the table lacks updates
+}
+
+TEST_CASE("a node that is no operator is refused, whatever number stands for its kind, phase or size") {
+  for (const std::size_t column : {0U, 1U, 6U})
+    for (const float value : {-1.0F, 1e30F, std::numeric_limits<float>::quiet_NaN()}) {
+      Dataset data = test::synthetic_dataset(1);
+      data.graphs[0].features[column] = value;
+      CHECK_THROWS_AS(operator_network(data.graphs[0], {}), InputError);
+    }
 }
 
 TEST_CASE("a table that names a type twice is refused") {
