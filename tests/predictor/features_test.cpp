@@ -103,7 +103,8 @@ TEST_CASE("each variable crosses the link or is the chief's own, and costs its s
 }
 
 TEST_CASE("the first guess is what the simulator finds, of synchronous and of asynchronous steps") {
-  for (const char* name : {"01-v100-ps1-w2", "04-2080ti-ps1-w3", "07-2080ti-ps2-w2", "10-titanrtx-ps4-w4"})
+  for (const char* name : {"01-v100-ps1-w2", "04-2080ti-ps1-w3", "07-2080ti-ps2-w2", "10-titanrtx-ps4-w4",
+                           "12-2080ti-ps5-w5", "14-2080ti-ps5-w10"})
     for (const char* synchronization : {"synchronous", "asynchronous"}) {
       CAPTURE(name);
       CAPTURE(synchronization);
@@ -117,7 +118,7 @@ TEST_CASE("the first guess is what the simulator finds, of synchronous and of as
       const std::vector<double> labels = simulate_labels(scenario);
       for (std::size_t l = 0; l < labels.size(); ++l) {
         CAPTURE(data.labels[l]);
-        CHECK(guess[l] == doctest::Approx(labels[l]).epsilon(0.01));
+        CHECK(guess[l] == doctest::Approx(labels[l]).epsilon(0.03));
       }
     }
 }

@@ -114,6 +114,34 @@ TEST_CASE("asynchronous workers of equal speed come to miss each other at the se
         doctest::Approx(2 / (1 / lengths[0] + 1 / lengths[1])));  // the mean of all steps until the run ends
 }
 
+TEST_CASE(
+    "samples are taken from when all have done a step until one finds none left, of what is on the wire then too") {
+  SketchedCluster cluster = kCluster;
+  cluster.is_synchronous = false;
+  cluster.is_colocated = true;
+  cluster.machines = cluster.workers = 2;
+  cluster.nic_Bps = cluster.flow_Bps = 1e9 / 3;
+  cluster.window_steps = 4;  // 9 steps in all
+  // Worker 0, beside the server, begins one every 2 ms and finds none left at 14 ms. Worker 1 pulls until 3 ms,
+  // computes until 5, pushes until 8; and then pulls until 11, computes until 13, and has pushed a third at 14.
+  const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
+  CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1e6 / 6e-3));
+  CHECK(labels[at("receive_mean_Bps")] == doctest::Approx(1e6 / 3 / 6e-3));
+  CHECK(labels[at("step_time_s")] == doctest::Approx((8e-3 + 4 * 2e-3) / 5));  // those that end from 8 to 14 ms
+  CHECK(labels[at("gpu_active_s")] == doctest::Approx(6e-3));
+}
+
+TEST_CASE("of a run that is over before a slow worker has done a step all is sampled") {
+  SketchedCluster cluster = kCluster;
+  cluster.is_synchronous = false;
+  cluster.is_colocated = true;
+  cluster.machines = cluster.workers = 2;
+  cluster.nic_Bps = cluster.flow_Bps = 1e6;  // a second for each way
+  const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
+  CHECK(labels[at("step_time_s")] == doctest::Approx((40 * 2e-3 + 2.002) / 41));
+  CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1e6 / 2.002));
+}
+
 TEST_CASE("without servers gradients go round a ring") {
   SketchedCluster cluster = kCluster;
   cluster.servers = 0;
