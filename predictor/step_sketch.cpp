@@ -21,8 +21,9 @@ constexpr double kRounding = 1e-9;   // of a period: not there
 constexpr double kMostSteps = 1000;  // that are drawn
 constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;          // workers; each of them stands for as many
-constexpr double kMostMessages = 200'000;  // of asynchronous workers
+constexpr double kMostMessages = 200'000;  // of a run
 constexpr double kLeastRounds = 3;         // of their steps
+constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
 
 /// Something of which `amount` is spread evenly over a time.
 struct Spread {
@@ -284,14 +285,14 @@ class ServerSketch : Sketch {
       lane.flow_class = flows_.add(lane.from, lane.to, is_push ? 1 : others_, is_push ? others_ : 1);
   }
 
-  /// The whole run if that is not too much; else what comes after the warm-up goes on until its end. Of synchronous
-  /// steps a cycle is enough: whoever ended a step last begins the next one first, so that of equal workers each is
-  /// first once in so many steps.
+  /// The whole run if that is not too much; else what comes after the warm-up goes on until its end. Of a few
+  /// synchronous workers a cycle is enough: whoever ended a step last begins the next one first, so that each of them
+  /// is first once in so many steps (sim/engine/repeated_steps.hpp).
   void plan_length() {
     const auto workers = static_cast<double>(workers_.size());
     const double messages = 2 * workers * std::max<double>(1, static_cast<double>(variables_.size()));
     double rounds = std::max(kLeastRounds, std::floor(kMostMessages / messages));
-    if (cluster_.is_synchronous) rounds = std::min(rounds, 1 + workers);
+    if (cluster_.is_synchronous && workers_.size() <= kLongestCycle) rounds = std::min(rounds, 1 + workers);
     whole_run_ = std::ceil(cluster_.window_steps * workers) + (cluster_.is_synchronous ? workers : 1);
     steps_ = static_cast<std::size_t>(std::min(whole_run_, rounds * workers));
   }
@@ -312,8 +313,8 @@ class ServerSketch : Sketch {
   }
 
   void begin(std::size_t w) {
-    if (begun_ >= steps_ && (measured_ > workers_.size() || static_cast<double>(begun_) >= whole_run_)) {
-      if ((++idle_ == workers_.size() || warm_ == workers_.size()) && !std::exchange(is_over_, true)) run_.end = now_;
+    if (begun_ >= steps_ && (measured_ > workers_.size() || is_all_begun())) {
+      if (++idle_ == workers_.size() || warm_ == workers_.size()) stop();
       return;
     }
     ++begun_;
@@ -329,6 +330,11 @@ class ServerSketch : Sketch {
         schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
     }
     go_on(w);
+  }
+
+  bool is_all_begun() const { return static_cast<double>(begun_) >= whole_run_; }
+  void stop() {
+    if (!std::exchange(is_over_, true)) run_.end = now_;
   }
 
   double latency(const Lane& lane) const { return lane.is_local() ? 0 : cluster_.latency_s; }
@@ -434,6 +440,7 @@ class ServerSketch : Sketch {
     ++trainer.steps;
     trainer.ended = now_;
     if (!cluster_.is_synchronous) return begin(w);
+    if (is_all_begun()) return stop();
     held_.push_back(w);
     if (held_.size() < workers_.size()) return;
     std::rotate(held_.begin(), held_.end() - 1, held_.end());
