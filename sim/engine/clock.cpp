@@ -32,15 +32,61 @@ void Clock::schedule(Seconds when, Action action, Owner owner) {
     free_slots_.pop_back();
     actions_[slot] = std::move(action);
   }
-  heap_.push_back({when, next_sequence_++, slot, owner});
+  const Event event{when, next_sequence_++, slot, owner};
+  Line& line = lines_[owner];
+  if (line.is_empty()) {
+    line.events.assign(1, event);
+    line.first = 0;
+    push(event);
+  } else if (!has_joined(line, event)) {
+    push(event);
+  }
+}
+
+void Clock::push(const Event& event) {
+  heap_.push_back(event);
   std::push_heap(heap_.begin(), heap_.end(), IsLater{});
 }
 
+/// Not if it comes before the first one, or before so many that to move them takes longer than the heap does.
+bool Clock::has_joined(Line& line, const Event& event) {
+  constexpr std::ptrdiff_t kMostMoved = 16;
+  const auto first = line.events.begin() + static_cast<std::ptrdiff_t>(line.first);
+  auto place = line.events.end();
+  for (; IsLater{}(*(place - 1), event); --place)
+    if (place - 1 == first || line.events.end() - place == kMostMoved) return false;
+  line.events.insert(place, event);
+  return true;
+}
+
 Clock::Event Clock::pop() {
-  std::pop_heap(heap_.begin(), heap_.end(), IsLater{});
-  const Event event = heap_.back();
-  heap_.pop_back();
+  const Event event = heap_.front();
+  Line& line = lines_[event.owner];
+  const bool is_of_line = !line.is_empty() && line.events[line.first].sequence == event.sequence;
+  if (is_of_line) ++line.first;
+  if (!is_of_line || line.is_empty()) {
+    std::pop_heap(heap_.begin(), heap_.end(), IsLater{});
+    heap_.pop_back();
+    return event;
+  }
+  replace_first(line.events[line.first]);
+  constexpr std::size_t kFew = 64;
+  if (line.first > std::max(kFew, line.events.size() / 2)) {
+    line.events.erase(line.events.begin(), line.events.begin() + static_cast<std::ptrdiff_t>(line.first));
+    line.first = 0;
+  }
   return event;
+}
+
+/// In one pass down the heap, where a pop and a push would make two.
+void Clock::replace_first(const Event& event) {
+  std::size_t hole = 0;
+  for (std::size_t child; (child = 2 * hole + 1) < heap_.size(); hole = child) {
+    if (child + 1 < heap_.size() && IsLater{}(heap_[child], heap_[child + 1])) ++child;
+    if (!IsLater{}(event, heap_[child])) break;
+    heap_[hole] = heap_[child];
+  }
+  heap_[hole] = event;
 }
 
 Clock::Action Clock::take_action(std::uint32_t slot) {

@@ -24,6 +24,7 @@ class Clock {
   using Owner = std::uint32_t;
   Owner new_owner() {
     retired_.push_back(false);
+    lines_.emplace_back();
     return static_cast<Owner>(retired_.size() - 1);
   }
   /// None of the owner's events happens any more.
@@ -63,12 +64,23 @@ class Clock {
     Owner owner;
   };
   struct IsLater {
-    bool operator()(const Event& a, const Event& b) const {  // without a branch, which would be guessed wrong half of the time
+    bool operator()(const Event& a,
+                    const Event& b) const {  // without a branch, which would be guessed wrong half of the time
       const bool is_later = a.when.value() > b.when.value(), is_same = a.when.value() == b.when.value();
       const bool is_after = a.sequence > b.sequence;
       return is_later | (is_same & is_after);
     }
   };
+  /// Events of one owner in their order. Most owners schedule most of their events in that order, so only the first one
+  /// is in the heap, which stays small, and the next one enters when that leaves.
+  struct Line {
+    std::vector<Event> events;
+    std::size_t first = 0;  // of those that have not happened
+    bool is_empty() const { return first == events.size(); }
+  };
+  void push(const Event& event);
+  void replace_first(const Event& event);
+  static bool has_joined(Line& line, const Event& event);
   Event pop();
   Action take_action(std::uint32_t slot);
   void drop_retired() {
@@ -76,7 +88,8 @@ class Clock {
   }
 
   Seconds now_{};
-  std::vector<Event> heap_;
+  std::vector<Event> heap_;                // the first event of each line, and those that joined no line
+  std::vector<Line> lines_{Line{}};        // [owners]
   std::vector<Action> actions_;            // [slots]
   std::vector<std::uint32_t> free_slots_;  // of actions_
   std::vector<bool> retired_{false};       // [owners]

@@ -47,8 +47,9 @@ void Connection::finish_head() {
   queue_.pop_front();
   const Endpoint from = network_.source(path_), to = network_.destination(path_);
   traffic_.sent(from, to, message.size);
-  recorder_.add(MessageSpan{
-      from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
+  if (recorder_.covers(from, to))
+    recorder_.add(MessageSpan{
+        from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
   in_flight_.push_back(message);
   clock_.schedule_in(latency_, [this] { arrive(); });
   if (!queue_.empty()) start_next();

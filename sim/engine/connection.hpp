@@ -30,6 +30,8 @@ class Connection {
 
   void send(Message message);
   Seconds latency() const { return latency_; }
+  /// For what is to happen only while the connection is there.
+  OwnedClock clock() const { return clock_; }
 
  private:
   void start_next();

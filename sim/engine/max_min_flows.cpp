@@ -218,18 +218,20 @@ void MaxMinFlows::take_into_region(std::uint32_t index) {
 
 /// Progressive filling of the region's flows; the flows outside keep what they have.
 void MaxMinFlows::fill() {
-  const auto is_higher = [](const Level& a, const Level& b) {
-    return a.share != b.share ? a.share > b.share : a.link != b.link ? a.link > b.link : a.flow > b.flow;
+  const auto is_higher = [](const Level& a, const Level& b) {  // without a branch, as no guess of it would be good
+    const bool is_more = a.share > b.share, is_same = a.share == b.share, is_after = a.order > b.order;
+    return is_more | (is_same & is_after);
   };
+  constexpr std::uint64_t kFlow = std::uint64_t{1} << 32U;
   levels_.clear();
-  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap, kNone, index});
+  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap, kFlow | index});
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
     link.limits = false;
     link.used_after = 0;
     link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (link.used - link.used_before));
     link.unfrozen = link.crossing;
-    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l, 0});
+    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l});
   }
   const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
     Flow& flow = flows_[index];
@@ -256,17 +258,18 @@ void MaxMinFlows::fill() {
     if (taken > 0 && is_heap_worth_it) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
     const Level level = levels_.back();
     levels_.pop_back();
-    if (level.link == kNone) {
-      if (flows_[level.flow].new_rate >= 0) continue;
-      freeze(level.flow, level.share, kNone);
+    const auto number = static_cast<std::uint32_t>(level.order);
+    if (level.order >= kFlow) {
+      if (flows_[number].new_rate >= 0) continue;
+      freeze(number, level.share, kNone);
       ++frozen;
       continue;
     }
-    Link& link = links_[level.link];
+    Link& link = links_[number];
     if (link.unfrozen == 0) continue;
     const double share = std::max(link.left, 0.0) / link.unfrozen;
     if (share > level.share) {  // flows frozen since then left more for the others
-      levels_.push_back({share, level.link, 0});
+      levels_.push_back({share, number});
       if (taken > 0 && is_heap_worth_it) std::push_heap(levels_.begin(), levels_.end(), is_higher);
       continue;
     }
@@ -274,7 +277,7 @@ void MaxMinFlows::fill() {
     for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
       const Flow& flow = flows_[index];
       if (flow.mark != mark_ || flow.new_rate >= 0) return;
-      freeze(index, share, level.link);
+      freeze(index, share, number);
       ++frozen;
     });
   }

@@ -97,8 +97,7 @@ class MaxMinFlows {
   };
   struct Level {
     double share;
-    std::uint32_t link;  // or kNone for the cap of `flow`
-    FlowIndex flow;
+    std::uint64_t order;  // of equal shares: a link, and after all links, flows with their own cap
   };
 
   std::uint32_t link_of(FlowIndex flow, std::size_t i) const {

@@ -452,11 +452,12 @@ class ParameterServers final : public Session {
 
   void serve_pull(Team& team, int s) {
     const Server& server = servers_[static_cast<std::size_t>(s)];
+    OwnedClock clock = team.links[static_cast<std::size_t>(s)].down->clock();
     for (const int pulled : server.pulled) {
       const Bytes size = unit(pulled).value_bytes;
       const CorePool::Slot slot = monitor_.cores(server.machine).run(clock_.now(), server_time(size));
       record(server, slot, pulled, false);
-      team.clock.schedule(slot.end, [&team, pulled] { team.session.send_value(team, pulled); });
+      clock.schedule(slot.end, [&team, pulled] { team.session.send_value(team, pulled); });
     }
   }
 

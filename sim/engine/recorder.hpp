@@ -105,9 +105,12 @@ struct Recorder {
   void add(const KernelSpan& kernel) {
     if (keeps_activity && scope.covers(kernel.machine) && scope.overlaps(kernel.span)) keep(kernels, kernel);
   }
+  /// Whether messages between the two are wanted at all: of most it need not be known what they are.
+  bool covers(Endpoint from, Endpoint to) const {
+    return keeps_activity && (scope.covers(from.machine) || scope.covers(to.machine));
+  }
   void add(const MessageSpan& message) {
-    if (keeps_activity && (scope.covers(message.from.machine) || scope.covers(message.to.machine)) &&
-        scope.overlaps({message.on_wire.start, message.arrival}))
+    if (covers(message.from, message.to) && scope.overlaps({message.on_wire.start, message.arrival}))
       keep(messages, message);
   }
   void add_copy(const MessageSpan& copy) {
@@ -121,12 +124,14 @@ struct Recorder {
  private:
   template <class Record>
   void keep(std::vector<Record>& records, const Record& record) {
-    if (kernels.size() + messages.size() + copies.size() + server_work.size() >= most_activity)
+    if (kept_++ >= most_activity)
       throw NoResultError{"the run has more than " + std::to_string(most_activity) +
                           " kernels, messages and server operations to record: choose fewer steps, a --trace-window or "
                           "--trace-ranks, or no -o"};
     records.push_back(record);
   }
+
+  std::size_t kept_ = 0;  // of all kinds
 };
 
 }  // namespace rehearse

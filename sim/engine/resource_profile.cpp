@@ -52,8 +52,9 @@ void add_kernels(const RunRecord& record, ResourceProfile& profile) {
   for (auto& [gpu, kernels] : by_gpu) {
     const auto m = static_cast<std::size_t>(gpu.first);
     const double share = 1.0 / record.machines[m].workers;  // the machine's series are means over its GPUs
-    std::stable_sort(kernels.begin(), kernels.end(),
-                     [](const KernelSpan* a, const KernelSpan* b) { return a->span.start < b->span.start; });
+    const auto is_earlier = [](const KernelSpan* a, const KernelSpan* b) { return a->span.start < b->span.start; };
+    if (!std::is_sorted(kernels.begin(), kernels.end(), is_earlier))
+      std::stable_sort(kernels.begin(), kernels.end(), is_earlier);
     Seconds busy_until{};
     for (const KernelSpan* kernel : kernels) {
       const Span alone{std::max(kernel->span.start, busy_until), kernel->span.end};  // where no earlier kernel runs

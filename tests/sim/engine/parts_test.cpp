@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/random.hpp"
 #include "sim/engine/clock.hpp"
 #include "sim/engine/compute_stream.hpp"
 #include "sim/engine/core_pool.hpp"
@@ -28,6 +30,44 @@ TEST_CASE("events happen in order of time, and in order of scheduling at the sam
   clock.advance_to(2.0_s);
   CHECK(order == std::vector{1, 2, 4, 3});
   CHECK(clock.is_empty());
+}
+
+TEST_CASE("whoever schedules them, events happen in order of time, and of scheduling at the same time") {
+  struct Event {
+    double when;
+    int number;
+    Clock::Owner owner;
+  };
+  Rng random{7, "events"};
+  Clock clock;
+  std::vector<Clock::Owner> owners{0};
+  for (int i = 0; i < 5; ++i) owners.push_back(clock.new_owner());
+  std::vector<Event> scheduled;
+  std::vector<int> happened;
+  const auto schedule = [&](double when) {
+    const int number = static_cast<int>(scheduled.size());
+    const Clock::Owner owner = owners[random.below(owners.size())];
+    scheduled.push_back({when, number, owner});
+    clock.schedule(
+        Seconds{when}, [&happened, number] { happened.push_back(number); }, owner);
+  };
+  for (int i = 0; i < 3000; ++i) schedule(static_cast<double>(random.below(1000)));  // in no order
+  for (int i = 0; i < 3000; ++i) schedule(static_cast<double>(i / 3 + i % 30));      // nearly in order
+  for (int now = 0; now < 500; ++now) {
+    for (int i = 0; i < 5; ++i) schedule(now + static_cast<double>(random.below(600)));
+    clock.advance_to(Seconds{static_cast<double>(now)});
+  }
+  const std::size_t before = happened.size();
+  clock.retire(owners[3]);
+  clock.advance_to(2000.0_s);
+  CHECK(clock.is_empty());
+
+  std::stable_sort(scheduled.begin(), scheduled.end(), [](const Event& a, const Event& b) { return a.when < b.when; });
+  std::vector<int> expected;
+  for (const Event& event : scheduled)
+    if (event.owner != owners[3] || expected.size() < before) expected.push_back(event.number);
+  CHECK(before > 3000);
+  CHECK(happened == expected);
 }
 
 TEST_CASE("jobs go to the core that is free first: c cores finish n equal jobs after ceil(n / c) durations") {
