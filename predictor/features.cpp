@@ -86,6 +86,7 @@ enum Needed {
   kBucket,
   kCycle,
   kOverlaps,
+  kServerNic,
   kNeeded
 };
 constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
@@ -123,7 +124,8 @@ constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
                                                         "all_reduce_s_per_byte",
                                                         "bucket_B",
                                                         "cycle_s",
-                                                        "overlaps_backward"};
+                                                        "overlaps_backward",
+                                                        "server_nic_Bps"};
 
 /// The kernel of a row of node features.
 Operator operator_of(const float* x) {
@@ -162,7 +164,8 @@ void check_row(const float* x, const DatasetGraph& graph) {
 
 constexpr auto kAbsent = static_cast<std::size_t>(-1);
 
-/// Of a name; kAbsent for those of all-reduce, without which a dataset has none.
+/// Of a name; kAbsent for those of all-reduce, without which a dataset has none, and of servers' NICs, without which
+/// they are those of workers.
 std::size_t position(const std::vector<std::string>& names, Needed needed) {
   const std::string name = kNeededNames[needed];
   const auto found = std::find(names.begin(), names.end(), name);
@@ -238,6 +241,7 @@ class Site {
             .is_colocated = values_[kIsColocated] > 0,
             .cores = std::min(kMostCores, count(kCores)),
             .nic_Bps = values_[kNic],
+            .server_nic_Bps = values_[kServerNic] > 0 ? values_[kServerNic] : values_[kNic],
             .flow_Bps = values_[kFlow] > 0 ? values_[kFlow] : values_[kNic],
             .gpu_link_Bps = values_[kPcie],
             .latency_s = values_[kLatency],

@@ -13,9 +13,8 @@ namespace rehearse {
 ///   peak_efficiency, memory_efficiency, kernel_overhead_s, reduction_half, winograd_gain, dispatch_s, step_overhead_s
 ///                                                                             of the profile
 ///   workers, worker_machines, gpus_per_machine, servers, is_colocated, server_cores
-///   nic_Bps, pcie_Bps, latency_s, flow_Bps  payload rate of a machine's NICs; of one GPU; one way between two
-///   machines;
-///                                           of one connection at most
+///   nic_Bps, server_nic_Bps, pcie_Bps       payload rate of the NICs of a machine; of one with servers; of one GPU
+///   latency_s, flow_Bps                     one way between two machines; of one connection at most
 ///   server_time_per_variable_s, ..._per_byte_s, ..._per_update_s, ..._per_split_update_s
 ///   server_split_update_threshold_B         above which that is paid
 ///   is_asynchronous, is_synchronous, is_stale_synchronous, is_all_reduce, is_pairwise_averaging     one of them is 1

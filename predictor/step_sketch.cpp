@@ -186,7 +186,7 @@ class ServerSketch : Sketch {
         others_{static_cast<double>(cluster.workers) / static_cast<double>(workers_.size())},
         workers_here_{static_cast<std::size_t>(std::max(1, cluster.workers / cluster.machines))},
         pools_(machines(), CorePool{std::max(1, cluster.cores)}),
-        flows_{machines(), cluster.nic_Bps, cluster.flow_Bps},
+        flows_{nics(), cluster.flow_Bps},
         applied_(variables.size()) {
     for (std::size_t v = 0; v < variables.size(); ++v) {
       Server& server = servers_[static_cast<std::size_t>(variables[v].server)];
@@ -272,6 +272,11 @@ class ServerSketch : Sketch {
                     std::max(workers_.size(), cluster_.is_colocated ? servers_.size() : 0));
   }
   std::size_t machines() const { return worker_machines() + (cluster_.is_colocated ? 0 : servers_.size()); }
+  std::vector<double> nics() const {
+    std::vector<double> nics(machines(), cluster_.server_nic_Bps);
+    std::fill_n(nics.begin(), worker_machines(), cluster_.nic_Bps);
+    return nics;
+  }
   std::size_t lane_of(std::size_t worker, std::size_t server, bool is_push) const {
     return 2 * (worker * servers_.size() + server) + (is_push ? 1 : 0);
   }

@@ -43,7 +43,7 @@ struct SketchedCluster {
   int servers = 0;   // see machine_of_server() if colocated, else on machines of their own
   bool is_colocated = false;
   int cores = 1;                                 // of a machine with servers
-  double nic_Bps = 0;                            // of a machine, each direction
+  double nic_Bps = 0, server_nic_Bps = 0;        // of a machine, each direction; of one with servers alone
   double flow_Bps = 0;                           // of one connection, at most
   double gpu_link_Bps = 0;                       // of one GPU to its host, each direction
   double latency_s = 0;                          // one way, between machines

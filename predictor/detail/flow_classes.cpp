@@ -21,8 +21,9 @@ void FlowClasses::Class::find_first() {
     if (flows[i].until < flows[first].until) first = i;
 }
 
-FlowClasses::FlowClasses(std::size_t machines, double nic, double cap)
-    : nic_{nic}, cap_{cap}, left_(2 * machines), load_(2 * machines) {}
+FlowClasses::FlowClasses(const std::vector<double>& nics, double cap) : cap_{cap}, load_(2 * nics.size()) {
+  for (const double nic : nics) capacities_.insert(capacities_.end(), 2, nic);
+}
 
 std::size_t FlowClasses::add(std::size_t from, std::size_t to, double from_weight, double to_weight) {
   const std::size_t out = 2 * from, in = 2 * to + 1;
@@ -80,7 +81,7 @@ std::size_t FlowClasses::end_next() {
 
 void FlowClasses::share(double now) {
   unequal_ = 0;
-  std::fill(left_.begin(), left_.end(), nic_);
+  left_ = capacities_;
   std::fill(load_.begin(), load_.end(), 0);
   open_.clear();
   for (std::size_t c = 0; c < classes_.size(); ++c) {

@@ -1,5 +1,5 @@
 #pragma once
-// Flows between machines whose NICs are alike, max-min fair, for many flows between few machines.
+// Max-min fair flows between machines, for many flows between few machines.
 
 #include <cstddef>
 #include <limits>
@@ -15,8 +15,8 @@ class FlowClasses {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// `nic` of each machine in each direction, `cap` of each flow; above 0.
-  FlowClasses(std::size_t machines, double nic, double cap);
+  /// Rates of each machine's NICs in either direction, and of each flow at most; above 0.
+  FlowClasses(const std::vector<double>& nics, double cap);
 
   /// The class of flows from one machine to another; such a flow loads them as so many flows.
   std::size_t add(std::size_t from, std::size_t to, double from_weight = 1, double to_weight = 1);
@@ -48,7 +48,8 @@ class FlowClasses {
   void find_end(std::size_t class_index);
   void share(double now);
 
-  double nic_, cap_;
+  std::vector<double> capacities_;  // [directions] out and in of each machine
+  double cap_;
   std::vector<Class> classes_;
   std::vector<double> ends_;          // [classes] of the flow that ends first
   std::vector<std::size_t> touched_;  // classes of whose flows some have come or gone

@@ -15,7 +15,7 @@
 namespace rehearse {
 
 TEST_CASE("flows share what their machines' NICs have left, and none exceeds its cap") {
-  FlowClasses flows{3, 10, 6};
+  FlowClasses flows{{10, 10, 10}, 6};
   const std::size_t to_first = flows.add(1, 0), to_second = flows.add(0, 1), from_third = flows.add(2, 1);
   flows.start(to_first, 0, 12, 0);  // alone: the cap, 2 s
   CHECK(flows.next_end(0) == doctest::Approx(2));
@@ -31,7 +31,7 @@ TEST_CASE("flows share what their machines' NICs have left, and none exceeds its
 }
 
 TEST_CASE("a flow that stands for three takes their share, and one that takes another's place its rate") {
-  FlowClasses flows{3, 8, 1e9};
+  FlowClasses flows{{8, 8, 8}, 1e9};
   const std::size_t heavy = flows.add(0, 1, 3, 1), light = flows.add(0, 2);
   CHECK(flows.add(0, 1, 3, 1) == heavy);
   CHECK(flows.add(0, 1) != heavy);
@@ -47,7 +47,7 @@ TEST_CASE("a flow that stands for three takes their share, and one that takes an
 }
 
 TEST_CASE("what a flow takes from one NIC for two is not there for another, though its bottleneck is elsewhere") {
-  FlowClasses flows{3, 8, 1e9};
+  FlowClasses flows{{8, 8, 8}, 1e9};
   flows.start(flows.add(0, 1, 2, 4), 0, 1e9, 0);  // 2 of its own, 4 of machine 0, all of machine 1
   flows.start(flows.add(0, 2), 1, 4, 0);
   CHECK(flows.next_end(0) == doctest::Approx(1));
@@ -58,8 +58,11 @@ TEST_CASE("random flows end when those of the engine do") {
   Rng rng{7, "flows"};
   for (int run = 0; run < 20; ++run) {
     const double cap = run % 2 == 0 ? 1e9 : 3;
-    FlowClasses classes{kMachines, 10, cap};
-    MaxMinFlows singles{std::vector<double>(2 * kMachines, 10.0)};
+    const std::vector<double> nics{10, 10, 10, 5, 20};
+    FlowClasses classes{nics, cap};
+    std::vector<double> directions;
+    for (const double nic : nics) directions.insert(directions.end(), 2, nic);
+    MaxMinFlows singles{directions};
     std::map<MaxMinFlows::FlowIndex, std::size_t> number_of;
     std::size_t started = 0;
     double now = 0;

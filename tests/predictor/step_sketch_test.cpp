@@ -40,6 +40,7 @@ const std::vector<SketchedKernel> kKernel{{.time_s = 2e-3, .memory_s = 1e-3, .fi
 const SketchedVariable kMegabyte{.pulled_bytes = 1e6, .pushed_bytes = 1e6, .server = 0, .gradient = 0};
 const SketchedCluster kCluster{.servers = 1,
                                .nic_Bps = 1e9,
+                               .server_nic_Bps = 1e9,
                                .flow_Bps = 1e9,
                                .gpu_link_Bps = 1e30,
                                .split_above_B = 1e9,
@@ -74,6 +75,7 @@ TEST_CASE("every cost of a server makes the step longer by what it takes") {
   CHECK(step_with([](SketchedCluster& c) { c.split_update_s = 1e-3, c.split_above_B = 1e5; }) ==
         doctest::Approx(4e-3 + 1e-3));
   CHECK(step_with([](SketchedCluster& c) { c.latency_s = 1e-3; }) == doctest::Approx(4e-3 + 4 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.server_nic_Bps = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
   CHECK(step_with([](SketchedCluster& c) { c.flow_Bps = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
   CHECK(step_with([](SketchedCluster& c) { c.gpu_link_Bps = 1e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
 }
