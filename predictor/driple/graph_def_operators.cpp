@@ -26,8 +26,14 @@ using Names = std::set<std::string_view>;
 const Names kVariableTypes{"Variable", "VariableV2", "VarHandleOp"};
 /// They hand on their first input, perhaps in another shape.
 const Names kIdentities{"Identity", "ReadVariableOp", "Enter", "RefEnter", "Switch", "RefSwitch"};
+/// What moves an average: TensorFlow's AssignMovingAvg is one of them.
+const Names kSubtractions{"AssignSub", "AssignSubVariableOp"};
 /// They launch no kernel that counts.
 const Names kSilent{"Assign",
+                    "AssignAdd",
+                    "AssignAddVariableOp",
+                    "AssignSub",
+                    "AssignSubVariableOp",
                     "AssignVariableOp",
                     "BroadcastGradientArgs",
                     "ConcatOffset",
@@ -132,6 +138,8 @@ struct Row {
   MatrixShape matrix;
   bool is_3x3_stride_1 = false;
   int variables = 0, first_variable = -1;
+  int averages = 0, first_average = -1;
+  double average_bytes = 0;
 };
 
 class Converter {
@@ -148,6 +156,7 @@ class Converter {
       if (node.op == "AccumulatorApplyGradient" && node.inputs.size() > 2)
         if (const auto handle = source(node, 0)) gradients_of_[*handle].push_back(number_of(node));
     find_kernels();
+    find_averages();
     find_variables();
   }
 
@@ -227,8 +236,36 @@ class Converter {
     return std::nullopt;
   }
 
+  /// Variables from which something is subtracted that depends on what a batch normalisation gives.
+  void find_averages() {
+    for (const GraphDefNode& node : nodes_) {
+      if (!kSubtractions.contains(node.op)) continue;
+      const auto variable = variable_behind(node, 0);
+      const auto normalisation = variable ? normalisation_before(node) : std::nullopt;
+      if (normalisation && is_average_.insert(*variable).second) averages_of_[*normalisation].insert(*variable);
+    }
+  }
+
+  /// The nearest one that the second input depends on, at most a thousand nodes away.
+  std::optional<std::size_t> normalisation_before(const GraphDefNode& node) const {
+    std::set<std::size_t> seen;
+    std::vector<std::size_t> open;
+    if (const auto at = source(node, 1)) open.push_back(*at);
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const GraphDefNode& before = nodes_[open[i]];
+      const auto meaning = meanings().find(before.op);
+      if (meaning != meanings().end() && kernel_of_[open[i]] >= 0 && !is_of_gradient(before) &&
+          meaning->second.kind == OperatorKind::kBatchNorm && meaning->second.phase == Phase::kForward)
+        return open[i];
+      for (std::size_t input = 0; input < before.inputs.size() && open.size() < kMostPassed; ++input)
+        if (const auto at = source(before, input); at && seen.insert(*at).second) open.push_back(*at);
+    }
+    return std::nullopt;
+  }
+
   void find_variables() {
     std::vector<bool> is_used(nodes_.size());
+    for (const std::size_t average : is_average_) is_used[average] = true;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (is_update(nodes_[i])) {
         if (const auto variable = variable_behind(nodes_[i], 0)) {
@@ -314,7 +351,10 @@ class Converter {
       row.read += variable && looks_up ? row.written : size.value_or(0) * node.scalar_bytes;
     }
     if (row.meaning.kind == OperatorKind::kBatchNorm) row.read *= 2;  // for the statistics, then for the result
+    std::erase_if(variables, [&](std::size_t variable) { return is_average_.contains(variable); });
     if (row.meaning.phase == Phase::kForward) set_variables(row, variables);
+    if (const auto averages = averages_of_.find(number_of(node)); averages != averages_of_.end())
+      set_averages(row, averages->second);
     if (!is_known) ++gaps_.without_shape;
     set_work(row, node, output);
     return row;
@@ -337,6 +377,13 @@ class Converter {
       row.parameters += elements_of(output_shape(variable, 0)).value_or(0) * nodes_[variable].scalar_bytes;
     row.variables = static_cast<int>(variables.size());
     if (!variables.empty()) row.first_variable = variable_of_[*variables.begin()];
+  }
+
+  void set_averages(Row& row, const std::set<std::size_t>& averages) const {
+    for (const std::size_t average : averages)
+      row.average_bytes += elements_of(output_shape(average, 0)).value_or(0) * nodes_[average].scalar_bytes;
+    row.averages = static_cast<int>(averages.size());
+    row.first_average = variable_of_[*averages.begin()];
   }
 
   /// Of the first output: what the file says, else what a convolution makes of its input.
@@ -442,14 +489,15 @@ class Converter {
     return bytes;
   }
 
-  /// Moving averages are not told from other variables: no kernel updates any.
+  /// In the order of node_feature_names().
   void append(DatasetGraph& graph, const Row& row) const {
     const double input = graph.features.empty() ? input_bytes() : 0;
     for (const double value :
          {static_cast<double>(row.meaning.kind), static_cast<double>(row.meaning.phase), row.flops, row.read,
           row.written, row.parameters, row.elements, row.matrix.rows, row.matrix.columns, row.matrix.reduction,
           row.matrix.products, row.is_3x3_stride_1 ? 1.0 : 0.0, static_cast<double>(row.variables),
-          static_cast<double>(row.first_variable), 0.0, -1.0, 0.0, input})
+          static_cast<double>(row.first_variable), static_cast<double>(row.averages),
+          static_cast<double>(row.first_average), row.average_bytes, input})
       graph.features.push_back(static_cast<float>(std::min(value, kLargest)));
   }
 
@@ -461,6 +509,8 @@ class Converter {
   std::vector<std::optional<GraphDefShape>> inferred_;            // [nodes] of the first output, of kernels seen so far
   std::map<std::size_t, std::size_t> updates_;                    // node of the update by node of its variable
   std::map<std::size_t, std::vector<std::size_t>> gradients_of_;  // nodes that add to an accumulator, by its node
+  std::map<std::size_t, std::set<std::size_t>> averages_of_;      // variables by node of their normalisation
+  std::set<std::size_t> is_average_;                              // variables
 };
 
 }  // namespace

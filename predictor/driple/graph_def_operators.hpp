@@ -37,7 +37,8 @@ std::string to_text(const GraphDefGaps& gaps);
 ///   variables  Variable, VariableV2 and VarHandleOp on any device that a kernel reads or an optimizer updates
 ///   (Apply...,
 ///              ResourceApply...), in the order of the file; slots and counters are not among them
-///   input      what placeholders hand in; moving averages are not told from other variables
+///   statistics variables from which AssignSub takes what depends on a batch normalisation (AssignMovingAvg)
+///   input      what placeholders hand in
 ///   edges      between kernels, also where the data pass at most 1000 nodes that are none; a gradient reaches its
 ///              update also through an accumulator
 /// A first dimension that is not known is `batch`, if that is above 0. Throws InputError, "where: ...", without kernels

@@ -124,6 +124,36 @@ TEST_CASE("the kernels of a GraphDef have the kinds, sizes and edges of a traini
   CHECK(gaps.without_size == 0);
 }
 
+TEST_CASE("moving averages belong to the normalisation that they follow, and counters to none") {
+  std::vector<GraphDefNode> nodes{node("x", "Placeholder", {}, {{{2, 8, 8, 4}}})};
+  for (const char* name : {"gamma", "beta", "mean", "variance", "step"}) {
+    nodes.push_back(node(name, "VariableV2", {}, {{{4}}}, kServer));
+    nodes.push_back(node(std::string{name} + "/read", "Identity", {name}, {{{4}}}, kServer));
+  }
+  nodes.push_back(node("bn", "FusedBatchNorm", {"x", "gamma/read", "beta/read", "mean/read", "variance/read"},
+                       {{{2, 8, 8, 4}}, {{4}}, {{4}}}));
+  int output = 1;
+  for (const std::string name : {"mean", "variance"}) {
+    nodes.push_back(node(name + "/Sub", "Sub", {name + "/read", "bn:" + std::to_string(output++)}, {{{4}}}, kServer));
+    nodes.push_back(node(name + "/Mul", "Mul", {name + "/Sub", "decay"}, {{{4}}}, kServer));
+    nodes.push_back(node(name + "/AssignMovingAvg", "AssignSub", {name, name + "/Mul"}, {{{4}}}));
+  }
+  nodes.push_back(node("step/add", "AssignAdd", {"step", "one"}));
+  nodes.push_back(node("step/back", "AssignSub", {"step", "one"}));
+  nodes.push_back(node("gradients/bn", "FusedBatchNormGrad", {"bn", "x", "gamma/read"}, {{{2, 8, 8, 4}}, {{4}}}));
+  nodes.push_back(node("train/gamma", "ApplyGradientDescent", {"gamma", "rate", "gradients/bn:1"}, {}, kServer));
+  GraphDefGaps gaps;
+  const DatasetGraph graph = operators_of(nodes, 2, "here", gaps);
+  CHECK(gaps.kernels == 2);  // none for the averages
+  CHECK(gaps.variables == 4);
+  CHECK(at(graph, 0, "variables") == 2);
+  CHECK(at(graph, 0, "statistics") == 2);
+  CHECK(at(graph, 0, "statistic") == 2);  // after gamma and beta
+  CHECK(at(graph, 0, "statistic_bytes") == 2 * 4 * 4);
+  CHECK(at(graph, 1, "statistics") == 0);
+  CHECK(at(graph, 1, "statistic") == -1);
+}
+
 TEST_CASE("what a GraphDef does not tell is 0 and counted") {
   GraphDefGaps gaps;
   {  // without the batch
