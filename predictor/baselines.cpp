@@ -44,16 +44,24 @@ std::vector<std::size_t> of_setting(const Dataset& dataset, std::span<const std:
   return same.empty() ? std::vector<std::size_t>{train.begin(), train.end()} : same;
 }
 
-/// Totals of samples, scaled to mean 0 and deviation 1 over the training samples: [samples, totals].
-class Totals {
+Eigen::MatrixXd matrix_of(const Rows& rows) {
+  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(rows.front().size()));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    matrix.row(static_cast<Eigen::Index>(i)) =
+        Eigen::Map<const Eigen::RowVectorXd>(rows[i].data(), static_cast<Eigen::Index>(rows[i].size()));
+  return matrix;
+}
+
+/// Scales totals to mean 0 and deviation 1 over the training samples: [samples, totals].
+class Scaling {
  public:
-  Totals(const Dataset& dataset, std::span<const std::size_t> train) : dataset_{dataset}, reader_{dataset} {
-    const Eigen::MatrixXd rows = raw(train);
+  explicit Scaling(const Rows& train) {
+    const Eigen::MatrixXd rows = matrix_of(train);
     mean_ = rows.colwise().mean();
     scale_ = ((rows.rowwise() - mean_).array().square().colwise().mean().sqrt()).matrix();
   }
-  Eigen::MatrixXd of(std::span<const std::size_t> samples) const {
-    Eigen::MatrixXd rows = raw(samples).rowwise() - mean_;
+  Eigen::MatrixXd of(const Rows& totals) const {
+    Eigen::MatrixXd rows = matrix_of(totals).rowwise() - mean_;
     for (Eigen::Index column = 0; column < rows.cols(); ++column) {
       const bool varies = scale_(column) > 1e-6 * (1 + std::abs(mean_(column)));
       rows.col(column) *= varies ? 1 / scale_(column) : 0;
@@ -62,69 +70,8 @@ class Totals {
   }
 
  private:
-  Eigen::MatrixXd raw(std::span<const std::size_t> samples) const {
-    Eigen::MatrixXd rows(static_cast<Eigen::Index>(samples.size()), static_cast<Eigen::Index>(reader_.total_inputs()));
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const std::vector<double> totals = reader_.read_totals(dataset_, dataset_.samples[samples[i]]);
-      rows.row(static_cast<Eigen::Index>(i)) =
-          Eigen::Map<const Eigen::RowVectorXd>(totals.data(), static_cast<Eigen::Index>(totals.size()));
-    }
-    return rows;
-  }
-  const Dataset& dataset_;
-  FeatureReader reader_;
   Eigen::RowVectorXd mean_, scale_;
 };
-
-Rows by_regression(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples) {
-  const Totals totals{dataset, train};
-  const Eigen::MatrixXd x = totals.of(train), asked = totals.of(samples);
-  Rows predictions(samples.size(), std::vector<double>(dataset.labels.size(), kUnknown));
-  for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
-    const double typical = mean_label(dataset, train, l);
-    if (std::isnan(typical)) continue;
-    const double floor = std::max(0.01 * std::abs(typical), 1e-12);
-    std::vector<Eigen::Index> known;
-    for (std::size_t i = 0; i < train.size(); ++i)
-      if (!std::isnan(dataset.samples[train[i]].labels[l])) known.push_back(static_cast<Eigen::Index>(i));
-    const Eigen::MatrixXd rows = x(known, Eigen::all);
-    Eigen::VectorXd y(static_cast<Eigen::Index>(known.size()));
-    for (std::size_t i = 0; i < known.size(); ++i)
-      y(static_cast<Eigen::Index>(i)) =
-          std::log(std::max(dataset.samples[train[static_cast<std::size_t>(known[i])]].labels[l], 0.0) + floor);
-    const double middle = y.mean();
-    Eigen::MatrixXd normal = rows.transpose() * rows;
-    normal.diagonal().array() += kRidge * static_cast<double>(known.size());
-    const Eigen::VectorXd weights = normal.ldlt().solve(rows.transpose() * (y.array() - middle).matrix());
-    const Eigen::VectorXd logs = (asked * weights).array() + middle;
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      predictions[i][l] = std::max(std::exp(logs(static_cast<Eigen::Index>(i))) - floor, 0.0);
-  }
-  return predictions;
-}
-
-Rows by_neighbours(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples) {
-  const Totals totals{dataset, train};
-  const Eigen::MatrixXd known = totals.of(train), asked = totals.of(samples);
-  Rows predictions;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::int32_t setting = dataset.samples[samples[i]].setting;
-    const bool is_known =
-        std::any_of(train.begin(), train.end(), [&](std::size_t s) { return dataset.samples[s].setting == setting; });
-    std::vector<std::pair<double, std::size_t>> near;  // squared distance, sample
-    for (std::size_t k = 0; k < train.size(); ++k)
-      if (!is_known || dataset.samples[train[k]].setting == setting)
-        near.emplace_back(
-            (known.row(static_cast<Eigen::Index>(k)) - asked.row(static_cast<Eigen::Index>(i))).squaredNorm(),
-            train[k]);
-    const std::size_t count = std::min(kNearest, near.size());
-    std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
-    std::vector<std::size_t> nearest;
-    for (std::size_t k = 0; k < count; ++k) nearest.push_back(near[k].second);
-    predictions.push_back(mean_labels(dataset, nearest));
-  }
-  return predictions;
-}
 
 }  // namespace
 
@@ -142,20 +89,90 @@ std::string to_text(Baseline baseline) {
   return {};
 }
 
-Rows predict_by(Baseline baseline, const Dataset& dataset, std::span<const std::size_t> train,
-                std::span<const std::size_t> samples) {
+Baselines::Baselines(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples)
+    : dataset_{dataset}, train_{train.begin(), train.end()}, samples_{samples.begin(), samples.end()} {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
-  if (samples.empty()) return {};
-  if (baseline == Baseline::kLinear) return by_regression(dataset, train, samples);
-  if (baseline == Baseline::kNeighbours) return by_neighbours(dataset, train, samples);
-  Rows predictions;
-  if (baseline == Baseline::kSketch) {
-    const FeatureReader reader{dataset};
-    for (const std::size_t s : samples) predictions.push_back(reader.read(dataset, dataset.samples[s]).guess);
-    return predictions;
+}
+
+Baselines::Features Baselines::read(const std::vector<std::size_t>& samples) const {
+  const FeatureReader reader{dataset_};
+  Features features;
+  for (const std::size_t s : samples) {
+    SampleFeatures of_sample = reader.read(dataset_, dataset_.samples[s]);
+    features.totals.emplace_back(of_sample.totals.begin(), of_sample.totals.end());
+    features.guesses.push_back(std::move(of_sample.guess));
   }
-  for (const std::size_t s : samples)
-    predictions.push_back(mean_labels(dataset, of_setting(dataset, train, dataset.samples[s].setting)));
+  return features;
+}
+
+const Baselines::Features& Baselines::of_train() {
+  if (!train_features_) train_features_ = read(train_);
+  return *train_features_;
+}
+
+const Baselines::Features& Baselines::of_samples() {
+  if (!sample_features_) sample_features_ = read(samples_);
+  return *sample_features_;
+}
+
+Rows Baselines::predict(Baseline baseline) {
+  if (samples_.empty()) return {};
+  if (baseline == Baseline::kLinear) return by_regression();
+  if (baseline == Baseline::kNeighbours) return by_neighbours();
+  if (baseline == Baseline::kSketch) return of_samples().guesses;
+  Rows predictions;
+  for (const std::size_t s : samples_)
+    predictions.push_back(mean_labels(dataset_, of_setting(dataset_, train_, dataset_.samples[s].setting)));
+  return predictions;
+}
+
+Rows Baselines::by_regression() {
+  const Scaling scaling{of_train().totals};
+  const Eigen::MatrixXd x = scaling.of(of_train().totals), asked = scaling.of(of_samples().totals);
+  Rows predictions(samples_.size(), std::vector<double>(dataset_.labels.size(), kUnknown));
+  for (std::size_t l = 0; l < dataset_.labels.size(); ++l) {
+    const double typical = mean_label(dataset_, train_, l);
+    if (std::isnan(typical)) continue;
+    const double floor = std::max(0.01 * std::abs(typical), 1e-12);
+    std::vector<Eigen::Index> known;
+    for (std::size_t i = 0; i < train_.size(); ++i)
+      if (!std::isnan(dataset_.samples[train_[i]].labels[l])) known.push_back(static_cast<Eigen::Index>(i));
+    const Eigen::MatrixXd rows = x(known, Eigen::all);
+    Eigen::VectorXd y(static_cast<Eigen::Index>(known.size()));
+    for (std::size_t i = 0; i < known.size(); ++i)
+      y(static_cast<Eigen::Index>(i)) =
+          std::log(std::max(dataset_.samples[train_[static_cast<std::size_t>(known[i])]].labels[l], 0.0) + floor);
+    const double middle = y.mean();
+    Eigen::MatrixXd normal = rows.transpose() * rows;
+    normal.diagonal().array() += kRidge * static_cast<double>(known.size());
+    const Eigen::VectorXd weights = normal.ldlt().solve(rows.transpose() * (y.array() - middle).matrix());
+    const Eigen::VectorXd logs = (asked * weights).array() + middle;
+    for (std::size_t i = 0; i < samples_.size(); ++i)
+      predictions[i][l] = std::max(std::exp(logs(static_cast<Eigen::Index>(i))) - floor, 0.0);
+  }
+  return predictions;
+}
+
+Rows Baselines::by_neighbours() {
+  const Scaling scaling{of_train().totals};
+  const Eigen::MatrixXd known = scaling.of(of_train().totals), asked = scaling.of(of_samples().totals);
+  Rows predictions;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const std::int32_t setting = dataset_.samples[samples_[i]].setting;
+    const bool is_known = std::any_of(train_.begin(), train_.end(),
+                                      [&](std::size_t s) { return dataset_.samples[s].setting == setting; });
+    std::vector<std::pair<double, std::size_t>> near;  // squared distance, sample
+    for (std::size_t k = 0; k < train_.size(); ++k)
+      if (!is_known || dataset_.samples[train_[k]].setting == setting)
+        near.emplace_back(
+            (known.row(static_cast<Eigen::Index>(k)) - asked.row(static_cast<Eigen::Index>(i))).squaredNorm(),
+            train_[k]);
+    const std::size_t count = std::min(kNearest, near.size());
+    std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
+    std::vector<std::size_t> nearest;
+    for (std::size_t k = 0; k < count; ++k) nearest.push_back(near[k].second);
+    predictions.push_back(mean_labels(dataset_, nearest));
+  }
   return predictions;
 }
 

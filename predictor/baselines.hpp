@@ -2,6 +2,7 @@
 // What any network has to beat.
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,9 +21,27 @@ enum class Baseline {
 /// "mean", "linear", "neighbours", "sketch".
 std::string to_text(Baseline baseline);
 
-/// Predictions for `samples` from what the samples `train` show: [samples.size()][labels]. Labels that no training
-/// sample knows are NaN. Throws InputError without training samples.
-std::vector<std::vector<double>> predict_by(Baseline baseline, const Dataset& dataset,
-                                            std::span<const std::size_t> train, std::span<const std::size_t> samples);
+/// What simple predictors say of samples, from what other samples show. Features are read once for all of them.
+class Baselines {
+ public:
+  /// Of `samples`, from the samples `train`. Throws InputError without training samples.
+  Baselines(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples);
+  /// [samples][labels]. Labels that no training sample knows are NaN.
+  std::vector<std::vector<double>> predict(Baseline baseline);
+
+ private:
+  struct Features {
+    std::vector<std::vector<double>> totals, guesses;  // [samples][...]
+  };
+  Features read(const std::vector<std::size_t>& samples) const;
+  const Features& of_train();
+  const Features& of_samples();
+  std::vector<std::vector<double>> by_regression();
+  std::vector<std::vector<double>> by_neighbours();
+
+  const Dataset& dataset_;
+  std::vector<std::size_t> train_, samples_;
+  std::optional<Features> train_features_, sample_features_;
+};
 
 }  // namespace rehearse

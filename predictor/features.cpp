@@ -418,9 +418,4 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   return features;
 }
 
-std::vector<double> FeatureReader::read_totals(const Dataset& dataset, const Sample& sample) const {
-  const std::vector<float> totals = read(dataset, sample).totals;
-  return {totals.begin(), totals.end()};
-}
-
 }  // namespace rehearse

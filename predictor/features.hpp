@@ -44,8 +44,6 @@ class FeatureReader {
   const std::vector<std::string>& total_names() const { return total_names_; }
 
   SampleFeatures read(const Dataset& dataset, const Sample& sample) const;
-  /// The totals alone, as a vector for simple models.
-  std::vector<double> read_totals(const Dataset& dataset, const Sample& sample) const;
 
  private:
   enum class Bound { kNone, kOne, kLink };

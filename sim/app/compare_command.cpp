@@ -164,9 +164,10 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
   const std::vector<std::size_t> train = choose_samples(dataset, Split::kTrain, seen);
   const bool has_operators = dataset.node_features == node_feature_names();
   if (train.empty() || command.skips_baselines) return;
+  Baselines baselines{dataset, train, samples};
   for (const Baseline baseline : kBaselines)
     if (has_operators || baseline == Baseline::kMean)
-      contenders.push_back({.name = to_text(baseline), .values = predict_by(baseline, dataset, train, samples)});
+      contenders.push_back({.name = to_text(baseline), .values = baselines.predict(baseline)});
 }
 
 Json to_json(const Contender& contender) {

@@ -31,16 +31,16 @@ TEST_CASE("mean is that of the setting's training samples, of all where the sett
       if (!of_setting || data.samples[s].setting == setting) sum += data.samples[s].labels[1], ++count;
     return sum / count;
   };
-  CHECK(predict_by(Baseline::kMean, data, train, asked)[0][1] == doctest::Approx(mean_of(true)).epsilon(1e-12));
+  CHECK(Baselines(data, train, asked).predict(Baseline::kMean)[0][1] == doctest::Approx(mean_of(true)).epsilon(1e-12));
   CHECK(mean_of(true) != doctest::Approx(mean_of(false)));
   std::erase_if(train, [&](std::size_t s) { return data.samples[s].setting == setting; });
-  CHECK(predict_by(Baseline::kMean, data, train, asked)[0][1] == doctest::Approx(mean_of(false)).epsilon(1e-12));
+  CHECK(Baselines(data, train, asked).predict(Baseline::kMean)[0][1] == doctest::Approx(mean_of(false)).epsilon(1e-12));
 }
 
 TEST_CASE("linear recovers a product of powers of sizes") {
   const Dataset data = test::synthetic_dataset(60);
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
-  const auto predictions = predict_by(Baseline::kLinear, data, train, asked);
+  const auto predictions = Baselines(data, train, asked).predict(Baseline::kLinear);
   REQUIRE(predictions.size() == asked.size());
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const double label = data.samples[asked[i]].labels[1];  // proportional to FLOPs and 1 / peak
@@ -67,7 +67,7 @@ TEST_CASE("neighbours are samples of the same setting; five equal ones give thei
   train.push_back(data.samples.size());
   data.samples.push_back(elsewhere);
   const std::vector<std::size_t> samples{20 * 4 - 1};
-  CHECK(predict_by(Baseline::kNeighbours, data, train, samples)[0][1] == doctest::Approx(12).epsilon(1e-12));
+  CHECK(Baselines(data, train, samples).predict(Baseline::kNeighbours)[0][1] == doctest::Approx(12).epsilon(1e-12));
 }
 
 TEST_CASE("labels that no training sample knows are not predicted; without training samples there is no prediction") {
@@ -76,14 +76,15 @@ TEST_CASE("labels that no training sample knows are not predicted; without train
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
   for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours}) {
     CAPTURE(to_text(baseline));
-    const auto predictions = predict_by(baseline, data, train, asked);
+    const auto predictions = Baselines(data, train, asked).predict(baseline);
     for (const std::vector<double>& row : predictions) {
       REQUIRE(row.size() == data.labels.size());
       CHECK(std::isnan(row[4]));
       CHECK(std::isfinite(row[1]));
     }
-    CHECK(predict_by(baseline, data, train, {}).empty());
-    CHECK_THROWS_WITH_AS(predict_by(baseline, data, {}, asked), "the dataset has no samples to train on", InputError);
+    CHECK(Baselines(data, train, {}).predict(baseline).empty());
+    CHECK_THROWS_WITH_AS(Baselines(data, {}, asked).predict(baseline), "the dataset has no samples to train on",
+                         InputError);
   }
 }
 

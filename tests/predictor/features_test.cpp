@@ -185,7 +185,6 @@ TEST_CASE(
     CHECK(features.costs.size() == operators * kCosts);
     CHECK(features.totals.size() == reader.total_inputs());
     CHECK(features.bounds.size() == data.labels.size());
-    CHECK(reader.read_totals(data, sample).size() == reader.total_inputs());
     for (const std::vector<float>& values : {features.nodes, features.costs, features.totals})
       for (const float value : values) CHECK(std::isfinite(value));
   }
