@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "predictor/step_sketch.hpp"
+#include "predictor/run_sketch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/engine/kernel_time.hpp"

@@ -3,7 +3,7 @@
 // networks. Nothing here needs LibTorch; the networks are in predictor/gnn. Read in this order:
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset
-//   step_sketch.hpp   a first guess of the labels, nothing simulated
+//   run_sketch.hpp   a first guess of the labels: the simulator's steps with less in them
 //   features.hpp   sample -> inputs of our network; baselines.hpp, scoring.hpp: what it has to beat, and how
 //   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)

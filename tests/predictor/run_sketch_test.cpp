@@ -1,6 +1,6 @@
 // The first guess of a profile, worked out by hand.
 
-#include "predictor/step_sketch.hpp"
+#include "predictor/run_sketch.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "predictor/step_sketch.hpp"
+#include "predictor/run_sketch.hpp"
 
 #include <algorithm>
 #include <cmath>
