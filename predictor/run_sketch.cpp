@@ -22,6 +22,7 @@ constexpr double kMostSteps = 1000;  // that are drawn
 constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;          // workers; each of them stands for as many
 constexpr double kMostMessages = 200'000;  // of a run
+constexpr double kMostShares = 4e6;        // the same, times classes of flows
 constexpr double kLeastRounds = 3;         // of their steps
 constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
 
@@ -296,7 +297,9 @@ class ServerSketch : Sketch {
   void plan_length() {
     const auto workers = static_cast<double>(workers_.size());
     const double messages = 2 * workers * std::max<double>(1, static_cast<double>(variables_.size()));
-    double rounds = std::max(kLeastRounds, std::floor(kMostMessages / messages));
+    const double most =
+        std::min(kMostMessages, kMostShares / std::max<double>(1, static_cast<double>(flows_.classes())));
+    double rounds = std::max(kLeastRounds, std::floor(most / messages));
     if (cluster_.is_synchronous && workers_.size() <= kLongestCycle) rounds = std::min(rounds, 1 + workers);
     whole_run_ = std::ceil(cluster_.window_steps * workers) + (cluster_.is_synchronous ? workers : 1);
     steps_ = static_cast<std::size_t>(std::min(whole_run_, rounds * workers));

@@ -21,7 +21,8 @@ void FlowClasses::Class::find_first() {
     if (flows[i].until < flows[first].until) first = i;
 }
 
-FlowClasses::FlowClasses(const std::vector<double>& nics, double cap) : cap_{cap}, load_(2 * nics.size()) {
+FlowClasses::FlowClasses(const std::vector<double>& nics, double cap)
+    : cap_{cap}, load_(2 * nics.size()), crossing_(2 * nics.size()) {
   for (const double nic : nics) capacities_.insert(capacities_.end(), 2, nic);
 }
 
@@ -34,6 +35,7 @@ std::size_t FlowClasses::add(std::size_t from, std::size_t to, double from_weigh
   Class& added = classes_.emplace_back();
   added.out = out, added.in = in, added.out_weight = from_weight, added.in_weight = to_weight;
   ends_.push_back(kNever);
+  for (const std::size_t d : {out, in}) crossing_[d].push_back(classes_.size() - 1);
   return classes_.size() - 1;
 }
 
@@ -83,33 +85,36 @@ void FlowClasses::share(double now) {
   unequal_ = 0;
   left_ = capacities_;
   std::fill(load_.begin(), load_.end(), 0);
-  open_.clear();
-  for (std::size_t c = 0; c < classes_.size(); ++c) {
-    Class& its = classes_[c];
+  std::size_t without_rate = 0;
+  for (Class& its : classes_) {
     its.serve_until(now);
     its.shared = its.flows.size();
-    if (its.flows.empty()) continue;
-    open_.push_back(c);
+    its.has_rate = its.flows.empty();
+    if (its.has_rate) continue;
+    ++without_rate;
     load_[its.out] += its.out_weight * static_cast<double>(its.shared);
     load_[its.in] += its.in_weight * static_cast<double>(its.shared);
   }
-  while (!open_.empty()) {
+  const auto give = [&](Class& its, double rate) {
+    if (std::exchange(its.has_rate, true)) return;
+    --without_rate;
+    its.rate = rate;
+    for (const auto& [d, weight] : {std::pair{its.out, its.out_weight}, std::pair{its.in, its.in_weight}}) {
+      const double flows = weight * static_cast<double>(its.shared);
+      left_[d] = std::max(0.0, left_[d] - rate * flows);
+      load_[d] -= flows;
+    }
+  };
+  while (without_rate > 0) {
     double rate = cap_;
     std::size_t fullest = load_.size();  // none: every flow has its cap
     for (std::size_t d = 0; d < load_.size(); ++d)
       if (load_[d] > kNoLoad && left_[d] < rate * load_[d]) rate = left_[d] / load_[d], fullest = d;
-    const std::size_t given = std::erase_if(open_, [&](std::size_t c) {
-      Class& its = classes_[c];
-      if (fullest < load_.size() && its.out != fullest && its.in != fullest) return false;
-      its.rate = rate;
-      for (const auto& [d, weight] : {std::pair{its.out, its.out_weight}, std::pair{its.in, its.in_weight}}) {
-        const double flows = weight * static_cast<double>(its.shared);
-        left_[d] = std::max(0.0, left_[d] - rate * flows);
-        load_[d] -= flows;
-      }
-      return true;
-    });
-    if (given == 0) load_[fullest] = 0;
+    if (fullest == load_.size())
+      for (Class& its : classes_) give(its, rate);
+    else
+      for (const std::size_t c : crossing_[fullest]) give(classes_[c], rate);
+    if (fullest < load_.size()) load_[fullest] = 0;
   }
   for (std::size_t c = 0; c < classes_.size(); ++c) find_end(c);
 }

@@ -20,6 +20,7 @@ class FlowClasses {
 
   /// The class of flows from one machine to another; such a flow loads them as so many flows.
   std::size_t add(std::size_t from, std::size_t to, double from_weight = 1, double to_weight = 1);
+  std::size_t classes() const { return classes_.size(); }
   void start(std::size_t class_index, std::size_t flow, double bytes, double now);
   /// Of the flow that ends first; kNever without flows. `now` is not before the last start or end.
   double next_end(double now);
@@ -38,6 +39,7 @@ class FlowClasses {
     std::size_t first = 0;   // flow to end
     bool is_known = true;    // which one that is
     std::size_t shared = 0;  // flows for which rates were shared
+    bool has_rate = true;    // while they are
     double served = 0, since = 0, rate = 0;
 
     void serve_until(double now);
@@ -56,7 +58,7 @@ class FlowClasses {
   int unequal_ = 0;                   // classes that have not the flows for which rates were shared
   std::size_t next_ = 0;              // class whose flow ends first
   std::vector<double> left_, load_;   // [directions] rate that is not given away; weights of flows without a rate
-  std::vector<std::size_t> open_;     // classes with flows without a rate
+  std::vector<std::vector<std::size_t>> crossing_;  // [directions] classes
 };
 
 }  // namespace rehearse
