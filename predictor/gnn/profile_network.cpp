@@ -582,7 +582,8 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
   for (std::size_t first = 0; first < samples.size(); first += 32) {
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
-    const Network::Output out = parts_->network->forward(in);
+    Network::Output out = parts_->network->forward(in);
+    out.value = torch::softshrink(out.value, kLeastSpread);
     const Tensor logs = parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)).contiguous();
     const float* log = logs.data_ptr<float>();
     const float* spread = out.spread.data_ptr<float>();

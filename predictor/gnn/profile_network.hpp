@@ -27,10 +27,10 @@ struct ProfileNetworkOptions {
 ///   label = 0 where p says that the state never occurs, else g exp(u), or for a bounded label
 ///   bound * sigmoid(u + logit(g / bound)): utilizations stay in [0, 1], rates below the link. No idle or active time
 ///   exceeds the window over which a profile is taken, and what is never idle is active all of it.
-/// u and p start at 0 and at what g says, so that an untrained network gives the sketch.
-/// Steps of AdamW (weight decay 1e-3) on gradients of norm 5 at most.
-/// Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the prediction is), and the
-/// cross-entropy of p, times 0.5. Labels that are not known count nothing.
+/// u and p start at 0 and at what g says, so that an untrained network gives the sketch. The least spread b is 0.002,
+/// and predictions leave out as much of u, which training does not tell from 0. Steps of AdamW (weight decay 1e-3) on
+/// gradients of norm 5 at most. Loss: |ln label - ln prediction| / b + ln b (a Laplace distribution, whose median the
+/// prediction is), and the cross-entropy of p, times 0.5. Labels that are not known count nothing.
 class ProfileNetwork : public Model {
  public:
   /// Scales come from the samples `train` of `dataset`. Throws InputError if it lacks columns or samples.

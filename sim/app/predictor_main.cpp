@@ -90,7 +90,10 @@ int run_command_line(int argc, char** argv) {
   train_verb->add_option("--batch-size", train.plan.batch, "Samples per step")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  train_verb->add_option("--lr", train.plan.learning_rate, "Learning rate")->check(is_positive)->capture_default_str();
+  train_verb
+      ->add_option("--lr", train.plan.learning_rate,
+                   "Learning rate (default: 0.003; 0.0003 of profile with --transfer-from)")
+      ->check(is_positive);
   train_verb->add_flag("--constant-lr", has_constant_rate,
                        "Keep the learning rate, as published (default: half a cosine down to 1 %)");
   train_verb->add_flag(
@@ -238,6 +241,9 @@ int run_command_line(int argc, char** argv) {
   compare.common.command_line = predict.common.command_line = train.common.command_line;
   if (train_verb->count("--transfer") > 0 && !train.transfer_from)
     throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
+  // What a network has learnt before is near; large steps would lose it.
+  if (train_verb->count("--lr") == 0 && train.transfer_from && train.network == "profile")
+    train.plan.learning_rate = 0.0003;
   train.plan.decays = !has_constant_rate;
   train.plan.shuffles = !has_fixed_batches;
   train.plan.drops_rest = has_fixed_batches;
