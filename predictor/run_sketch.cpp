@@ -553,7 +553,7 @@ SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
     means.push_back(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
   }
   labels.insert(labels.end(), {step, means[0], means[1]});
-  return {labels, window};
+  return {labels, static_cast<double>(gpu.values().size()) * period * window / drawn};  // of whole samples
 }
 
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "predictor/features.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
 #include "predictor/merge.hpp"
@@ -120,6 +121,38 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
       CHECK(together[i].labels[5].value <= 1);
       CHECK(together[i].labels[8].value <= 1.25e9 * (1 + 1e-6));
     }
+  }
+}
+
+TEST_CASE("what has learnt nothing gives the first guess") {
+  const Dataset data = test::synthetic_dataset(20);
+  const FeatureReader reader{data};
+  const std::unique_ptr<Model> model = trained(test::small_model("profile"), data, 0);
+  for (const std::size_t s : tests_of(data)) {
+    const std::vector<std::size_t> one{s};
+    const ProfilePrediction prediction = model->predict(data, one).at(0);
+    const std::vector<double> guess = reader.read(data, data.samples[s]).guess;
+    for (std::size_t l = 0; l < data.labels.size(); ++l)
+      CHECK(prediction.labels[l].value == doctest::Approx(guess[l]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("what never rests is active for the whole window, and no time exceeds it") {
+  Dataset data = test::synthetic_dataset(20);
+  const FeatureReader reader{data};
+  for (Sample& sample : data.samples) {  // labels[3], [4]: of the GPU
+    sample.labels = reader.read(data, sample).guess;
+    sample.labels[3] = 0;
+    for (const std::size_t l : {4U, 6U}) sample.labels[l] = 100 * reader.read(data, sample).window_s;
+  }
+  const std::unique_ptr<Model> model = trained(test::small_model("profile"), data, 60);
+  for (const std::size_t s : tests_of(data)) {
+    const std::vector<std::size_t> one{s};
+    const double window = reader.read(data, data.samples[s]).window_s;
+    const ProfilePrediction prediction = model->predict(data, one).at(0);
+    CHECK(prediction.labels[3].value == 0);
+    CHECK(prediction.labels[4].value == doctest::Approx(window).epsilon(1e-5));
+    CHECK(prediction.labels[6].value <= window * (1 + 1e-6));
   }
 }
 
