@@ -23,7 +23,8 @@ constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;          // workers; each of them stands for as many
 constexpr double kMostMessages = 200'000;  // of a run
 constexpr double kMostShares = 4e6;        // the same, times classes of flows
-constexpr double kLeastRounds = 3;         // of their steps
+constexpr double kLeastRounds = 3;         // steps of each worker
+constexpr double kMostRounds = 22;         // the same: a profile covers 20
 constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
 
 /// Something of which `amount` is spread evenly over a time.
@@ -299,7 +300,7 @@ class ServerSketch : Sketch {
     const double messages = 2 * workers * std::max<double>(1, static_cast<double>(variables_.size()));
     const double most =
         std::min(kMostMessages, kMostShares / std::max<double>(1, static_cast<double>(flows_.classes())));
-    double rounds = std::max(kLeastRounds, std::floor(most / messages));
+    double rounds = std::clamp(std::floor(most / messages), kLeastRounds, kMostRounds);
     if (cluster_.is_synchronous && workers_.size() <= kLongestCycle) rounds = std::min(rounds, 1 + workers);
     whole_run_ = std::ceil(cluster_.window_steps * workers) + (cluster_.is_synchronous ? workers : 1);
     steps_ = static_cast<std::size_t>(std::min(whole_run_, rounds * workers));

@@ -67,10 +67,10 @@ struct SketchedProfile {
 ///   kernel  dispatched when its variables are there; starts when the one before it has ended
 ///   push    GPU link, connection, cores, as gradients are complete
 ///   step    until all servers have applied it; a synchronous one until they have for all workers
-/// Workers are followed until the end of the run or for 200 000 messages, and then do the same again; up to four
-/// synchronous ones for as many steps as they are.
-/// Without servers, buckets of gradients in the order in which they are complete go through the ring in turn.
-/// The bursts are those of averages over sampling periods, as in resource_profile().
+/// Workers are followed until the end of the run, or for 22 steps of each or 200 000 messages, and then do the same
+/// again; up to four synchronous ones for as many steps as they are. Without servers, buckets of gradients in the order
+/// in which they are complete go through the ring in turn. The bursts are those of averages over sampling periods, as
+/// in resource_profile().
 SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
                                const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
 
