@@ -306,7 +306,7 @@ int run(const CalibrateCommand& command) {
   const JsonReader profile = catalog.profile(studies.front().profile_name,
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
   for (const auto& file : {command.common.output, command.report})
-    if (file) create_folder(fs::absolute(*file).parent_path());
+    if (file) create_folder_of(*file);
   catch_interrupts();
 
   std::optional<Progress> stage;

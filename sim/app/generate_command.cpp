@@ -104,7 +104,10 @@ int run_studies(const GenerateCommand& command) {
   if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
     throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
   const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common));
-  if (!command.is_dry_run) write_dataset(*command.common.output, measured.dataset);
+  if (!command.is_dry_run) {
+    create_folder_of(*command.common.output);
+    write_dataset(*command.common.output, measured.dataset);
+  }
   if (command.common.prints_json) {
     std::fputs(to_json_text(to_json(measured)).c_str(), stdout);
     return kSuccess;
@@ -149,6 +152,7 @@ int run(const GenerateCommand& command) {
     }
     return kSuccess;
   }
+  create_folder_of(request.output);
   if (is_driple) {
     const Generated planned = plan_dataset(space, catalog,
                                            {.seed = command.seed,

@@ -74,6 +74,8 @@ void create_folder(const fs::path& folder) {
   if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
 }
 
+void create_folder_of(const fs::path& file) { create_folder(fs::absolute(file).parent_path()); }
+
 std::string program_identity() {
   // Not the version alone: a build from changed sources has the same one, and would take over stale results.
   return "rehearse " REHEARSE_VERSION " " + run_key(read_file("/proc/self/exe", 512 * kMiB), "").text();

@@ -27,6 +27,7 @@ Json load_scenario_json(const std::filesystem::path& file, const std::vector<std
 
 /// Made before the work starts, so that an unwritable place costs nothing. Throws InputError.
 void create_folder(const std::filesystem::path& folder);
+void create_folder_of(const std::filesystem::path& file);
 
 /// Version and content of this program: results of another one are not taken for its own.
 std::string program_identity();
