@@ -1,5 +1,6 @@
 #include "predictor/gnn/profile_network.hpp"
 
+#include <torch/cuda.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -43,6 +44,12 @@ struct GraphInputs {
 /// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
 Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
   return torch::zeros({groups, rows.size(1)}, rows.options()).index_add(0, index, rows);
+}
+
+/// Where networks compute: LibTorch's GPU if it has one.
+torch::Device device() {
+  static const torch::Device chosen{torch::cuda::is_available() ? torch::kCUDA : torch::kCPU};
+  return chosen;
 }
 
 constexpr double kFloor = 1e-9;  // seconds
@@ -229,6 +236,7 @@ struct ProfileNetwork::Parts {
     network = std::make_shared<Network>(options, static_cast<std::int64_t>(reader.node_inputs()),
                                         static_cast<std::int64_t>(reader.total_inputs()),
                                         static_cast<std::int64_t>(labels.size()));
+    network->to(device());
   }
   void make_optimizer() {
     std::vector<Tensor> learning;
@@ -339,6 +347,9 @@ struct ProfileNetwork::Parts {
                    .is_bounded = {}};
     std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
     in.is_bounded = torch::tensor(bounded);
+    for (Tensor* tensor : {&in.nodes, &in.costs, &in.totals, &in.graph_of, &in.count, &in.from, &in.to, &in.fan_in,
+                           &in.fan_out, &in.bounds, &in.guess, &in.longest, &in.occurs, &in.is_bounded})
+      *tensor = tensor->to(device());  // not the deviations, which no network takes
     return in;
   }
 
@@ -377,9 +388,9 @@ struct ProfileNetwork::Parts {
       gap_of.push_back(static_cast<std::int64_t>(is_burst_label(l) ? l - 1 : l));
       has_gap.push_back(is_burst_label(l) ? 1.0F : 0.0F);
     }
-    return is_present.index_select(1, torch::tensor(gap_of, torch::kInt64))
+    return is_present.index_select(1, torch::tensor(gap_of, torch::kInt64).to(is_present.device()))
         .logical_not()
-        .logical_and(torch::tensor(has_gap) > 0);
+        .logical_and(torch::tensor(has_gap).to(is_present.device()) > 0);
   }
 
   /// ln of the prediction where the state occurs: [samples, labels].
@@ -405,10 +416,10 @@ struct ProfileNetwork::Parts {
         logs.push_back(label > 0 ? static_cast<float>(std::log(label)) : 0.0F);
       }
     }
-    const Tensor is_known = tensor_of(known_labels, count_of_labels) * tensor_of(weights, 1);
-    const Tensor is_positive = tensor_of(positive, count_of_labels);
-    const Tensor error =
-        torch::abs(tensor_of(logs, count_of_labels) - log_prediction(in, out, unbroken_of(is_positive > 0)));
+    const Tensor is_known = (tensor_of(known_labels, count_of_labels) * tensor_of(weights, 1)).to(device());
+    const Tensor is_positive = tensor_of(positive, count_of_labels).to(device());
+    const Tensor error = torch::abs(tensor_of(logs, count_of_labels).to(device()) -
+                                    log_prediction(in, out, unbroken_of(is_positive > 0)));
     const Tensor regression = (error / out.spread + torch::log(out.spread)) * is_positive * is_known;
     const Tensor state =
         torch::binary_cross_entropy_with_logits(out.presence, is_positive, {}, {}, torch::Reduction::None) * is_known;
@@ -584,11 +595,13 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
     Network::Output out = parts_->network->forward(in);
     out.value = torch::softshrink(out.value, kLeastSpread);
-    const Tensor logs = parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)).contiguous();
+    const auto on_host = [](const Tensor& tensor) { return tensor.to(torch::kCPU).contiguous(); };
+    const Tensor logs = on_host(parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)));
+    const Tensor spreads = on_host(out.spread), presences = on_host(out.presence), ln_bounds = on_host(in.bounds);
     const float* log = logs.data_ptr<float>();
-    const float* spread = out.spread.data_ptr<float>();
-    const float* presence = out.presence.data_ptr<float>();
-    const float* bounds = in.bounds.data_ptr<float>();  // ln
+    const float* spread = spreads.data_ptr<float>();
+    const float* presence = presences.data_ptr<float>();
+    const float* bounds = ln_bounds.data_ptr<float>();
     const std::size_t labels = parts_->is_bounded.size();
     const Tensor distances = parts_->distances(in.deviations).contiguous();
     for (std::size_t g = 0; g < count; ++g) {
