@@ -26,6 +26,7 @@ constexpr double kMostShares = 4e6;        // the same, times classes of flows
 constexpr double kLeastRounds = 3;         // steps of each worker
 constexpr double kMostRounds = 22;         // the same: a profile covers 20
 constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
+constexpr std::size_t kPatience = 10;      // times the steps that are followed, with workers that have done none
 
 /// Something of which `amount` is spread evenly over a time.
 struct Spread {
@@ -176,14 +177,13 @@ class RingSketch : Sketch {
   }
 };
 
-/// Workers and parameter servers, event by event: one step of synchronous workers, which is that of all others, or as
-/// many of asynchronous ones as are enough.
+/// Workers and parameter servers, event by event, for as many steps as are enough: plan_length().
 class ServerSketch : Sketch {
  public:
   ServerSketch(const std::vector<SketchedKernel>& kernels, const std::vector<SketchedVariable>& variables,
                const SketchedCluster& cluster)
       : Sketch{kernels, variables, cluster},
-        servers_(static_cast<std::size_t>(cluster.servers)),
+        pulled_(static_cast<std::size_t>(cluster.servers)),
         workers_(static_cast<std::size_t>(std::clamp(cluster.workers, 1, kMostSketched))),
         others_{static_cast<double>(cluster.workers) / static_cast<double>(workers_.size())},
         workers_here_{static_cast<std::size_t>(std::max(1, cluster.workers / cluster.machines))},
@@ -191,13 +191,12 @@ class ServerSketch : Sketch {
         flows_{nics(), cluster.flow_Bps},
         applied_(variables.size()) {
     for (std::size_t v = 0; v < variables.size(); ++v) {
-      Server& server = servers_[static_cast<std::size_t>(variables[v].server)];
-      if (variables[v].pulled_bytes > 0) server.pulled.push_back(v);
+      if (variables[v].pulled_bytes > 0) pulled_[static_cast<std::size_t>(variables[v].server)].push_back(v);
       if (variables[v].gradient >= 0) ++pushed_;
     }
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       if (machine_of_worker(w) == 0) chiefs_ += 1;
-      for (std::size_t s = 0; s < servers_.size(); ++s)
+      for (std::size_t s = 0; s < pulled_.size(); ++s)
         for (const bool is_push : {false, true}) add_lane(w, s, is_push);
     }
     plan_length();
@@ -225,10 +224,6 @@ class ServerSketch : Sketch {
   }
 
  private:
-  struct Server {
-    std::vector<std::size_t> pulled;  // variables, in the order in which they are read
-  };
-
   struct Trainer : Worker {
     std::size_t steps = 0;
     double ended = 0;         // the latest of them
@@ -271,16 +266,16 @@ class ServerSketch : Sketch {
   /// Those of sketched workers, and of servers beside workers.
   std::size_t worker_machines() const {
     return std::min(static_cast<std::size_t>(cluster_.machines),
-                    std::max(workers_.size(), cluster_.is_colocated ? servers_.size() : 0));
+                    std::max(workers_.size(), cluster_.is_colocated ? pulled_.size() : 0));
   }
-  std::size_t machines() const { return worker_machines() + (cluster_.is_colocated ? 0 : servers_.size()); }
+  std::size_t machines() const { return worker_machines() + (cluster_.is_colocated ? 0 : pulled_.size()); }
   std::vector<double> nics() const {
     std::vector<double> nics(machines(), cluster_.server_nic_Bps);
     std::fill_n(nics.begin(), worker_machines(), cluster_.nic_Bps);
     return nics;
   }
   std::size_t lane_of(std::size_t worker, std::size_t server, bool is_push) const {
-    return 2 * (worker * servers_.size() + server) + (is_push ? 1 : 0);
+    return 2 * (worker * pulled_.size() + server) + (is_push ? 1 : 0);
   }
 
   void add_lane(std::size_t w, std::size_t s, bool is_push) {
@@ -322,7 +317,7 @@ class ServerSketch : Sketch {
   }
 
   void begin(std::size_t w) {
-    if (begun_ >= steps_ && (measured_ > workers_.size() || is_all_begun())) {
+    if (begun_ >= steps_ && (measured_ > workers_.size() || begun_ >= kPatience * steps_ || is_all_begun())) {
       if (++idle_ == workers_.size() || warm_ == workers_.size()) stop();
       return;
     }
@@ -332,11 +327,10 @@ class ServerSketch : Sketch {
     trainer.to_push = pushed_;
     trainer.acknowledged = now_;
     trainer.arrived.assign(variables_.size(), 0);
-    for (std::size_t s = 0; s < servers_.size(); ++s) {
+    for (std::size_t s = 0; s < pulled_.size(); ++s) {
       const std::size_t lane = lane_of(w, s, false);
-      for (const std::size_t v : servers_[s].pulled) trainer.arrived[v] = kNever;
-      if (!servers_[s].pulled.empty())
-        schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
+      for (const std::size_t v : pulled_[s]) trainer.arrived[v] = kNever;
+      if (!pulled_[s].empty()) schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
     }
     go_on(w);
   }
@@ -352,7 +346,7 @@ class ServerSketch : Sketch {
 
   void read_variables(Lane& lane) {
     CorePool& cores = pools_[lane.from];
-    for (const std::size_t v : servers_[lane.server].pulled) {
+    for (const std::size_t v : pulled_[lane.server]) {
       const double bytes = variables_[v].pulled_bytes;
       lane.queue.push_back({cores.run(Seconds{now_}, Seconds{server_time(bytes)}).end.value(), bytes, v});
     }
@@ -457,7 +451,7 @@ class ServerSketch : Sketch {
     for (const std::size_t held : std::exchange(held_, {})) begin(held);
   }
 
-  std::vector<Server> servers_;
+  std::vector<std::vector<std::size_t>> pulled_;  // [servers] variables, in the order in which they are read
   std::vector<Trainer> workers_;
   double others_ = 1;             // workers that each of them stands for
   std::size_t workers_here_ = 1;  // of a machine
@@ -485,7 +479,7 @@ class Series {
  public:
   Series(double period, double from, double length)
       : period_{period}, until_{from + length}, first_{static_cast<std::size_t>(std::ceil(from / period - kRounding))} {
-    sums_.resize(std::max(first_ + 1, static_cast<std::size_t>(until_ / period + kRounding)));
+    sums_.resize(std::max(first_ + 1, static_cast<std::size_t>(until_ / period + kRounding)) - first_);
   }
 
   /// Once, and again after every `repeats_after`.
@@ -493,23 +487,24 @@ class Series {
     for (double offset = 0; offset + spread.start < until_; offset += repeats_after)
       add(offset + spread.start, offset + spread.end, spread.amount);
   }
-  std::span<const double> values() const { return std::span{sums_}.subspan(first_); }
+  std::span<const double> values() const { return sums_; }
 
  private:
   void add(double start, double end, double amount) {
-    const auto first = static_cast<std::size_t>(start / period_);
-    const auto last = std::min(sums_.size(), static_cast<std::size_t>(end / period_) + 1);
+    const std::size_t first = std::max(first_, static_cast<std::size_t>(start / period_));
+    const std::size_t last =
+        std::min(first_ + sums_.size(), static_cast<std::size_t>(std::min(end, until_) / period_) + 1);
     const double density = end > start ? amount / (end - start) : 0;
     for (std::size_t i = first; i < last; ++i) {
       const double from = std::max(start, static_cast<double>(i) * period_);
       const double to = std::min(end, static_cast<double>(i + 1) * period_);
-      if (to - from > kRounding * period_) sums_[i] += density * (to - from) / period_;
+      if (to - from > kRounding * period_) sums_[i - first_] += density * (to - from) / period_;
     }
   }
 
   double period_, until_;
-  std::size_t first_;
-  std::vector<double> sums_;
+  std::size_t first_;         // period
+  std::vector<double> sums_;  // of it and those after it
 };
 
 }  // namespace
@@ -526,8 +521,9 @@ SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
                                               : RingSketch{kernels, variables, cluster}.run();
   const double step = run.step_s, window = run.length() * (1 + run.repeats);
   if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(label_names().size()), 0};
-  const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * kMostSteps * step);
-  const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, kMostSteps * step}));
+  const double most = kMostSteps * std::min(step, run.length());
+  const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * most);
+  const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, most}));
   Series gpu{period, run.begin, drawn}, memory = gpu, receive = gpu, transmit = gpu;
   const auto draw = [&](Series& series, const std::vector<Spread>& spreads) {
     for (const Spread& spread : spreads)

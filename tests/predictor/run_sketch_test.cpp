@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "predictor/dataset.hpp"
 
@@ -143,6 +144,19 @@ TEST_CASE("of a run that is over before a slow worker has done a step all is sam
   const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
   CHECK(labels[at("step_time_s")] == doctest::Approx((40 * 2e-3 + 2.002) / 41));
   CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1e6 / 2.002));
+}
+
+TEST_CASE("however long a run, and however slow one of its workers, a sketch ends") {
+  SketchedCluster cluster = kCluster;
+  cluster.is_synchronous = false;
+  cluster.is_colocated = true;
+  cluster.machines = cluster.workers = 2;
+  cluster.window_steps = 1e12;
+  for (const double rate : {1e9, 1e3, 1e-3}) {  // up to 30 years for a step
+    CAPTURE(rate);
+    cluster.nic_Bps = cluster.flow_Bps = rate;
+    for (const double label : sketch_labels(kKernel, {kMegabyte}, cluster)) CHECK(std::isfinite(label));
+  }
 }
 
 TEST_CASE("without servers gradients go round a ring") {
