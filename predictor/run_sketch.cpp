@@ -26,7 +26,6 @@ constexpr double kMostShares = 4e6;        // the same, times classes of flows
 constexpr double kLeastRounds = 3;         // steps of each worker
 constexpr double kMostRounds = 22;         // the same: a profile covers 20
 constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
-constexpr std::size_t kPatience = 10;      // times the steps that are followed, with workers that have done none
 
 /// Something of which `amount` is spread evenly over a time.
 struct Spread {
@@ -317,7 +316,7 @@ class ServerSketch : Sketch {
   }
 
   void begin(std::size_t w) {
-    if (begun_ >= steps_ && (measured_ > workers_.size() || begun_ >= kPatience * steps_ || is_all_begun())) {
+    if (begun_ >= steps_ && (measured_ > workers_.size() || is_all_begun())) {
       if (++idle_ == workers_.size() || warm_ == workers_.size()) stop();
       return;
     }
