@@ -1,7 +1,7 @@
 # Sourced by run.sh and test.sh, which work in the repository root.
 # install_packages: the Debian packages that are missing.  build: brings build/ up to date, without output unless it fails.
 
-packages=(g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-graph-dev libcli11-dev
+packages=(g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-dev libcli11-dev
           nlohmann-json3-dev doctest-dev zlib1g-dev libsqlite3-dev libtorch-dev libopenblas0-pthread
           libprotobuf-dev protobuf-compiler python3)
 

@@ -98,9 +98,9 @@ const std::vector<std::string>& label_names() {
 
 std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer) {
   std::vector<float> features;
-  features.reserve(num_vertices(workload.graph) * node_feature_names().size());
+  features.reserve(workload.graph.size() * node_feature_names().size());
   auto updated = workload.variables.begin();  // updates are there for the trainable variables, in creation order
-  for (std::size_t vertex = 0; vertex < num_vertices(workload.graph); ++vertex) {
+  for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     double elements = 1;
     for (const std::int64_t size : kernel.output_shape) elements *= static_cast<double>(size);
@@ -141,10 +141,8 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
 
 std::vector<GraphEdge> edges_of(const Workload& workload) {
   std::vector<GraphEdge> all;
-  const auto [begin, end] = boost::edges(workload.graph);
-  for (auto edge = begin; edge != end; ++edge)
-    all.push_back({static_cast<std::int32_t>(source(*edge, workload.graph)),
-                   static_cast<std::int32_t>(target(*edge, workload.graph))});
+  for (const OperatorEdge& edge : workload.graph.edges())
+    all.push_back({static_cast<std::int32_t>(edge.from), static_cast<std::int32_t>(edge.to)});
   return all;
 }
 

@@ -114,7 +114,7 @@ class Graphs {
       redrawn_.last_reason = error.what();
       return nullptr;
     }
-    const auto operators = static_cast<std::int64_t>(num_vertices(drawn->workload.graph));
+    const auto operators = static_cast<std::int64_t>(drawn->workload.graph.size());
     if (operators < space_.least_operators || operators > space_.most_operators) {
       ++redrawn_.other_sizes;
       return nullptr;
@@ -481,7 +481,7 @@ class Run {
   }
 
   void note(const Drawn& drawn, std::vector<double>& operators) {
-    operators.push_back(static_cast<double>(num_vertices(drawn.workload.graph)));
+    operators.push_back(static_cast<double>(drawn.workload.graph.size()));
     generated_.families.push_back(drawn.graph.family);
     ++generated_.graphs;
   }

@@ -94,8 +94,8 @@ std::string undescribed(const Scenario& scenario) {
   if (!has_uniform_workers(scenario)) return "workers with several GPUs, or with batches of their own";
   if (scenario.has_changing_membership() || scenario.has_revocations()) return "machines that come and go";
   if (scenario.training.strategy.exchange.accumulation_steps > 1) return "gradients of several batches are added up";
-  const auto [begin, end] = vertices(scenario.workload.graph);
-  if (std::any_of(begin, end, [&](auto v) { return scenario.workload.graph[v].measured_time.has_value(); }))
+  const OperatorGraph& graph = scenario.workload.graph;
+  if (std::any_of(graph.begin(), graph.end(), [](const Operator& op) { return op.measured_time.has_value(); }))
     return "a model of measured times, without operators";
   const std::string& region = scenario.first_workers().region;
   for (const Group& group : scenario.groups)

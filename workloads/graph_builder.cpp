@@ -82,10 +82,10 @@ void GraphBuilder::register_value(Tensor& x) {
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
-  if (num_vertices(workload_.graph) == kMaxOperators) fail("the model has more than 100000 operators");
-  const auto vertex = add_vertex(std::move(op), workload_.graph);
+  if (workload_.graph.size() == kMaxOperators) fail("the model has more than 100000 operators");
+  const std::size_t vertex = workload_.graph.add(std::move(op));
   for (const int producer : reads)
-    if (producer >= 0) add_edge(static_cast<std::size_t>(producer), vertex, workload_.graph);
+    if (producer >= 0) workload_.graph.connect(static_cast<std::size_t>(producer), vertex);
   return static_cast<int>(vertex);
 }
 
@@ -678,7 +678,7 @@ void GraphBuilder::append_backward_of_lstm(const Layer& layer, int gradient) {
 
 void GraphBuilder::keep_last_gradients() {
   std::vector<bool> is_complete(workload_.variables.size());
-  for (std::size_t vertex = num_vertices(workload_.graph); vertex-- > 0;) {
+  for (std::size_t vertex = workload_.graph.size(); vertex-- > 0;) {
     std::erase_if(workload_.graph[vertex].produces_gradients, [&](int variable) {
       const auto index = static_cast<std::size_t>(variable);
       const bool has_later_part = is_complete[index];
@@ -702,7 +702,7 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
 
   // Where each gradient comes from, then the updates in creation order.
   std::vector<int> produced_by(workload_.variables.size(), -1);
-  for (std::size_t vertex = 0; vertex < num_vertices(workload_.graph); ++vertex)
+  for (std::size_t vertex = 0; vertex < workload_.graph.size(); ++vertex)
     for (const int index : workload_.graph[vertex].produces_gradients)
       produced_by[static_cast<std::size_t>(index)] = static_cast<int>(vertex);
   for (std::size_t index = 0; index < workload_.variables.size(); ++index) {

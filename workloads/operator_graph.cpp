@@ -36,14 +36,14 @@ Bytes Workload::variable_bytes() const {
 
 Flops Workload::forward_flops() const {
   Flops total{};
-  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex)
-    if (graph[vertex].phase == Phase::kForward) total += graph[vertex].flops;
+  for (const Operator& op : graph)
+    if (op.phase == Phase::kForward) total += op.flops;
   return total;
 }
 
 Flops Workload::training_flops() const {
   Flops total{};
-  for (std::size_t vertex = 0; vertex < num_vertices(graph); ++vertex) total += graph[vertex].flops;
+  for (const Operator& op : graph) total += op.flops;
   return total;
 }
 

@@ -2,10 +2,11 @@
 // A workload: the computational graph of one training step on one worker, per batch, before any cluster is known.
 // Start here; model_zoo.hpp reads structure descriptions, graph_builder.hpp turns layers into operators.
 
-#include <boost/graph/adjacency_list.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -60,9 +61,33 @@ struct Operator {
                                         // complete after this kernel
 };
 
-/// Directed acyclic graph: an edge u -> v means v reads what u wrote. Vertex descriptors are creation order, which is a
-/// topological order.
-using OperatorGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Operator>;
+/// Operator `to` reads what operator `from` wrote.
+struct OperatorEdge {
+  std::size_t from = 0, to = 0;
+  bool operator==(const OperatorEdge&) const = default;
+};
+
+/// Directed acyclic graph. Operators stand in creation order, which is a topological order. Plain vectors: every file
+/// that includes a scenario would pay 1.5 s of compilation for Boost.Graph's adjacency_list.
+class OperatorGraph {
+ public:
+  std::size_t add(Operator op) {
+    operators_.push_back(std::move(op));
+    return operators_.size() - 1;
+  }
+  void connect(std::size_t from, std::size_t to) { edges_.push_back({from, to}); }
+
+  std::size_t size() const { return operators_.size(); }
+  Operator& operator[](std::size_t index) { return operators_[index]; }
+  const Operator& operator[](std::size_t index) const { return operators_[index]; }
+  auto begin() const { return operators_.begin(); }
+  auto end() const { return operators_.end(); }
+  const std::vector<OperatorEdge>& edges() const { return edges_; }
+
+ private:
+  std::vector<Operator> operators_;
+  std::vector<OperatorEdge> edges_;
+};
 
 /// One tensor of the model that lives on the parameter servers, in the order in which the framework creates it.
 struct Variable {

@@ -62,8 +62,8 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     kernel.name = op;
     kernel.phase = phase;
     kernel.measured_time = time;
-    const auto vertex = boost::add_vertex(kernel, workload.graph);
-    if (vertex > 0) boost::add_edge(vertex - 1, vertex, workload.graph);
+    const std::size_t vertex = workload.graph.add(kernel);
+    if (vertex > 0) workload.graph.connect(vertex - 1, vertex);
     return workload.graph[vertex];
   };
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {

@@ -88,8 +88,7 @@ double all_reduces_per_step(const Scenario& scenario) {
 }
 
 double kernels_per_step(const Scenario& scenario) {
-  return static_cast<double>(num_vertices(scenario.workload.graph)) *
-         scenario.training.strategy.exchange.accumulation_steps;
+  return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps;
 }
 
 double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {

@@ -7,13 +7,14 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "workloads/convergence.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::filesystem::path kData = std::filesystem::path{REHEARSE_SOURCE_DIR} / "calibration/data/spotdnn";
+const std::filesystem::path kData = std::filesystem::path{source_folder()} / "calibration/data/spotdnn";
 
 /// ResNet-110 as released, resnet110_fitted_coefficients.csv.
 ProfiledWorkload resnet110() {

@@ -13,13 +13,13 @@
 namespace rehearse {
 
 TEST_CASE("a fit finds the values with which its measurements were made") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::erase_if(study.rows,
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
   study.free = {{.pointer = "/host/step_overhead"}, {.pointer = "/gpu/peak_efficiency/K80"}};
   study.cross_validate = {};
   const Catalog catalog = test::shipped_catalog();
-  Json truth = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  Json truth = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   truth.erase("fit");
   set_json_pointer(truth, "/host/step_overhead", "20ms");
   set_json_pointer(truth, "/gpu/peak_efficiency/K80", "0.5");
@@ -46,7 +46,7 @@ namespace {
 
 /// Eight networks on one K80 with the speeds that `truth` gives, and short runs: simulated with known values.
 Study synthetic_study(const Json& truth, const Catalog& catalog) {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::erase_if(study.rows,
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
   study.rows.erase(study.rows.begin() + 8, study.rows.end());
@@ -64,7 +64,7 @@ Study synthetic_study(const Json& truth, const Catalog& catalog) {
 }
 
 Json synthetic_truth() {
-  Json truth = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  Json truth = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   truth.erase("fit");
   set_json_pointer(truth, "/host/step_overhead", "20ms");
   set_json_pointer(truth, "/gpu/peak_efficiency/K80", "0.5");
@@ -182,7 +182,7 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
 
 TEST_CASE("rows of one worker give step times, with which other rows are predicted") {
   const Catalog catalog = test::shipped_catalog();
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::erase_if(study.rows,
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
   study.rows.erase(study.rows.begin() + 3, study.rows.end());
@@ -203,7 +203,7 @@ TEST_CASE("rows of one worker give step times, with which other rows are predict
   StudyRow other = study.rows[0];
   other.use = RowUse::kPredicted;
   study.rows.push_back(other);
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   const Fit fit = fit_profile({study}, profile, "cm-dare.json", catalog, {});
   const Json fitted = parse_json(fit.profile, "fitted");
   REQUIRE(fitted["step_times"].size() == 3);
@@ -224,8 +224,8 @@ TEST_CASE("rows of one worker give step times, with which other rows are predict
 }
 
 TEST_CASE("what cannot be fitted is refused") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   const Catalog catalog = test::shipped_catalog();
   const auto refusal = [&](const std::string& pointer) -> std::string {
     study.free = {{.pointer = pointer}};

@@ -10,6 +10,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
@@ -17,7 +18,7 @@ namespace rehearse {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kRoot = REHEARSE_SOURCE_DIR;
+const fs::path kRoot = source_folder();
 
 const Catalog& shipped_catalog() {
   static const Catalog catalog{

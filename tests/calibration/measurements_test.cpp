@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kExamples = test::source_folder() + "/calibration/data/own-examples/";
+const std::string kExamples = source_folder() + "/calibration/data/own-examples/";
 
 std::string refusal(const std::function<void()>& read) {
   try {
@@ -170,7 +170,7 @@ TEST_CASE("the examples of own measurements are read, by their studies too") {
   folder.write("kernels.csv.gz", gzip(read_file(kExamples + "kernels.csv", kMiB)));
   const CsvTable unpacked = load_measurements(folder / "kernels.csv.gz", MeasurementFormat::kKernelTable);
   CHECK(unpacked.row_count() == 77);
-  const std::string studies = test::source_folder() + "/scenarios/studies/own/";
+  const std::string studies = source_folder() + "/scenarios/studies/own/";
   CHECK(load_studies(studies + "link.json").front().rows.size() == 10);
   CHECK(load_studies(studies + "kernels.json").front().rows.size() == 45);
   CHECK(load_studies(studies + "step-times.json").front().rows.size() == 8);
@@ -181,7 +181,7 @@ TEST_CASE("the examples of own measurements are read, by their studies too") {
 TEST_CASE("a study names a format that exists") {
   const test::TemporaryFolder folder;
   const std::filesystem::path study = folder.write(
-      "study.json", R"({"format": 1, "scenario": ")" + test::source_folder() +
+      "study.json", R"({"format": 1, "scenario": ")" + source_folder() +
                         R"(/scenarios/cm-dare.json", "measurements": {"file": "x", "format": "nccl-test"}})");
   CHECK(refusal([&] {
           (void)load_studies(study);

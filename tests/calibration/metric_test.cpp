@@ -93,7 +93,7 @@ TEST_CASE("the framework's start grows with the model's tensors, and takes a con
 TEST_CASE("a transfer is as fast as the slower NIC, or as its window goes round") {
   const auto rate = [](const char* window, const char* latency) {
     Json scenario = test::shipped_scenario();
-    Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
     if (window[0] != '\0') profile["network"]["connection_window"] = window;
     scenario["calibration"] = profile;
     scenario["cluster"]["network"]["links"] = {
@@ -122,7 +122,7 @@ TEST_CASE("kernel_time_s is the kernel-time model of the first kernel") {
 }
 
 TEST_CASE("closed forms know what they use of a profile") {
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   CHECK(is_closed_form("kernel_time_s"));
   CHECK_FALSE(is_closed_form("steps_per_s"));
   Json other = profile;

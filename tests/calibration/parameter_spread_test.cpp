@@ -13,7 +13,7 @@ namespace {
 /// One worker whose step is almost all host: its speed is nearly 1 / (step_overhead + the rest).
 Scenario lone_worker(std::vector<std::map<std::string, double>> components) {
   Json json = test::shipped_scenario({{"/cluster/groups/1/count", "1"}, {"/training/steps", "60"}});
-  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
   profile["host"]["step_overhead"] = "1s";
   json["calibration"] = profile;
   Scenario scenario = test::resolved(json);

@@ -11,7 +11,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kStudies = test::source_folder() + "/scenarios/studies/";
+const std::string kStudies = source_folder() + "/scenarios/studies/";
 
 Validation validated(const Study& study) {
   std::vector<std::string> scenarios;
@@ -38,7 +38,7 @@ TEST_CASE("training times of plans that nobody fitted are met within 4 %, speeds
 }
 
 TEST_CASE("a lone worker of each type has the speed of spotDNN's profile") {
-  const CsvTable profile = load_csv_file(test::source_folder() + "/calibration/data/spotdnn/resnet110_profile.csv");
+  const CsvTable profile = load_csv_file(source_folder() + "/calibration/data/spotdnn/resnet110_profile.csv");
   std::string rows;
   for (const CsvRow row : profile.rows())
     rows += "profile,-,1*" + std::string{row.text("likely_real_instance")} + ",10 epochs," +

@@ -33,7 +33,7 @@ namespace {
 
 /// Studies of CM-DARE with the shipped profile.
 std::pair<Study, Validation> shipped(const char* name) {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/" + name).front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/" + name).front();
   const Catalog catalog = test::shipped_catalog();
   Validation validation = validate(study, predict(study, catalog, 2));
   return {std::move(study), std::move(validation)};
@@ -70,7 +70,7 @@ TEST_CASE("CM-DARE's single workers are reproduced: K80 within 6 %, P100 within 
 }
 
 TEST_CASE("the profile's cross-validated errors are within the bars, and it has at most 12 free values") {
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   CHECK(profile["fit"]["values"].size() <= 12);
   const Json& studies = profile["fit"]["studies"];
   REQUIRE(studies.size() == 2);
@@ -80,7 +80,7 @@ TEST_CASE("the profile's cross-validated errors are within the bars, and it has 
 }
 
 TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen within 6.5 %") {
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare-checkpoint.json");
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare-checkpoint.json");
   CHECK(profile["fit"]["values"].size() == 5);
   for (const Json& study : profile["fit"]["studies"]) {
     CHECK(study["left_out_by"] == Json{"model"});
@@ -90,7 +90,7 @@ TEST_CASE("CM-DARE's checkpoints: 5 values, models that the fit has not seen wit
 }
 
 TEST_CASE("CM-DARE's starts of the framework: 3 values, models that the fit has not seen within 4 %") {
-  const Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare-startup.json");
+  const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare-startup.json");
   int studies = 0;
   for (const Json& study : profile["fit"]["studies"]) {
     if (!study["study"].get<std::string>().starts_with("cm-dare-startup-framework")) continue;
@@ -123,7 +123,7 @@ TEST_CASE(
 }
 
 TEST_CASE("CM-DARE's far parameter servers are predicted within 15 %, and 30.3 ms is a round trip") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-latency.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-latency.json").front();
   const Catalog catalog = test::shipped_catalog();
   const auto far_mape = [&] {
     return error_statistics(study, validate(study, predict(study, catalog, 2)).rows, RowUse::kPredicted).mape;
@@ -148,7 +148,7 @@ TEST_CASE("the values of a sample are compared with the quantiles of their ranks
   const test::TemporaryFolder folder;
   folder.write("data.csv", "gpu,part,time\nK80,1,90\nK80,2,70\nK80,1,80\nK80,1,60\nP100,2,50\n");
   const std::filesystem::path path = folder.write(
-      "study.json", R"({"format": 1, "scenario": ")" + test::source_folder() +
+      "study.json", R"({"format": 1, "scenario": ")" + source_folder() +
                         R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {}, "target": )"
                         R"({"column": "time", "metric": "startup_time_s", "sample_of": "gpu"}, )"
                         R"("fit": {"where": {"part": 1}, "free": []}})");
@@ -170,7 +170,7 @@ TEST_CASE("the values of a sample are compared with the quantiles of their ranks
 }
 
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   study.rows.erase(study.rows.begin() + 1, study.rows.end());
   const Validation validation = validate(study, {{.value = study.rows[0].measured * 1.1, .problem = ""}});
   const CsvTable table = parse_csv(validation_csv(study, validation), "validation.csv");
@@ -184,7 +184,7 @@ TEST_CASE("a free value is a pointer, or a pointer with limits") {
   folder.write("data.csv", "workers,speed\n1,10\n");
   const auto free_of = [&](const std::string& free) {
     const std::filesystem::path study = folder.write(
-        "study.json", R"({"format": 1, "scenario": ")" + test::source_folder() +
+        "study.json", R"({"format": 1, "scenario": ")" + source_folder() +
                           R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {"workers": )"
                           R"("/cluster/groups/1/count"}, "target": {"column": "speed", "metric": "steps_per_s"}, )"
                           R"("fit": {"free": [)" +
@@ -212,7 +212,7 @@ TEST_CASE("a free value is a pointer, or a pointer with limits") {
 
 TEST_CASE("mistakes in a study are named") {
   const auto refusal = [](const std::string& from, const std::string& to) -> std::string {
-    const std::filesystem::path shipped_study = test::source_folder() + "/scenarios/studies/cm-dare-cluster.json";
+    const std::filesystem::path shipped_study = source_folder() + "/scenarios/studies/cm-dare-cluster.json";
     std::string text = read_file(shipped_study, kMiB);
     text.replace(text.find(from), from.size(), to);
     const test::TemporaryFolder folder;
@@ -221,7 +221,7 @@ TEST_CASE("mistakes in a study are named") {
          {std::pair<std::string, std::string>{"../cm-dare.json", "/scenarios/cm-dare.json"},
           {"../../calibration/data", "/calibration/data"}})
       if (const auto at = text.find(path); at != std::string::npos)
-        text.replace(at, path.size(), test::source_folder() + target);
+        text.replace(at, path.size(), source_folder() + target);
     const std::filesystem::path study = folder.write("study.json", text);
     std::string message = "accepted";
     try {
@@ -241,7 +241,7 @@ TEST_CASE("mistakes in a study are named") {
 }
 
 TEST_CASE("another metric than summary.json has is a problem of each row, not a crash") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   const Catalog catalog = test::shipped_catalog();
   const auto predictions = predict({study.rows[0].scenario, ""}, study.scenario_file, "steps_per_sec", catalog, 1);
   CHECK(predictions[0].problem == "unknown metric \"steps_per_sec\"; did you mean \"steps_per_s\"?");
@@ -250,7 +250,7 @@ TEST_CASE("another metric than summary.json has is a problem of each row, not a 
 
 TEST_CASE("intervals of the shipped profiles hold 80 to 97 % of the rows that their fits had not seen") {
   std::size_t profiles = 0;
-  for (const auto& entry : std::filesystem::directory_iterator{test::source_folder() + "/calibration/profiles"}) {
+  for (const auto& entry : std::filesystem::directory_iterator{source_folder() + "/calibration/profiles"}) {
     const Json profile = load_json_file(entry.path());
     if (!profile.contains("fit") || profile["fit"]["interval_rows"].get<int>() < 10) continue;
     INFO(entry.path());

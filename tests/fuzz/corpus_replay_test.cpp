@@ -5,13 +5,14 @@
 
 #include "sim/base/files.hpp"
 #include "tests/fuzz/targets.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
 TEST_CASE("every input of the fuzzing corpus is read, or refused with one line") {
   for (const fuzz::Target& target : fuzz::all_targets()) {
     int inputs = 0;
-    const std::filesystem::path folder = std::filesystem::path{REHEARSE_SOURCE_DIR} / "tests/fuzz/corpus" / target.name;
+    const std::filesystem::path folder = std::filesystem::path{source_folder()} / "tests/fuzz/corpus" / target.name;
     for (const auto& entry : std::filesystem::directory_iterator{folder}) {
       CAPTURE(entry.path().string());
       const std::string input = read_file(entry.path(), 64 * kMiB);

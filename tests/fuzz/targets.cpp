@@ -32,6 +32,7 @@
 #include "sim/plan/expression.hpp"
 #include "sim/plan/provision_request.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "tests/support/paths.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::fuzz {
@@ -121,7 +122,7 @@ void run_gunzip(std::string_view input) {
 
 void require_sound(const Workload& workload) {
   std::vector<int> produced(workload.variables.size());
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v) {
+  for (std::size_t v = 0; v < workload.graph.size(); ++v) {
     const Operator& op = workload.graph[v];
     require(op.flops >= Flops{} && op.flops < Flops{1e30}, "FLOPs are finite and not negative");
     require(op.bytes_read > Bytes{} && op.bytes_written > Bytes{}, "every kernel reads and writes");
@@ -135,8 +136,8 @@ void require_sound(const Workload& workload) {
     for (const int variable : op.produces_gradients) ++produced.at(static_cast<std::size_t>(variable));
   }
   for (const int count : produced) require(count == 1, "every gradient or moving average is produced once");
-  for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
-    require(source(*edge, workload.graph) < target(*edge, workload.graph), "creation order is a topological order");
+  for (const OperatorEdge& edge : workload.graph.edges())
+    require(edge.from < edge.to, "creation order is a topological order");
   require(workload.input_bytes > Bytes{} && workload.activation_bytes >= Bytes{}, "byte counts do not overflow");
   require(workload.parameter_bytes() > Bytes{} && workload.variable_bytes() >= workload.parameter_bytes(),
           "parameters are among the variables");
@@ -227,7 +228,7 @@ void run_topology(std::string_view input) {
 }
 
 void run_scenario(std::string_view input) {
-  static const std::string root = REHEARSE_SOURCE_DIR;
+  static const std::string root = source_folder();
   static const Catalog catalog{
       {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
   std::string effective;
@@ -382,7 +383,7 @@ void run_training_log(std::string_view input) {
 /// A space file beside the shipped ones, and some draws from it.
 void run_space(std::string_view input) {
   try {
-    const Space space = read_space(parse_json(input, "input"), REHEARSE_SOURCE_DIR "/scenarios/spaces/input.json");
+    const Space space = read_space(parse_json(input, "input"), source_folder() + "/scenarios/spaces/input.json");
     require(!space.settings.empty() && space.settings_per_graph >= 1, "a space has settings");
     for (std::uint64_t i = 0; i < 5; ++i) {
       const DrawnWorkload drawn = draw_workload(space, 1, i);

@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "platforms/profile.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::string kRoot = REHEARSE_SOURCE_DIR;
+const std::string kRoot = source_folder();
 
 Catalog shipped() {
   return Catalog{{{kRoot + "/platforms/catalog", kRoot + "/workloads/models", kRoot + "/calibration/profiles"}}};

@@ -8,6 +8,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
@@ -85,7 +86,7 @@ TEST_CASE("milliseconds and hours are told by the column's name") {
 
 TEST_CASE("a shipped trace, played back on as many slots as it has machines, has all its events") {
   const FleetTrace trace =
-      load_fleet_trace(std::filesystem::path{REHEARSE_SOURCE_DIR} / "calibration/data/bamboo-spot-traces/p3-trace.csv");
+      load_fleet_trace(std::filesystem::path{source_folder()} / "calibration/data/bamboo-spot-traces/p3-trace.csv");
   int at_start = 0, running = 0, revoked = 0, alive = 0, most = 0;
   FleetReplay replay{trace, 32};
   for (int slot = 0; slot < 32; ++slot) at_start += replay.runs_at_start(slot);

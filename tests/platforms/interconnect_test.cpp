@@ -11,6 +11,7 @@
 #include <set>
 
 #include "platforms/catalog.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
@@ -19,7 +20,7 @@ namespace {
 using Ring = std::vector<int>;
 
 Catalog shipped() {
-  const std::string root = REHEARSE_SOURCE_DIR;
+  const std::string root = source_folder();
   return Catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
 }
 

@@ -8,13 +8,14 @@
 #include "platforms/catalog.hpp"
 #include "platforms/instance.hpp"
 #include "sim/base/utc_time.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::string kRoot = REHEARSE_SOURCE_DIR;
+const std::string kRoot = source_folder();
 
 Catalog shipped() {
   return Catalog{{{kRoot + "/platforms/catalog", kRoot + "/workloads/models", kRoot + "/calibration/profiles"}}};

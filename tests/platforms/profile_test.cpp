@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/json.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
 namespace {
 
 Json shipped(const std::string& name) {
-  return load_json_file(std::string{REHEARSE_SOURCE_DIR} + "/calibration/profiles/" + name + ".json");
+  return load_json_file(source_folder() + "/calibration/profiles/" + name + ".json");
 }
 
 std::string refusal(const char* pointer, const char* value) {

@@ -166,8 +166,8 @@ TEST_CASE("node features are the operator's sizes, edges those of the graph") {
   const Workload workload = builder.finish(std::vector{output});
   const std::vector<float> features = node_features_of(workload, Optimizer::kAdam);
   const std::size_t width = node_feature_names().size();
-  REQUIRE(features.size() == num_vertices(workload.graph) * width);
-  CHECK(edges_of(workload).size() == num_edges(workload.graph));
+  REQUIRE(features.size() == workload.graph.size() * width);
+  CHECK(edges_of(workload).size() == workload.graph.edges().size());
   CHECK(features[0] == static_cast<float>(OperatorKind::kDense));
   CHECK(features[1] == static_cast<float>(Phase::kForward));
   CHECK(features[2] == 48);

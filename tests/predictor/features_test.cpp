@@ -19,14 +19,14 @@ namespace rehearse {
 namespace {
 
 Scenario driple(const std::string& name) {
-  Json json = load_json_file(test::source_folder() + "/scenarios/driple/" + name + ".json");
+  Json json = load_json_file(source_folder() + "/scenarios/driple/" + name + ".json");
   json["workload"]["model"] = "cm-dare/resnet15";
   return test::resolved(json);
 }
 
 /// A shipped scenario with another model, for as many steps as a sample of the reference space.
 Json short_run(const std::string& name, const std::string& model) {
-  Json json = load_json_file(test::source_folder() + "/scenarios/" + name + ".json");
+  Json json = load_json_file(source_folder() + "/scenarios/" + name + ".json");
   json["workload"]["model"] = model;
   json["training"]["steps"] = 22;
   json["output"]["sampling_period"] = "2ms";

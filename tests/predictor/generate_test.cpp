@@ -19,7 +19,7 @@ namespace rehearse {
 
 namespace {
 
-Space small_space() { return load_space(test::source_folder() + "/scenarios/spaces/small.json"); }
+Space small_space() { return load_space(source_folder() + "/scenarios/spaces/small.json"); }
 
 GenerateRequest request(const std::filesystem::path& output, std::int64_t count, int parallel) {
   return {.seed = 3, .count = count, .parallel = parallel, .output = output, .program = "rehearse test 1"};
@@ -66,7 +66,7 @@ TEST_CASE("a dataset has every setting equally often, splits by model, and no gr
 
 TEST_CASE("workers on Google Cloud, rings and Driple's machines are settings of one dataset") {
   const test::TemporaryFolder folder;
-  const Space space = load_space(test::source_folder() + "/scenarios/spaces/clusters.json");
+  const Space space = load_space(source_folder() + "/scenarios/spaces/clusters.json");
   CHECK(space.settings.size() == 32);
   const Generated generated = generate_dataset(space, test::shipped_catalog(), request(folder / "data", 32, 2));
   CHECK(generated.without_result == 0);
@@ -121,16 +121,16 @@ TEST_CASE("a killed dataset goes on where it stopped and has the same bytes") {
 }
 
 TEST_CASE("the reference space: half of the graphs have 500 operators or more") {
-  const Space space = load_space(test::source_folder() + "/scenarios/spaces/reference.json");
+  const Space space = load_space(source_folder() + "/scenarios/spaces/reference.json");
   const Generated planned = plan_dataset(space, test::shipped_catalog(), request("", 28 * 150, 1));
   CHECK(planned.graphs == 1050);
   CHECK(planned.median_operators >= 500);
 }
 
 TEST_CASE("a space without further graphs says why") {
-  Json json = load_json_file(test::source_folder() + "/scenarios/spaces/small.json");
+  Json json = load_json_file(source_folder() + "/scenarios/spaces/small.json");
   json["workloads"] = parse_json(R"([{ "family": "a", "model": "resnet18", "batch": 4 }])", "workloads");
-  const Space space = read_space(json, test::source_folder() + "/scenarios/spaces/x.json");
+  const Space space = read_space(json, source_folder() + "/scenarios/spaces/x.json");
   CHECK_THROWS_WITH_AS(
       plan_dataset(space, test::shipped_catalog(), request("", 8, 1)),
       "small: 1000 random workloads in a row gave no new graph: in all 1000 duplicates, 0 too large for "

@@ -9,11 +9,12 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::string kCases = REHEARSE_SOURCE_DIR "/tests/predictor/data/driple/grouping_cases.json";
+const std::string kCases = source_folder() + "/tests/predictor/data/driple/grouping_cases.json";
 
 OperatorNetwork path(std::uint32_t size) {
   OperatorNetwork network;

@@ -15,7 +15,7 @@ namespace rehearse {
 namespace {
 
 Json driple(const char* name, const char* synchronization) {
-  Json json = load_json_file(test::source_folder() + "/scenarios/driple/" + name + ".json");
+  Json json = load_json_file(source_folder() + "/scenarios/driple/" + name + ".json");
   json["workload"]["model"] = "cm-dare/resnet15";
   json["training"]["strategy"]["synchronization"] = synchronization;
   json["training"].erase("steps");
@@ -26,7 +26,7 @@ Json driple(const char* name, const char* synchronization) {
 }
 
 Json of_file(const std::string& file) {
-  Json json = load_json_file(test::source_folder() + "/scenarios/" + file);
+  Json json = load_json_file(source_folder() + "/scenarios/" + file);
   json["training"].erase("steps");
   json["training"]["steps_per_worker"] = 22;
   json["training"]["warmup_steps"] = 1;

@@ -16,10 +16,10 @@ namespace rehearse {
 
 namespace {
 
-Json of_file(const std::string& name) { return load_json_file(test::source_folder() + "/scenarios/" + name + ".json"); }
+Json of_file(const std::string& name) { return load_json_file(source_folder() + "/scenarios/" + name + ".json"); }
 
 Study shipped_study(const std::string& name) {
-  return load_studies(test::source_folder() + "/scenarios/studies/" + name + ".json").front();
+  return load_studies(source_folder() + "/scenarios/studies/" + name + ".json").front();
 }
 
 double step_time(const Json& scenario, const std::string& metric, double measured) {
@@ -28,7 +28,7 @@ double step_time(const Json& scenario, const std::string& metric, double measure
 }
 
 std::string study_text(const std::string& metric) {
-  const std::string scenario = test::source_folder() + "/scenarios/cm-dare.json";
+  const std::string scenario = source_folder() + "/scenarios/cm-dare.json";
   return R"({ "format": 1, "scenario": ")" + scenario + R"(", "measurements": "rows.csv",
     "columns": { "workers": "/cluster/groups/1/count",
                  "model": { "resnet15": { "/workload/model": "cm-dare/resnet15" },

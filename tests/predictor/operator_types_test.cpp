@@ -5,13 +5,14 @@
 #include <limits>
 
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 namespace {
-const std::string kFrequencies = REHEARSE_SOURCE_DIR "/calibration/data/driple/op_type_frequency.csv";
+const std::string kFrequencies = source_folder() + "/calibration/data/driple/op_type_frequency.csv";
 }
 
 TEST_CASE("the shipped frequencies are those of 159 operator types and add up to 1") {

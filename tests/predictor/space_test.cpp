@@ -7,12 +7,13 @@
 #include <set>
 
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::string kFolder = std::string{REHEARSE_SOURCE_DIR} + "/scenarios/spaces/";
+const std::string kFolder = source_folder() + "/scenarios/spaces/";
 
 Json small() {
   return parse_json(R"({ "format": 1, "name": "test",

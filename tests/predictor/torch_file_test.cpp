@@ -8,13 +8,14 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
 
 /// Written by Python's torch: tests/predictor/data/torch/make_files.py
-const std::filesystem::path kFiles = REHEARSE_SOURCE_DIR "/tests/fuzz/corpus/torch_file";
+const std::filesystem::path kFiles = source_folder() + "/tests/fuzz/corpus/torch_file";
 
 using Numbers = std::vector<double>;
 using Shape = std::vector<std::int64_t>;

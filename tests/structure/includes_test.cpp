@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/files.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 
@@ -33,7 +34,7 @@ TEST_CASE("every include respects the layers") {
        {"sim/base", "platforms", "workloads", "sim/engine", "sim/pool", "calibration", "sim/plan", "predictor",
         "predictor/gnn"}},
   };
-  const fs::path root = REHEARSE_SOURCE_DIR;
+  const fs::path root = source_folder();
   const std::regex include{R"re(^\s*#include\s*([<"])([^">]+)[">])re"};
   const auto folder_of = [&](const std::string& path) -> std::string {
     std::string found;  // the innermost: predictor/gnn rather than predictor

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "sim/base/files.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 TEST_CASE("the simulator does not load LibTorch, whose start takes longer than a simulation") {
   const test::TemporaryFolder folder;
-  const std::string command = "ldd " REHEARSE_BINARY_DIR "/rehearse >" + (folder / "libraries").string();
+  const std::string command = "ldd " + build_folder() + "/rehearse >" + (folder / "libraries").string();
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string libraries = read_file(folder / "libraries", kMiB);
   CHECK(libraries.find("libsimgrid") != std::string::npos);

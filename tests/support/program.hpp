@@ -9,11 +9,12 @@
 #include <string>
 
 #include "sim/base/files.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse::test {
 
-inline const std::string kRoot = REHEARSE_SOURCE_DIR;
+inline const std::string kRoot = source_folder();
 inline const std::string kScenario = kRoot + "/scenarios/cm-dare.json";
 
 struct Outcome {
@@ -24,7 +25,7 @@ struct Outcome {
 /// Runs `rehearse ARGUMENTS` through the shell; `before` precedes it, such as "timeout 5".
 inline Outcome rehearse_with(const std::string& arguments, const std::string& before = "") {
   const TemporaryFolder folder;
-  const std::string command = before + " " REHEARSE_BINARY_DIR "/rehearse " + arguments + " >" +
+  const std::string command = before + " " + build_folder() + "/rehearse " + arguments + " >" +
                               (folder.path / "out").string() + " 2>" + (folder.path / "err").string();
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.path / "out", kMiB * 16),

@@ -10,10 +10,9 @@
 #include "sim/engine/run_record.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse::test {
-
-inline std::string source_folder() { return REHEARSE_SOURCE_DIR; }
 
 inline Catalog shipped_catalog() {
   const std::string root = source_folder();

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "sim/base/csv.hpp"
+#include "tests/support/paths.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
 TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOPs") {
-  const std::string root = REHEARSE_SOURCE_DIR;
+  const std::string root = source_folder();
   const CsvTable table = load_csv_file(root + "/calibration/data/cm-dare/models.csv");
   REQUIRE(table.row_count() == 20);
   for (const CsvRow row : table.rows()) {
@@ -45,11 +46,10 @@ TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOP
     // Every gradient, and every moving average, comes from exactly one kernel, and creation order is a topological
     // order.
     std::vector<int> produced(workload.variables.size());
-    for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+    for (std::size_t v = 0; v < workload.graph.size(); ++v)
       for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];
     CHECK(std::ranges::all_of(produced, [](int times) { return times == 1; }));
-    for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
-      REQUIRE(source(*edge, workload.graph) < target(*edge, workload.graph));
+    for (const OperatorEdge& edge : workload.graph.edges()) REQUIRE(edge.from < edge.to);
   }
 }
 

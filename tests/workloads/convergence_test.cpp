@@ -8,6 +8,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/released_convergence.hpp"
 
 namespace rehearse {
@@ -36,7 +37,7 @@ TEST_CASE("n equal workers are spread by sqrt(1 - 1/n)") {
 }
 
 TEST_CASE("updates to a loss of 0.8 are those of the released code, for every plan that it was run on") {
-  const CsvTable plans = load_csv_file(std::filesystem::path{REHEARSE_SOURCE_DIR} /
+  const CsvTable plans = load_csv_file(std::filesystem::path{source_folder()} /
                                        "calibration/data/spotdnn/released_code_predictor_outputs.csv");
   for (const CsvRow plan : plans.rows()) {
     const ConvergenceCluster cluster{.workers = static_cast<int>(plan.integer("workers")),

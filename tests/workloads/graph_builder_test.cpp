@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <vector>
 
 #include "sim/base/errors.hpp"
@@ -20,14 +22,14 @@ Workload small_network(int batch) {
 }
 
 const Operator& find(const Workload& workload, const std::string& name) {
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+  for (std::size_t v = 0; v < workload.graph.size(); ++v)
     if (workload.graph[v].name == name) return workload.graph[v];
   FAIL("no operator " << name);
   return workload.graph[0];
 }
 
 bool has_operator(const Workload& workload, const std::string& name) {
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+  for (std::size_t v = 0; v < workload.graph.size(); ++v)
     if (workload.graph[v].name == name) return true;
   return false;
 }
@@ -100,7 +102,7 @@ TEST_CASE("half precision halves every byte count and no FLOP") {
   CHECK(full.activation_bytes == 2 * half.activation_bytes);
   CHECK(full.input_bytes == 2 * half.input_bytes);
   CHECK(full.training_flops() == half.training_flops());
-  for (std::size_t v = 0; v < num_vertices(full.graph); ++v) {
+  for (std::size_t v = 0; v < full.graph.size(); ++v) {
     CHECK(full.graph[v].bytes_read == 2 * half.graph[v].bytes_read);
     CHECK(full.graph[v].bytes_written == 2 * half.graph[v].bytes_written);
   }
@@ -109,11 +111,9 @@ TEST_CASE("half precision halves every byte count and no FLOP") {
 TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
   const Workload workload = small_network(1);
   const auto reads = [&](const std::string& reader, const std::string& writer) {
-    for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
-      if (workload.graph[source(*edge, workload.graph)].name == writer &&
-          workload.graph[target(*edge, workload.graph)].name == reader)
-        return true;
-    return false;
+    return std::any_of(workload.graph.edges().begin(), workload.graph.edges().end(), [&](const OperatorEdge& edge) {
+      return workload.graph[edge.from].name == writer && workload.graph[edge.to].name == reader;
+    });
   };
   CHECK(reads("bn/gradient", "relu/gradient"));
   CHECK(reads("bn/gradient", "bn"));             // the batch's mean and variance
@@ -139,7 +139,7 @@ TEST_CASE(
     "every variable's gradient or moving average is produced exactly once, and every trainable one updated once") {
   const Workload workload = small_network(4);
   std::vector<int> produced(workload.variables.size()), updates(1);
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v) {
+  for (std::size_t v = 0; v < workload.graph.size(); ++v) {
     for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];
     if (workload.graph[v].phase == Phase::kUpdate) ++updates[0];
   }
@@ -149,8 +149,7 @@ TEST_CASE(
 
 TEST_CASE("creation order is a topological order") {
   const Workload workload = small_network(4);
-  for (auto [edge, end] = edges(workload.graph); edge != end; ++edge)
-    CHECK(source(*edge, workload.graph) < target(*edge, workload.graph));
+  for (const OperatorEdge& edge : workload.graph.edges()) CHECK(edge.from < edge.to);
 }
 
 TEST_CASE("doubling the batch doubles FLOPs and activations and leaves the variables") {
@@ -169,7 +168,7 @@ TEST_CASE("training takes three times the forward FLOPs, less the gradient of th
 TEST_CASE("a tensor with two consumers gets the sum of two gradients") {
   const Workload workload = small_network(1);
   int sums = 0;
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+  for (std::size_t v = 0; v < workload.graph.size(); ++v)
     if (workload.graph[v].name == "gradient sum") ++sums;
   CHECK(sums == 1);
 }
@@ -275,7 +274,8 @@ TEST_CASE("an LSTM is a product for all positions, and two kernels for each, one
       while (joined.graph[v].name != name) ++v;
       return v;
     };
-    CHECK(boost::edge(position_of(before), position_of(after), joined.graph).second);
+    CHECK(std::count(joined.graph.edges().begin(), joined.graph.edges().end(),
+                     OperatorEdge{position_of(before), position_of(after)}) > 0);
   }
 }
 

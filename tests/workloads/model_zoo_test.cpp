@@ -34,7 +34,7 @@ TEST_CASE("windows: rectangular kernels, padding by name or number, groups; repe
   // 32 x 32 -> 32 x 26 -> 16 x 13; 1*7*3*8 + 8 + 2 (3*3*2*8 + 16) + 16*13*8*2 = 168 + 8 + 320 + 3328
   CHECK(workload.parameters() == 3824);
   const Operator* grouped = nullptr;
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v)
+  for (std::size_t v = 0; v < workload.graph.size(); ++v)
     if (workload.graph[v].name == "layer3/2/1/conv") grouped = &workload.graph[v];
   REQUIRE(grouped != nullptr);
   // Four groups of two channels: 16 * 13 positions, 2 outputs of 2 * 9 terms each, four times.
@@ -126,7 +126,7 @@ TEST_CASE("timed layers: a kernel per layer and direction with its own time, for
   const Workload workload = build_timed(text);
   CHECK(workload.parameters() == 100);
   CHECK(workload.optimizer_time == 5.0_us);
-  REQUIRE(num_vertices(workload.graph) == 4);
+  REQUIRE(workload.graph.size() == 4);
   CHECK(workload.graph[2].name == "b/backward");
   CHECK(workload.graph[3].measured_time == 2.0_us);
   CHECK(workload.graph[3].produces_gradients == std::vector{0});

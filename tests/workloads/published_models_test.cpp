@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/paths.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
@@ -12,7 +13,7 @@ namespace rehearse {
 namespace {
 
 Workload shipped(const std::string& name, int batch = 1) {
-  const Json file = load_json_file(std::string{REHEARSE_SOURCE_DIR} + "/workloads/models/" + name + ".json");
+  const Json file = load_json_file(source_folder() + "/workloads/models/" + name + ".json");
   return build_workload(read_model(name, JsonReader{file, name}), batch, Precision::kFp32, name);
 }
 
@@ -139,14 +140,14 @@ TEST_CASE("FLOPs and activations grow with the batch, parameters do not") {
     CHECK(four.training_flops().value() == doctest::Approx(4 * one.training_flops().value()));
     CHECK(four.activation_bytes == 4 * one.activation_bytes);
     CHECK(four.input_bytes == 4 * one.input_bytes);
-    CHECK(num_vertices(four.graph) == num_vertices(one.graph));
+    CHECK(four.graph.size() == one.graph.size());
   }
 }
 
 TEST_CASE("a depthwise convolution has no matrix product, and nine multiply-adds per output") {
   const Workload workload = shipped("mobilenet_v2");
   bool found = false;
-  for (std::size_t v = 0; v < num_vertices(workload.graph); ++v) {
+  for (std::size_t v = 0; v < workload.graph.size(); ++v) {
     const Operator& op = workload.graph[v];
     if (op.name != "stage1/block1/depthwise") continue;
     found = true;

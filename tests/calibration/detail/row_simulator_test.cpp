@@ -12,13 +12,13 @@ namespace {
 
 /// The first row of each GPU.
 Study one_row_per_gpu() {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::set<std::string> seen;
   std::erase_if(study.rows, [&](const StudyRow& row) { return !seen.emplace(row.row.text("gpu")).second; });
   return study;
 }
 
-Json shipped_profile() { return load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json"); }
+Json shipped_profile() { return load_json_file(source_folder() + "/calibration/profiles/cm-dare.json"); }
 
 }  // namespace
 
@@ -66,7 +66,7 @@ TEST_CASE("a row is not simulated again when the profile changed where its scena
 }
 
 TEST_CASE("without parameter servers their times do not matter") {
-  const std::string root = test::source_folder();
+  const std::string root = source_folder();
   const Json servers = test::shipped_scenario();
   Json all_reduce = servers;
   all_reduce["cluster"]["groups"].erase(0);

@@ -6,12 +6,13 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::string kFrequencies = REHEARSE_SOURCE_DIR "/calibration/data/driple/op_type_frequency.csv";
+const std::string kFrequencies = source_folder() + "/calibration/data/driple/op_type_frequency.csv";
 
 /// A chain of `size` operators on the GPU.
 std::string chain(int size) {

@@ -17,8 +17,8 @@
 namespace rehearse {
 namespace {
 
-const std::string kScenario = test::source_folder() + "/scenarios/driple/01-v100-ps1-w2.json";
-const std::string kFrequencies = test::source_folder() + "/calibration/data/driple/op_type_frequency.csv";
+const std::string kScenario = source_folder() + "/scenarios/driple/01-v100-ps1-w2.json";
+const std::string kFrequencies = source_folder() + "/calibration/data/driple/op_type_frequency.csv";
 
 MeasuredDataset load(const test::TemporaryFolder& folder, const std::string& entries, bool is_grouped = false) {
   const auto file = folder.write("list.json", R"({ "format": 1, "source": "us", )" + entries + " }");

@@ -8,6 +8,7 @@
 #include "predictor/dataset.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
@@ -67,7 +68,7 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
   {  // interrupted and resumed it is the same, byte for byte; done, it is not done again
     const std::string parts = (folder / "parts").string();
     // Interrupted as soon as an epoch is kept, which it takes up.
-    const std::string program = REHEARSE_BINARY_DIR "/rehearse ", err = (folder / "err").string();
+    const std::string program = build_folder() + "/rehearse ", err = (folder / "err").string();
     const std::string script = program + train + parts + " 2>" + err + " & pid=$!; while kill -0 $pid && [ ! -e " +
                                parts + "/checkpoint.pt ]; do sleep 0.02; done; kill -TERM $pid; wait $pid";
     const int status = std::system(("(" + script + ") >/dev/null 2>&1").c_str());

@@ -14,12 +14,13 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::string kData = REHEARSE_SOURCE_DIR "/tests/predictor/data/driple/";
+const std::string kData = source_folder() + "/tests/predictor/data/driple/";
 const std::vector<std::string> kAggregators{
     "sum",     "mean",    "max",     "min",     "std",     "var",     "normalised_mean",
     "softmax", "softmin", "moment3", "moment4", "moment5", "identity"};

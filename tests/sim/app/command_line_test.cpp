@@ -13,6 +13,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kProgram = REHEARSE_BINARY_DIR "/rehearse";
+const std::string kProgram = build_folder() + "/rehearse";
 
 using namespace test;
 

@@ -12,6 +12,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/program.hpp"
 
 namespace rehearse {
@@ -34,8 +35,9 @@ int interrupted_sweep(const std::string& grid, const fs::path& folder, int signa
     const int null = ::open("/dev/null", O_WRONLY);
     ::dup2(null, 1);
     ::dup2(null, 2);
-    ::execl(REHEARSE_BINARY_DIR "/rehearse", "rehearse", "sweep", kScenario.c_str(), "--set", "/training/steps=400",
-            "--grid", grid.c_str(), "-j", "2", "-o", folder.c_str(), static_cast<char*>(nullptr));
+    ::execl((build_folder() + "/rehearse").c_str(), "rehearse", "sweep", kScenario.c_str(), "--set",
+            "/training/steps=400", "--grid", grid.c_str(), "-j", "2", "-o", folder.c_str(),
+            static_cast<char*>(nullptr));
     ::_exit(127);
   }
   constexpr std::uintmax_t kSomeResults = 60'000;  // bytes of the log: more than its creation takes

@@ -10,6 +10,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 namespace {
@@ -82,7 +83,7 @@ TEST_CASE("a wrong field is refused with line and column") {
 }
 
 TEST_CASE("files are read plain and compressed") {
-  const std::filesystem::path folder = std::filesystem::path{REHEARSE_BINARY_DIR} / "csv_test";
+  const std::filesystem::path folder = std::filesystem::path{build_folder()} / "csv_test";
   std::filesystem::create_directories(folder);
   write_file(folder / "t.csv", "a\n1\n");
   write_file(folder / "t.csv.gz", gzip("a\n2\n"));

@@ -8,6 +8,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 
 namespace rehearse {
 namespace {
@@ -95,7 +96,7 @@ TEST_CASE("doubles are written so that they read back the same") {
 }
 
 TEST_CASE("a file is read, and its name is in the error") {
-  const std::filesystem::path folder = std::filesystem::path{REHEARSE_BINARY_DIR} / "json_test";
+  const std::filesystem::path folder = std::filesystem::path{build_folder()} / "json_test";
   std::filesystem::create_directories(folder);
   write_file(folder / "good.json", "{\"a\": 1}");
   write_file(folder / "bad.json", "{\n]");

@@ -124,7 +124,7 @@ TEST_CASE(
   const auto scenario_with = [](int machines, double efficiency, double duplex) {
     Json scenario = one_tensor(machines, "ring");
     scenario["cluster"]["network"]["links"][0]["per_flow_rate"] = "500MBps";
-    Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+    Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
     profile["network"]["flow_efficiency"] = efficiency;
     profile["network"]["duplex"] = duplex;
     scenario["calibration"] = profile;

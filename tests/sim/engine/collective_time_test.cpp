@@ -23,7 +23,7 @@ Json all_reduce(int machines, int gpus, const Json& node, const Json& protocols,
   Json& instance = scenario["cluster"]["groups"][0]["instance"];
   instance["interconnect"] = node;
   instance["interconnect"]["name"] = "node";
-  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
   profile["collectives"]["by_interconnect"]["node"]["protocols"] = protocols;
   scenario["calibration"] = profile;
   return scenario;

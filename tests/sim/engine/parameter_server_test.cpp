@@ -36,7 +36,7 @@ Json server_bound(int worker_count, int cores) {
   set_json_pointer(json, "/cluster/groups/1/count", std::to_string(worker_count));
   set_json_pointer(json, "/cluster/groups/0/instance",
                    R"({"vcpus": )" + std::to_string(cores) + R"(, "memory": "1GB", "nic": "8Gbps", "source": "test"})");
-  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/cm-dare.json");
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   profile.erase("fit");
   profile["host"] = Json{{"dispatch", "0s"}, {"step_overhead", "0s"}};
   profile["servers"] = Json{{"time_per_variable", "10ms"},
@@ -159,7 +159,7 @@ TEST_CASE("permuting the tensor list changes two-server results") {
     std::vector<Variable> variables = scenario.workload.variables;
     for (std::size_t i = 0; i < moved.size(); ++i)
       scenario.workload.variables[static_cast<std::size_t>(moved[i])] = variables[i];
-    for (std::size_t v = 0; v < num_vertices(scenario.workload.graph); ++v)
+    for (std::size_t v = 0; v < scenario.workload.graph.size(); ++v)
       for (auto* list : {&scenario.workload.graph[v].reads_variables, &scenario.workload.graph[v].produces_gradients})
         for (int& variable : *list) variable = moved[static_cast<std::size_t>(variable)];
   };
@@ -169,7 +169,7 @@ TEST_CASE("permuting the tensor list changes two-server results") {
 TEST_CASE(
     "a heterogeneous cluster in two regions: speeds add up, and the distant worker is slower than the same GPU "
     "nearby") {
-  const Json json = load_json_file(test::source_folder() + "/scenarios/cm-dare-heterogeneous.json");
+  const Json json = load_json_file(source_folder() + "/scenarios/cm-dare-heterogeneous.json");
   const Json summary = test::simulated(json);
   REQUIRE_FALSE(summary.contains("error"));
   double sum = 0, distant = 0;

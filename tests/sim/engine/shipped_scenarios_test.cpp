@@ -12,8 +12,8 @@ namespace rehearse {
 TEST_CASE("every shipped scenario runs for a few steps") {
   const std::set<std::string> others{"provision", "spaces", "studies", "sweeps"};  // other kinds of files
   std::set<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator{test::source_folder() + "/scenarios"}) {
-    const std::string folder = entry.path().lexically_relative(test::source_folder() + "/scenarios").begin()->string();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{source_folder() + "/scenarios"}) {
+    const std::string folder = entry.path().lexically_relative(source_folder() + "/scenarios").begin()->string();
     if (entry.path().extension() == ".json" && !others.contains(folder)) files.insert(entry.path());
   }
   CHECK(files.size() >= 23);

@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kData = test::source_folder() + "/calibration/data/spotdnn/";
+const std::string kData = source_folder() + "/calibration/data/spotdnn/";
 
 /// Minute of the figure at which the training starts: the run's time 0.
 double first_minute() {
@@ -57,8 +57,7 @@ TEST_CASE("spotDNN's run through a revocation: speeds within 3 % of the trace, n
   REQUIRE(start == 2.0);
   const std::vector<std::pair<double, double>> windows{{28.0, 31.4}, {31.55, 31.75}};  // minutes of the figure
   const Json result = test::in_child([&] {
-    const Scenario scenario =
-        test::resolved(load_json_file(test::source_folder() + "/scenarios/spotdnn-revocation.json"));
+    const Scenario scenario = test::resolved(load_json_file(source_folder() + "/scenarios/spotdnn-revocation.json"));
     const RunRecord record = simulate(scenario, {.on_update = {}});
     Json json{{"speeds", Json::array()}, {"joins", Json::array()}, {"lost", record.interruptions.lost_updates}};
     for (const auto& [from, to] : windows)

@@ -55,7 +55,7 @@ TEST_CASE("pushing back each variable: one push and one pull, no request and no 
     scenario["training"]["steps"] = 4;
     check_time(scenario, 4 * (3e-3 + 2 * kAlpha + 2 * w * 10e-3));
   }
-  Json profile = load_json_file(test::source_folder() + "/calibration/profiles/ideal.json");
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
   profile["servers"]["time_per_update"] = "7ms";  // once per variable and step, when all gradients are in
   Json scenario = one_tensor(3, strategy);
   scenario["calibration"] = profile;

@@ -20,8 +20,8 @@ const Changes kEightP100{{"/workload/model", "cm-dare/resnet15"},
                          {"/training/steps", "400"}};
 
 Diagnosis diagnosed(const Changes& changes, double measured) {
-  return *diagnose(test::shipped_scenario(changes), test::source_folder() + "/scenarios/test.json",
-                   test::shipped_catalog(), measured, 2);
+  return *diagnose(test::shipped_scenario(changes), source_folder() + "/scenarios/test.json", test::shipped_catalog(),
+                   measured, 2);
 }
 
 bool adds_a_server(const Remedy& remedy) {

@@ -88,7 +88,7 @@ TEST_CASE("profile parameters are grouped by what they describe") {
 }
 
 TEST_CASE("clusters of different groups are exchanged as a whole") {
-  const Json other = load_json_file(test::source_folder() + "/scenarios/cm-dare-heterogeneous.json");
+  const Json other = load_json_file(source_folder() + "/scenarios/cm-dare-heterogeneous.json");
   ComparedRun b = run_of({});
   Json scenario = test::shipped_scenario({{"/training/steps", "24"}});
   scenario["cluster"] = other["cluster"];

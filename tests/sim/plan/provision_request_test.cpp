@@ -6,13 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::string kRoot = REHEARSE_SOURCE_DIR;
+const std::string kRoot = source_folder();
 
 /// What is wrong with a provision file that has these members besides format and scenario.
 std::string problem_of(const std::string& members) {

@@ -16,7 +16,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kFile = test::source_folder() + "/scenarios/provision/resnet110.json";
+const std::string kFile = source_folder() + "/scenarios/provision/resnet110.json";
 
 ProvisionRequest request_for(double loss, double deadline, const std::vector<std::string>& overrides = {}) {
   ProvisionRequest request = load_provision_request(kFile, overrides);
@@ -73,7 +73,7 @@ PlanRisk risk_of(double probability, double time, double cost) {
           .error = {}};
 }
 
-const std::string kSpotFile = test::source_folder() + "/scenarios/provision/resnet110-spot.json";
+const std::string kSpotFile = source_folder() + "/scenarios/provision/resnet110-spot.json";
 
 /// Machines on the spot market with exponential lifetimes.
 ProvisionRequest spot_request(double deadline, const std::string& mean_lifetime) {
@@ -109,7 +109,7 @@ TEST_CASE("a lone worker of each candidate has its published speed, the closed f
   request.contention.reset();
   const ProvisionCase provision = prepared(request);
   const ProvisionProblem& problem = provision.problem;
-  const CsvTable profile = load_csv_file(test::source_folder() + "/calibration/data/spotdnn/resnet110_profile.csv");
+  const CsvTable profile = load_csv_file(source_folder() + "/calibration/data/spotdnn/resnet110_profile.csv");
   REQUIRE(problem.offers.size() == profile.row_count());
   for (const CsvRow row : profile.rows()) {
     const auto offer = std::find_if(problem.offers.begin(), problem.offers.end(), [&](const MachineOffer& each) {
@@ -139,7 +139,7 @@ TEST_CASE("a lone worker of each candidate has its published speed, the closed f
 TEST_CASE("the plans that spotDNN's authors ran take within 4 % of their times, and cost plan x price x time") {
   const std::map<std::string, double> prices{
       {"p3.2xlarge", 0.918}, {"g4dn.4xlarge", 0.3612}, {"g3.8xlarge", 0.684}, {"g3.16xlarge", 1.368}};
-  const CsvTable table = load_csv_file(test::source_folder() + "/calibration/data/spotdnn/resnet110_plans.csv");
+  const CsvTable table = load_csv_file(source_folder() + "/calibration/data/spotdnn/resnet110_plans.csv");
   int rows = 0;
   for (const CsvRow row : table.rows()) {
     const std::string target{row.text("target")};
@@ -304,7 +304,7 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
 }
 
 TEST_CASE("machines may hold several workers, and lie in several regions") {
-  ProvisionRequest request = load_provision_request(test::source_folder() + "/scenarios/spotdnn.json");
+  ProvisionRequest request = load_provision_request(source_folder() + "/scenarios/spotdnn.json");
   request.loss = 0.8;
   request.deadline = Seconds{2200};
   request.price = PriceSource::kOnDemand;

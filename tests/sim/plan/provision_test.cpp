@@ -10,13 +10,14 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/released_convergence.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::filesystem::path kData = std::filesystem::path{REHEARSE_SOURCE_DIR} / "calibration/data/spotdnn";
+const std::filesystem::path kData = std::filesystem::path{source_folder()} / "calibration/data/spotdnn";
 
 /// ResNet-110 as released: resnet110_fitted_coefficients.csv, and the machines of resnet110_profile.csv.
 ProvisionProblem released_problem(double loss, double deadline) {

@@ -6,19 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const std::string kCases = REHEARSE_SOURCE_DIR "/calibration/data/cm-dare/remaining_time_after_revocation.csv";
+const std::string kCases = source_folder() + "/calibration/data/cm-dare/remaining_time_after_revocation.csv";
 
 RemainingPrediction predicted(const std::vector<std::pair<std::string, std::string>>& changes,
                               const RemainingRequest& request) {
   auto with_steps = changes;
   with_steps.insert(with_steps.begin(), {"/training/steps", "64000"});
-  return *predict_remaining(test::shipped_scenario(with_steps), test::source_folder() + "/scenarios/test.json",
+  return *predict_remaining(test::shipped_scenario(with_steps), source_folder() + "/scenarios/test.json",
                             test::shipped_catalog(), request, 2);
 }
 

@@ -15,7 +15,7 @@ namespace rehearse {
 
 namespace {
 
-const std::string kScenario = test::source_folder() + "/scenarios/cm-dare.json";
+const std::string kScenario = source_folder() + "/scenarios/cm-dare.json";
 
 const Catalog& catalog() {
   static const Catalog shipped = test::shipped_catalog();

@@ -17,7 +17,7 @@ std::size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("the page of a fit has values, measured against predicted, and residuals by each group") {
-  Study study = load_studies(test::source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   study.rows.erase(study.rows.begin() + 3, study.rows.end());
   Fit fit{.profile = {},
           .values = {{.pointer = "/host/dispatch<",

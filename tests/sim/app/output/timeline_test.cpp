@@ -45,7 +45,7 @@ Scenario hand_made_scenario() {
   scenario.workload.variables = {{.name = "kernel \"0\"\\", .shape = {}, .bytes = Bytes{1000}}};
   Operator kernel;
   kernel.name = "conv";
-  boost::add_vertex(kernel, scenario.workload.graph);
+  scenario.workload.graph.add(kernel);
   return scenario;
 }
 
