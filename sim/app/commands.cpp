@@ -1,6 +1,7 @@
 #include "sim/app/commands.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -63,6 +64,17 @@ bool has_time_for_moved_profiles(Scenario& scenario) {
                               in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
                               " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
   return false;
+}
+
+/// What a run is at besides updates, of which a large cluster's first one takes long.
+std::string within_step(const Scenario& scenario, const RunProgress& run) {
+  std::array<char, 96> text{};
+  if (!run.is_set_up)
+    std::snprintf(text.data(), text.size(), "setting up %d workers", scenario.count(Role::kWorker));
+  else
+    std::snprintf(text.data(), text.size(), "%.3g million events, simulated %.4g s",
+                  static_cast<double>(run.events) / 1e6, run.simulated.value());
+  return text.data();
 }
 
 void print_summary(const Scenario& scenario, const Summary& summary) {
@@ -177,20 +189,25 @@ int run(const SimulateCommand& command) {
       moves_profile ? speed_spread(scenario, static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) : 0;
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
+  const double messages = expected_messages(scenario);
   const RunRecord record = simulate(
       scenario, {.keeps_activity = command.common.output.has_value(),
                  .scope = scope,
                  .is_exact = command.is_exact,
                  .on_update = [&](std::int64_t count) { updates = count; },
                  .on_progress =
-                     [&] {
+                     [&](const RunProgress& run) {
                        if (is_interrupted()) throw Interrupted{};
-                       progress.update(updates, scenario.training.steps);
+                       const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
+                       progress.update(updates, scenario.training.steps, within_step(scenario, run),
+                                       std::min(share, 1.0));
                        if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
                          throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
                                              std::to_string(scenario.training.steps) + " steps"};
                      }});
+  progress.say("summing up");
   const Summary summary = summarize(scenario, record, spread_by_profile);
+  if (command.common.output) progress.say("writing " + command.common.output->string());
   if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);

@@ -13,8 +13,11 @@ class Progress {
  public:
   /// `what` is being counted: "steps", "simulations".
   Progress(std::string what, bool is_quiet);
-  /// Says nothing during the first second.
-  void update(std::int64_t done, std::int64_t total);
+  /// Says nothing during the first second. While the next one takes long `within` says what has been done of it, and
+  /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line.
+  void update(std::int64_t done, std::int64_t total, const std::string& within = {}, double share = 0);
+  /// What comes after the last one, if all of that took a second.
+  void say(const std::string& text);
   /// Ends the lines from now on.
   void note(std::string text) { note_ = std::move(text); }
   std::chrono::duration<double> elapsed() const { return std::chrono::steady_clock::now() - start_; }

@@ -20,6 +20,7 @@ PathIndex Network::path(Endpoint from, Endpoint to) {
   if (is_new) {
     known_.push_back({from, to, from == to ? Path{} : topology_.path(from, to)});
     carried_.emplace_back();
+    if (on_path_) on_path_(known_.size());
   }
   return entry->second;
 }
@@ -30,6 +31,7 @@ FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on
     return 0;
   }
   count(index, size);
+  ++started_flows_;
   return start(index, std::max(size, Bytes{1}), std::move(on_sent));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "platforms/topology.hpp"
@@ -32,6 +33,9 @@ class Network {
   Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
   Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
   const Topology& topology() const { return topology_; }
+  /// Called with the number of paths known, after each new one; may throw.
+  void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
+  std::uint64_t started_flows() const { return started_flows_; }
 
   /// Moves `size` bytes, at least one, over a path; `on_sent` runs when the last byte has left. On a path without links
   /// that is at once, before the call returns. Throws nothing.
@@ -58,6 +62,8 @@ class Network {
   std::vector<KnownPath> known_;
   std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated
+  std::function<void(std::size_t)> on_path_;
+  std::uint64_t started_flows_ = 0;
 };
 
 }  // namespace rehearse

@@ -17,6 +17,8 @@ namespace rehearse {
 
 namespace {
 
+constexpr std::size_t kPathsBetweenReports = 256;
+
 /// What must hold in every run, whatever the scenario. A violation is a bug of ours.
 void check_invariants(const RunRecord& record) {
   const auto require = [](bool holds, const char* invariant) {
@@ -54,7 +56,19 @@ void check_rates(const Topology& topology) {
 template <class Backend>
 RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vector<Machine>& machines,
                       const SimulateOptions& options) {
-  backend.clock().on_progress(options.on_progress);
+  RunProgress progress;
+  if (options.on_progress) {
+    const auto report = [&](std::uint64_t events) {
+      progress.events = events;
+      progress.simulated = backend.clock().now();
+      progress.messages = backend.network().started_flows();
+      options.on_progress(progress);
+    };
+    backend.network().on_path([&, report](std::size_t paths) {
+      if (paths % kPathsBetweenReports == 0) report(progress.is_set_up ? backend.clock().events() : paths);
+    });
+    backend.clock().on_progress([&, report] { report(backend.clock().events()); });
+  }
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
   recorder.keeps_copies = options.keeps_copies;
@@ -74,6 +88,7 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                   .is_exact = options.is_exact,
                   .on_update =
                       [&](std::int64_t updates) {
+                        progress.updates = updates;
                         job->updated(updates);
                         if (options.on_update) options.on_update(updates);
                       },
@@ -104,7 +119,11 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                      return std::visit(Begin{cluster, monitor, updates}, scenario.training.strategy.kind);
                    },
                .on_loss = [&](MachineIndex machine) { monitor.lose(machine); },
-               .run = [&backend] { backend.run(); }},
+               .run =
+                   [&] {
+                     progress.is_set_up = true;
+                     backend.run();
+                   }},
               machine_events ? &*machine_events : nullptr};
   job = &the_job;
   JobResult result = the_job.run();

@@ -9,6 +9,15 @@
 
 namespace rehearse {
 
+/// How far a run is.
+struct RunProgress {
+  bool is_set_up = false;      // machines, plans and their paths are there: simulated time passes
+  std::uint64_t events = 0;    // before that, paths found
+  Seconds simulated{};
+  std::int64_t updates = 0;
+  std::uint64_t messages = 0;  // that have been started, those under way included; none by collectives that are timed
+};
+
 struct SimulateOptions {
   bool keeps_activity = false;  // record kernels, messages and server work
   bool keeps_copies = false;    // besides, copies over PCIe links that GPUs have for themselves
@@ -21,8 +30,9 @@ struct SimulateOptions {
   bool is_plain = false;
   /// Called after each update with the number of updates so far. May throw to end the run.
   std::function<void(std::int64_t updates)> on_update;
-  /// Called every few hundred events; an update may take millions. May throw to end the run.
-  std::function<void()> on_progress;
+  /// Called every 256 events, as an update may take millions, and while the run is set up every 256 paths. May throw to
+  /// end the run.
+  std::function<void(const RunProgress&)> on_progress;
 };
 
 /// Runs the scenario. At most once per process, unless it is plain: SimGrid cannot be reset (isolated.hpp runs more).
