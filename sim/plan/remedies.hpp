@@ -2,6 +2,7 @@
 // What might make a job faster or cheaper, as changes of its effective scenario. What helps is for the simulation to
 // say: diagnosis.hpp.
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
