@@ -102,7 +102,7 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
                 static_cast<long long>(summary.staleness_max));
-  std::printf("%-24s %s\n", "bottleneck", summary.bottleneck.c_str());
+  std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
 }
 
 void print_statistics(const std::string& label, const ErrorStatistics& statistics) {

@@ -117,7 +117,8 @@ struct DiagnoseCommand {
   CommonOptions common;
   std::filesystem::path scenario;
   std::vector<std::string> overrides;
-  double measured_speed = 0;
+  std::optional<double> measured_steps_per_s, measured_samples_per_s;  // one of the three
+  std::optional<Seconds> measured_step_time;
 };
 
 struct GenerateCommand {

@@ -14,10 +14,16 @@ namespace rehearse {
 
 namespace {
 
+/// A remedy that makes a sample dearer by more than this buys its gain.
+constexpr double kCostsMore = 0.005;
+constexpr std::size_t kLongestSetting = 120;
+
 const char* note_of(RemedyKind kind) {
   switch (kind) {
     case RemedyKind::kRented:
       return "";
+    case RemedyKind::kOtherTraining:
+      return " (another training: as many samples may not lead to the same loss)";
     case RemedyKind::kShared:
       return " (at best: their work may slow the workers' hosts, which is not simulated)";
     case RemedyKind::kHypothetical:
@@ -40,8 +46,10 @@ void print_remedies(const Diagnosis& diagnosis) {
       std::printf("  %+7.1f %%  ", *remedy.cost_change * 100);
     else
       std::printf("  %9s  ", "");
-    std::printf("%s%s\n", remedy.change.c_str(), note_of(remedy.kind));
-    for (const std::string& setting : remedy.settings) std::printf("%48s--set '%s'\n", "", setting.c_str());
+    const bool only_buys = remedy.cost_change && *remedy.cost_change > kCostsMore;
+    std::printf("%s%s%s\n", remedy.change.c_str(), note_of(remedy.kind), only_buys ? " (only for more money)" : "");
+    for (const std::string& setting : remedy.settings)
+      std::printf("%48s--set '%s'\n", "", shortened(setting, kLongestSetting).c_str());
   }
   for (const Remedy& remedy : diagnosis.remedies)
     if (!remedy.result)
@@ -49,17 +57,37 @@ void print_remedies(const Diagnosis& diagnosis) {
 }
 
 void print(const Diagnosis& diagnosis) {
-  std::printf("%-24s %.4g steps/s\n", "measured", diagnosis.measured);
-  std::printf("%-24s %.4g steps/s", "simulated", diagnosis.simulated.steps_per_s);
-  if (diagnosis.interval) std::printf(", %.4g to %.4g (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
+  std::printf("%-24s %.4g steps/s, %.4g samples/s\n", "measured", diagnosis.measured,
+              diagnosis.measured_samples_per_s);
+  std::printf("%-24s %.4g steps/s, %.4g samples/s", "simulated", diagnosis.simulated.steps_per_s,
+              diagnosis.simulated.samples_per_s);
+  if (diagnosis.interval) std::printf("; %.4g to %.4g steps/s (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
   std::printf("\n%-24s %.4g steps/s\n", "workers' own speeds", diagnosis.by_addition);
   std::printf("%-24s %s\n", "verdict", diagnosis.verdict.c_str());
-  std::printf("%-24s %s\n", "at its limit", diagnosis.simulated.bottleneck.c_str());
+  for (const Json& part : diagnosis.simulated.step_parts)
+    std::printf("%-24s %7.1f %%  %s\n", &part == &diagnosis.simulated.step_parts.front() ? "simulated step" : "",
+                part["share"].get<double>() * 100, part["what"].get_ref<const std::string&>().c_str());
+  for (const Explanation& explanation : diagnosis.explanations)
+    std::printf("%-24s %s%s\n", &explanation == &diagnosis.explanations.front() ? "would explain it" : "",
+                explanation.strength ? "" : "not enough: ", explanation.text.c_str());
   if (const auto usd = diagnosis.simulated.usd_per_million_samples())
     std::printf("%-24s %.4g USD for a million samples, %.4g USD/h\n", "cost", *usd, *diagnosis.simulated.usd_per_hour);
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   print_remedies(diagnosis);
+}
+
+Measured measured_by(const DiagnoseCommand& command) {
+  using Unit = Measured::Unit;
+  std::vector<Measured> stated;
+  if (command.measured_steps_per_s) stated.push_back({Unit::kStepsPerSecond, *command.measured_steps_per_s});
+  if (command.measured_samples_per_s) stated.push_back({Unit::kSamplesPerSecond, *command.measured_samples_per_s});
+  if (command.measured_step_time) stated.push_back({Unit::kStepTime, command.measured_step_time->value()});
+  if (stated.size() != 1)
+    throw InputError{"diagnose: expected one of --measured-speed, --measured-samples-per-s and --measured-step-time; found " +
+                     (stated.empty() ? std::string{"none"} : std::to_string(stated.size())) +
+                     "; see rehearse diagnose --help"};
+  return stated.front();
 }
 
 }  // namespace
@@ -71,7 +99,7 @@ int run(const DiagnoseCommand& command) {
   catch_interrupts();
   Progress progress{"simulations", command.common.is_quiet};
   const auto diagnosis = diagnose(
-      scenario, command.scenario.string(), catalog, command.measured_speed, command.common.parallel,
+      scenario, command.scenario.string(), catalog, measured_by(command), command.common.parallel,
       [&](std::size_t done, std::size_t total) {
         progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
       },

@@ -375,10 +375,11 @@ int run_command_line(int argc, char** argv) {
   add_parallel(*remaining_verb, common);
 
   DiagnoseCommand diagnose;
+  std::string measured_step_time;
   auto* diagnose_verb = app.add_subcommand(
       "diagnose",
-      "Why a run is as fast as it was measured to be: which server, link or GPU is at its limit, and what would help, "
-      "each remedy simulated\n\n"
+      "Why a run is as fast as it was measured to be: what its steps consist of, what else may slow it, and what would "
+      "help, with gain and cost; all of it simulated\n\n"
       "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
       "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104");
   diagnose_verb->add_option("SCENARIO", diagnose.scenario, "Scenario file")->required();
@@ -386,11 +387,19 @@ int run_command_line(int argc, char** argv) {
       ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");
   diagnose_verb
-      ->add_option("--measured-speed", diagnose.measured_speed,
+      ->add_option("--measured-speed", diagnose.measured_steps_per_s,
                    "Steps per second: of all workers together, or of each where they wait for one another")
-      ->required()
       ->check(is_positive)
       ->type_name("X");
+  diagnose_verb
+      ->add_option("--measured-samples-per-s", diagnose.measured_samples_per_s,
+                   "In place of it: samples per second of all workers together")
+      ->check(is_positive)
+      ->type_name("X");
+  diagnose_verb
+      ->add_option("--measured-step-time", measured_step_time,
+                   "In place of it: time from one step of a worker to its next, such as 350ms")
+      ->type_name("TIME");
   diagnose_verb->add_flag("--json", diagnose.common.prints_json, "Print diagnosis.json instead of text");
   add_common(*diagnose_verb, common);
   add_output(*diagnose_verb, common, "Write diagnosis.json here (default: write nothing)");
@@ -477,6 +486,8 @@ int run_command_line(int argc, char** argv) {
         "--exact: expected no --runs beside it, which go on speeds of whole memberships; see rehearse simulate --help"};
   if (simulate.deadline && !simulate.runs)
     throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
+  if (!measured_step_time.empty())
+    diagnose.measured_step_time = read_seconds("--measured-step-time", measured_step_time);
   if (!deadline.empty()) provision.deadline = read_seconds("--deadline", deadline);
   if (!takeover.empty()) provision.takeover = read_seconds("--takeover", takeover);
   if (!replaced_after.empty()) remaining.replaced_after = read_seconds("--replaced-after", replaced_after);

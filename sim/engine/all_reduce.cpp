@@ -55,7 +55,10 @@ class Communicator {
         traffic_{traffic},
         collective_{std::move(methods), cluster.network},
         is_timed_{is_timed} {
-    for (const CollectiveMethod& method : collective_.methods()) unsettled_.emplace_back(method.plan.size());
+    for (std::size_t m = 0; m < collective_.methods().size(); ++m) {
+      unsettled_.emplace_back(collective_.methods()[m].plan.size());
+      latency_.push_back(collective_.duration(m, Bytes{}));
+    }
   }
   /// Cuts what is under way.
   ~Communicator() {
@@ -78,10 +81,12 @@ class Communicator {
     const CollectiveMethod& method = collective_.methods()[method_];
     on_wire_ = method.on_wire(payload);
     on_done_ = std::move(on_done);
-    const Seconds start = clock_.now();
+    const Seconds start = clock_.now(), alone = collective_.duration(method_, payload);
+    time_alone_ += alone;
+    latency_alone_ += std::min(alone, latency_[method_]);
     if (is_timed_) {
       if (cluster_.recorder.keeps_activity) record_edges(start + method.protocol.launch);
-      clock_.schedule(start + collective_.duration(method_, payload), [this] {
+      clock_.schedule(start + alone, [this] {
         for (std::size_t p = 0; p < plan().size(); ++p)
           unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
         std::exchange(on_done_, {})();
@@ -95,6 +100,13 @@ class Communicator {
       next_round();
     else
       clock_.schedule_in(method.protocol.launch, [this] { next_round(); });
+  }
+
+  /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many
+  /// bytes there were.
+  double take_latency_share() {
+    const Seconds time = std::exchange(time_alone_, {}), latency = std::exchange(latency_alone_, {});
+    return time > Seconds{} ? latency / time : 0;
   }
 
   /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
@@ -196,6 +208,8 @@ class Communicator {
   FastestCollective collective_;
   bool is_timed_;
   std::vector<std::vector<Bytes>> unsettled_;  // [methods][phases] over each edge, not counted yet
+  std::vector<Seconds> latency_;               // [methods] of an all-reduce of nothing
+  Seconds time_alone_{}, latency_alone_{};     // of the all-reduces of this step, by the formula
   int unit_ = 0;
   std::int64_t step_ = 0;
   std::size_t method_ = 0;
@@ -390,6 +404,7 @@ class AllReduceTraining final : public Session {
   void begin_compute(Rank& rank, Seconds when) {
     const double slowdown = monitor_.slowdown(rank.worker);
     rank.worker.step.last_pull = when;
+    rank.worker.step.times.input = when - rank.worker.step.span.start - rank.worker.plan->step_overhead;
     if (exchange_.overlap != Overlap::kForward || rank.worker.steps == 0) {
       rank.compute->begin_step_with_all_variables(when, slowdown, cluster_.is_exact ? nullptr : &rank.fused);
     } else {
@@ -506,6 +521,7 @@ class AllReduceTraining final : public Session {
   void step_reduced() {
     ++updates_;
     end_ = clock_.now();
+    latency_share_ = formation_->communicator->take_latency_share();
     begin_exchange();
     if (exchange_.overlap == Overlap::kForward) {
       if (cluster_.on_update) cluster_.on_update(updates_);
@@ -567,8 +583,20 @@ class AllReduceTraining final : public Session {
     connection->send({static_cast<int>(units_.units.size()), updates_, scenario_.workload.variable_bytes(), 0});
   }
 
+  /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
+  void record_times(Rank& rank) {
+    StepTimes& times = rank.worker.step.times;
+    times.kernels = rank.compute->kernel_time();
+    for (const ComputeStream::Stall& stall : rank.compute->stalls()) times.stalled += stall.time;
+    const Seconds after = clock_.now() - rank.compute->end() - rank.worker.plan->update;
+    const Seconds waited = times.stalled + std::max(Seconds{}, after);
+    times.latency = waited * latency_share_;
+    times.network = waited - times.latency;
+  }
+
   void end_step(Rank& rank) {
     rank.worker.step.compute_end = rank.compute->end();
+    record_times(rank);
     const std::int64_t completed = rank.missed_steps + rank.worker.steps + 1;
     settle();
     monitor_.end_step(rank.worker, completed);
@@ -660,6 +688,7 @@ class AllReduceTraining final : public Session {
   Seconds end_{};
   Seconds last_reduced_;
   double last_length_ = -1;
+  double latency_share_ = 0;  // of the exchange of the latest step
   std::vector<double> last_ends_;
   Use use_before_;
 };

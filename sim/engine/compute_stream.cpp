@@ -20,6 +20,7 @@ void ComputeStream::begin_step(Seconds start, double slowdown) {
   std::fill(is_here_.begin(), is_here_.end(), false);
   next_ = 0;
   pass_ = 0;
+  stalls_.clear();
   slowdown_ = slowdown;
   host_ = std::max(host_, start);
   gpu_ = std::max(gpu_, start);
@@ -28,6 +29,8 @@ void ComputeStream::begin_step(Seconds start, double slowdown) {
 
 void ComputeStream::begin_step_with_all_variables(Seconds start, double slowdown, const FusedPlan* fused) {
   if (fused != nullptr && slowdown == 1 && host_ <= start && gpu_ <= start && !recorder_.keeps_activity) {
+    stalls_.clear();
+    slowdown_ = slowdown;
     host_ = start + fused->host_end;
     gpu_ = start + fused->end;
     pass_ = passes_;
@@ -39,6 +42,7 @@ void ComputeStream::begin_step_with_all_variables(Seconds start, double slowdown
   std::fill(arrival_.begin(), arrival_.end(), Seconds{});
   next_ = 0;
   pass_ = 0;
+  stalls_.clear();
   slowdown_ = slowdown;
   host_ = std::max(host_, start);
   gpu_ = std::max(gpu_, start);
@@ -66,11 +70,15 @@ void ComputeStream::advance() {
       const PlannedKernel& kernel = plan_->kernels[next_];
       Seconds ready = host_;
       if (pass_ == 0) {
+        int latest = -1;
         for (const int variable : kernel.waits_for) {
           const auto index = static_cast<std::size_t>(variable);
           if (!is_here_[index]) return;
-          ready = std::max(ready, arrival_[index]);
+          if (arrival_[index] > ready) ready = arrival_[index], latest = variable;
         }
+        if (latest >= 0)
+          if (const Seconds stall = ready + kernel.dispatch - std::max(gpu_, host_ + kernel.dispatch); stall > Seconds{})
+            stalls_.push_back({latest, stall});
       }
       host_ = ready + kernel.dispatch;
       const Seconds start = std::max(gpu_, host_);

@@ -35,6 +35,14 @@ class ComputeStream {
   bool is_done() const { return pass_ == passes_; }
   /// When the last kernel of the step ends; valid when is_done().
   Seconds end() const { return gpu_; }
+  /// Of the step's kernels, waits not included.
+  Seconds kernel_time() const { return plan_->gpu_time * passes_ * slowdown_; }
+  /// How much earlier a kernel of the step would have started, had a variable been there.
+  struct Stall {
+    int variable = 0;
+    Seconds time{};
+  };
+  const std::vector<Stall>& stalls() const { return stalls_; }
   /// The first variable that the next kernel waits for, -1 if none: for deadlock messages.
   int waits_for() const;
 
@@ -50,6 +58,7 @@ class ComputeStream {
   std::vector<bool> is_here_;
   std::size_t next_ = 0;
   int pass_ = 0;
+  std::vector<Stall> stalls_;
   Seconds host_{}, gpu_{};
   double slowdown_ = 1;
 };

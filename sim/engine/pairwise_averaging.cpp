@@ -179,6 +179,7 @@ class PairwiseAveraging final : public Session {
   }
 
   void begin_compute(Peer& peer, Seconds when) {
+    peer.worker.step.times.input = when - peer.worker.step.span.start - peer.worker.plan->step_overhead;
     peer.compute->begin_step_with_all_variables(when, monitor_.slowdown(peer.worker), nullptr);
     peer.clock->schedule(peer.compute->end(), [this, &peer] { end_part(peer); });
   }
@@ -193,6 +194,11 @@ class PairwiseAveraging final : public Session {
     peer.is_training = false;
     end_ = clock_.now();
     peer.worker.step.compute_end = peer.compute->end();
+    StepTimes& times = peer.worker.step.times;
+    times.kernels = peer.compute->kernel_time();
+    const Seconds waited = std::max(Seconds{}, end_ - peer.compute->end() - peer.worker.plan->update);
+    times.latency = peer.fetch ? std::min(waited, peer.fetch->latency() * 2) : Seconds{};
+    times.network = waited - times.latency;
     peer.worker.step.staleness = updates_ - 1 - peer.updates_at_start;
     monitor_.end_step(peer.worker, updates_);
     if (cluster_.on_update) cluster_.on_update(updates_);

@@ -128,9 +128,19 @@ class ParameterServers final : public Session {
     std::unique_ptr<Connection> up;
     int updates_left = 0;   // of the current step
     Seconds last_update{};  // when the latest of them is applied
+    Seconds last_arrived{}; // when it came to the server
+    int last_unit = 0;
   };
 
   struct Trainer;
+
+  /// When a unit was where, in the current step of a team.
+  struct UnitDates {
+    Seconds asked{};    // the server knows that the team needs it
+    Seconds served{};   // a core has read it, or applied the last gradient
+    Seconds on_host{};  // of the team
+    Seconds pushed{};   // its gradient is handed to the connection
+  };
 
   /// Workers that exchange with the servers as one: those of a machine, or a single one.
   struct Team {
@@ -139,6 +149,7 @@ class ParameterServers final : public Session {
     OwnedClock clock;
     std::vector<Trainer*> members;
     std::vector<Link> links;          // [servers]
+    std::vector<UnitDates> dates;     // [units]
     std::vector<std::size_t> added;   // [units] members whose gradients of this step are added up
     std::vector<Trainer*> adder_of;   // [units] on whose GPU they are; empty: in host memory
     std::size_t waiting_to_pull = 0;  // members
@@ -228,6 +239,7 @@ class ParameterServers final : public Session {
     for (const auto& trainer : trainers_) equip(*trainer);
     for (const auto& team : teams_) {
       team->added.resize(units_.units.size());
+      team->dates.resize(units_.units.size());
       create_links(*team);
       if (strategy_.aggregation == Aggregation::kGpu) choose_adders(*team);
     }
@@ -402,6 +414,7 @@ class ParameterServers final : public Session {
     trainer.is_training = true;
     trainer.updates_at_pull = updates_;
     trainer.worker.step = {.span = {std::exchange(trainer.held_since, {}).value_or(clock_.now()), {}}};
+    trainer.worker.step.times.held = clock_.now() - trainer.worker.step.span.start;
     for (std::size_t u = 0; u < units_.units.size(); ++u)
       trainer.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
     for (std::size_t v = 0; v < trainer.pieces_left.size(); ++v) {
@@ -434,6 +447,8 @@ class ParameterServers final : public Session {
   /// The input is on the GPU: kernels may start.
   void begin_compute(Trainer& trainer, Seconds when) {
     const double slowdown = monitor_.slowdown(trainer.worker);
+    StepSpan& step = trainer.worker.step;
+    step.times.input = when - step.span.start - step.times.held - trainer.worker.plan->step_overhead;
     if (strategy_.pushes_back_each_variable && trainer.worker.steps == 0) {
       trainer.worker.step.last_pull = when;
       trainer.compute->begin_step_with_all_variables(when, slowdown, nullptr);  // as initialised
@@ -455,6 +470,7 @@ class ParameterServers final : public Session {
     OwnedClock clock = team.links[static_cast<std::size_t>(s)].down->clock();
     for (const int pulled : server.pulled) {
       const Bytes size = unit(pulled).value_bytes;
+      team.dates[static_cast<std::size_t>(pulled)].asked = clock_.now();
       const CorePool::Slot slot = monitor_.cores(server.machine).run(clock_.now(), server_time(size));
       record(server, slot, pulled, false);
       clock.schedule(slot.end, [&team, pulled] { team.session.send_value(team, pulled); });
@@ -463,11 +479,13 @@ class ParameterServers final : public Session {
 
   void send_value(Team& team, int index) {
     Link& link = team.links[static_cast<std::size_t>(unit(index).server)];
+    team.dates[static_cast<std::size_t>(index)].served = clock_.now();
     link.down->send({index, team.members.front()->worker.steps, unit(index).value_bytes, priority(index)});
   }
 
   void value_arrived(Team& team, const Connection::Message& message) {
     Trainer* only = adder(team, message.unit);
+    team.dates[static_cast<std::size_t>(message.unit)].on_host = clock_.now();
     for (Trainer* member : team.members)
       if (only == nullptr || only == member) copy_to_gpus(*member, message);
   }
@@ -583,13 +601,79 @@ class ParameterServers final : public Session {
   void check_computed(Trainer& trainer) {
     if (!trainer.compute->is_done() || trainer.is_computed) return;
     trainer.is_computed = true;
+    record_stalls(trainer);
     for (const int index : std::exchange(trainer.held_back, {})) hand_over(trainer, index, trainer.compute->end());
     if (strategy_.pushes_back_each_variable)
       trainer.team->clock.schedule(std::max(clock_.now(), trainer.compute->end()),
                                    [this, &trainer] { end_step(trainer); });
   }
 
+  /// Divides a wait among what came one after another, counted from its end: `times` are filled from the last on, as
+  /// far as the wait reaches back.
+  class Wait {
+   public:
+    explicit Wait(Seconds length) : left_{length} {}
+    void was(Seconds& part, Seconds length) {
+      const Seconds taken = std::min(left_, std::max(Seconds{}, length));
+      part += taken;
+      left_ -= taken;
+    }
+    void was_else(Seconds& part) { part += std::exchange(left_, Seconds{}); }
+
+   private:
+    Seconds left_;
+  };
+
+  /// What kept variables for which kernels waited: by the unit that came last.
+  void record_stalls(Trainer& trainer) {
+    StepTimes& times = trainer.worker.step.times;
+    const Team& team = *trainer.team;
+    for (const ComputeStream::Stall& stall : trainer.compute->stalls()) {
+      times.stalled += stall.time;
+      const auto v = static_cast<std::size_t>(stall.variable);
+      const bool needs_all = exchange_.overlap == Overlap::kNone;
+      const Seconds arrived = needs_all ? trainer.worker.step.last_pull : trainer.arrived[v];
+      int last = units_.of_variable[v].front();
+      const auto consider = [&](int index) {
+        if (team.dates[static_cast<std::size_t>(index)].on_host > team.dates[static_cast<std::size_t>(last)].on_host)
+          last = index;
+      };
+      if (needs_all)
+        for (int index = 0; index < static_cast<int>(units_.units.size()); ++index) consider(index);
+      else
+        for (const int index : units_.of_variable[v]) consider(index);
+      const UnitDates& dates = team.dates[static_cast<std::size_t>(last)];
+      const Link& link = team.links[static_cast<std::size_t>(unit(last).server)];
+      const Seconds down = link.down->latency(), up = link.up->latency();
+      Wait wait{stall.time};
+      wait.was(times.copies, arrived - dates.on_host);
+      wait.was(times.latency, down);
+      wait.was(times.network, dates.on_host - dates.served - down);
+      wait.was(times.server, dates.served - dates.asked);
+      wait.was(times.latency, up);
+      if (strategy_.pushes_back_each_variable) {
+        wait.was(times.network, dates.asked - dates.pushed - up);
+        wait.was_else(times.copies);
+      } else {
+        wait.was_else(times.held);  // until the last of the team asked
+      }
+    }
+  }
+
+  /// What kept the last acknowledgement, after the kernels.
+  void record_push(Trainer& trainer, const Link& link) {
+    StepTimes& times = trainer.worker.step.times;
+    const Seconds pushed = trainer.team->dates[static_cast<std::size_t>(link.last_unit)].pushed;
+    Wait wait{std::max(Seconds{}, clock_.now() - trainer.compute->end())};
+    wait.was(times.latency, link.down->latency());
+    wait.was(times.server, link.last_update - link.last_arrived);
+    wait.was(times.latency, link.up->latency());
+    wait.was(times.network, link.last_arrived - pushed - link.up->latency());
+    wait.was_else(times.copies);
+  }
+
   void push(Team& team, int index) {
+    team.dates[static_cast<std::size_t>(index)].pushed = clock_.now();
     team.links[static_cast<std::size_t>(unit(index).server)].up->send(
         {index, team.members.front()->worker.steps, unit(index).gradient_bytes, priority(index)});
   }
@@ -607,15 +691,24 @@ class ParameterServers final : public Session {
     const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), duration);
     record(servers_[s], slot, message.unit, true);
     if (strategy_.pushes_back_each_variable) {
-      if (completes_unit) clock_.schedule(slot.end, [this, index = message.unit] { push_back(index); });
+      if (!completes_unit) return;
+      for (const auto& each : teams_) each->dates[static_cast<std::size_t>(message.unit)].asked = clock_.now();
+      clock_.schedule(slot.end, [this, index = message.unit] { push_back(index); });
       return;
     }
     Link& link = team.links[s];
-    link.last_update = std::max(link.last_update, slot.end);
+    if (slot.end >= link.last_update) {
+      link.last_update = slot.end;
+      link.last_arrived = clock_.now();
+      link.last_unit = message.unit;
+    }
     if (--link.updates_left > 0) return;
-    team.clock.schedule(link.last_update + link.down->latency(), [this, &team] {
+    team.clock.schedule(link.last_update + link.down->latency(), [&team, &link] {
       if (--team.servers_left > 0) return;
-      for (Trainer* member : team.members) end_step(*member);
+      for (Trainer* member : team.members) {
+        team.session.record_push(*member, link);
+        team.session.end_step(*member);
+      }
     });
   }
 
@@ -637,6 +730,7 @@ class ParameterServers final : public Session {
   void end_step(Trainer& trainer) {
     trainer.is_training = false;
     trainer.worker.step.compute_end = trainer.compute->end();
+    trainer.worker.step.times.kernels = trainer.compute->kernel_time();
     const std::int64_t completed = next_step(trainer) + 1;
     bool releases = false;
     if (strategy_.pushes_back_each_variable) {

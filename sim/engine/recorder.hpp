@@ -46,6 +46,20 @@ struct ServerSpan {
   Span span;
 };
 
+/// Where the time of a step went; what is left of it besides the optimizer's update is the host's.
+struct StepTimes {
+  Seconds held{};     // by the synchronization, before it began
+  Seconds input{};    // copy of the samples to the GPU
+  Seconds kernels{};  // on the GPU
+  Seconds stalled{};  // part of the waits below in which kernels waited for variables; the others came after them
+  /// Waits for what was the last to come: by what it had to wait for itself.
+  Seconds server{};   // cores of a parameter server
+  Seconds network{};  // links, others' bytes on them included
+  Seconds latency{};  // of messages and of the software that passes them on
+  Seconds copies{};   // variables and gradients between host and GPUs
+  Seconds pause{};    // for a checkpoint, after the step
+};
+
 /// One step of one worker, from the end of the one before: it may have to wait for others first.
 struct StepSpan {
   MachineIndex machine = 0;
@@ -57,6 +71,7 @@ struct StepSpan {
   Seconds last_pull{};         // when the last variable had arrived
   Seconds compute_end{};       // when the last kernel ended
   std::int64_t staleness = 0;  // updates by other workers between this worker's pull and its update
+  StepTimes times;
 };
 
 /// Something that happens to a machine: "start", "join", "leave", "checkpoint"; by the provider: "request", "running",

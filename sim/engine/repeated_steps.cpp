@@ -40,7 +40,10 @@ class Extension {
       if (step.global_step > last - cycle) steps.push_back(step);
     for (std::int64_t i = 1; i <= cycles; ++i)
       for (StepSpan step : steps) {
-        step.span = shifted(step.span, period * static_cast<double>(i));
+        const Seconds later = period * static_cast<double>(i);
+        step.span = shifted(step.span, later);
+        step.last_pull += later;
+        step.compute_end += later;
         step.step += i * cycle;
         step.global_step += i * cycle;
         recorder.steps.push_back(step);

@@ -123,14 +123,15 @@ Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates)
   const auto& rule = cluster_.scenario.training.checkpoint;
   if (!rule) return Seconds{};
   const Seconds now = cluster_.clock.now();
+  Seconds& recorded = cluster_.recorder.steps.back().times.pause;
   if (worker.index != checkpoints_.chief)
-    return rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
+    return recorded = rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
   if (!checkpoints_.is_due(updates, now)) return Seconds{};
   const Seconds pause = *checkpoint_time(cluster_.scenario);
   checkpoints_.begin(updates, now, now + pause);
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(updates)});
-  return pause;
+  return recorded = pause;
 }
 
 Use RunMonitor::use_so_far() const {
@@ -214,7 +215,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   const int passes = cluster_.scenario.training.strategy.exchange.accumulation_steps;
   record.gpu_time_per_step.resize(machines);
   record.memory_time_per_step.resize(machines);
-  record.unblocked_step.resize(machines);
+  record.update_per_step.resize(machines);
   record.placed_bytes.resize(machines);
   record.placed_variables.resize(machines);
   for (std::size_t m = 0; m < machines; ++m) {
@@ -222,7 +223,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     const ComputePlan& plan = plans_[static_cast<std::size_t>(cluster_.machines[m].group)];
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
-    record.unblocked_step[m] = std::max(fuse(plan, passes).end, fuse(plan, passes).host_end) + plan.step_overhead;
+    record.update_per_step[m] = plan.update;
   }
   return record;
 }

@@ -75,7 +75,7 @@ class RunMonitor {
   void end_step(Worker& worker, std::int64_t global_step);
   /// The first worker has run out of work, or a machine is lost.
   void close_window();
-  /// How long the worker pauses now for a checkpoint. The chief writes one after its first step for which one is due;
+  /// How long the worker pauses now, at the end of its step, for a checkpoint. The chief writes one after its first step for which one is due;
   /// the others pause with it if all have to. Recorded as an event.
   Seconds checkpoint_pause(const Worker& worker, std::int64_t updates);
 

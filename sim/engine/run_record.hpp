@@ -78,7 +78,7 @@ struct RunRecord {
   Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
-  std::vector<Seconds> unblocked_step;        // [machines] step time if the network and the servers took no time
+  std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself
   std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
   std::vector<int> placed_variables;          // [machines]
   std::vector<std::string> unit_names;        // of the messages' units

@@ -7,32 +7,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/step_parts.hpp"
+#include "sim/engine/verdict.hpp"
 
 namespace rehearse {
 
 namespace {
-
-/// Above this share of its capacity a shared resource sets the pace of the cluster.
-constexpr double kSaturated = 0.9;
-
-/// Below this share of a step nobody would call waiting for the slowest worker what limits a run.
-constexpr double kLongWait = 0.2;
-
-std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
-
-std::string milliseconds(Seconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f ms", time.value() * 1e3);
-  return text.data();
-}
-
-/// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
-bool ends_in_window(const StepSpan& step, const RunRecord& record) {
-  const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
-  return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
-}
 
 /// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
 double share_of_window(const RunRecord& record, std::size_t machine) {
@@ -75,93 +56,6 @@ std::vector<double> machine_rates(const RunRecord& record) {
   }
   return rates;
 }
-
-struct Candidate {
-  std::string resource;
-  double share = 0;
-  std::string text;
-};
-
-/// Synchronous steps: a worker waits from the end of its compute until the slowest worker that counts has ended its
-/// own.
-Seconds wait_for_slowest(const Scenario& scenario, const RunRecord& record, const std::vector<int>& stands_for) {
-  struct End {
-    Seconds compute;
-    std::int64_t steps = 0;  // of all workers that it stands for
-  };
-  std::map<std::int64_t, std::vector<End>> ends;  // by step
-  for (const StepSpan& step : record.recorder.steps)
-    if (ends_in_window(step, record))
-      ends[step.global_step].push_back(
-          {step.compute_end, step.repeats * stands_for[static_cast<std::size_t>(step.machine)]});
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  const int late = servers != nullptr ? servers->backup_workers : 0;
-  const auto needed = static_cast<std::size_t>(scenario.count(Role::kWorker) - late);
-  Seconds sum{};
-  std::int64_t count = 0;
-  for (auto& [step, of_step] : ends) {
-    std::sort(of_step.begin(), of_step.end(), [](const End& a, const End& b) { return a.compute < b.compute; });
-    const Seconds slowest = of_step[std::min(of_step.size(), needed) - 1].compute;
-    for (const End& end : of_step) {
-      sum += std::max(Seconds{}, slowest - end.compute) * static_cast<double>(end.steps);
-      count += end.steps;
-    }
-  }
-  return count > 0 ? sum / static_cast<double>(count) : Seconds{};
-}
-
-Candidate find_bottleneck(const Summary& summary, const Scenario& scenario, const LinkUse& link) {
-  Candidate busiest;
-  const auto consider = [&busiest](const char* resource, double share, const std::string& text) {
-    if (share > busiest.share) busiest = {resource, share, text};
-  };
-  for (const MachineSummary& machine : summary.machines) {
-    if (machine.servers > 0)
-      consider("server_cpu", machine.cpu_utilization,
-               "the CPU of parameter server " + machine.name + ", busy " + percent(machine.cpu_utilization) +
-                   " of the time: more cores, a second server or fewer variables would help");
-    const bool is_server = machine.servers > 0;
-    const double nic = std::max(machine.nic_send_utilization, machine.nic_receive_utilization);
-    const std::string direction =
-        machine.nic_send_utilization >= machine.nic_receive_utilization ? "sending" : "receiving";
-    consider(is_server ? "server_nic" : "worker_nic", nic,
-             "the NIC of " + machine.name + ", " + direction + " " + percent(nic) + " of the time: a faster NIC or " +
-                 (is_server ? "variables spread over more servers would help" : "fewer bytes per step would help"));
-  }
-  if (link.is_connection)
-    consider("connection", link.utilization,
-             "the connection from " + link.name + ", busy " + percent(link.utilization) +
-                 " of the time: machines nearer to one another or fewer bytes per step would help");
-  else
-    consider("link", link.utilization,
-             "the link \"" + link.name + "\", busy " + percent(link.utilization) +
-                 " of the time: a faster one or fewer bytes over it would help");
-  if (busiest.share >= kSaturated) return busiest;
-
-  // Nothing shared is saturated: each worker goes at its own pace.
-  const double exposed = summary.exposed_communication / summary.iteration_time;
-  const double waiting = summary.wait_for_slowest / summary.iteration_time;
-  if (waiting >= std::max({kLongWait, exposed - waiting, 1 - exposed - summary.gpu_utilization}))
-    return {"slowest_worker", waiting,
-            "waiting for the slowest worker: " + milliseconds(summary.wait_for_slowest) + " (" + percent(waiting) +
-                ") of each step of " + milliseconds(summary.iteration_time) +
-                ": workers of equal speed, or a strategy that waits for fewer of them, would help"};
-  if (exposed >= 0.5)
-    return {"communication", exposed,
-            "communication that is not hidden behind compute: " + milliseconds(summary.exposed_communication) + " (" +
-                percent(exposed) + ") of each step of " + milliseconds(summary.iteration_time)};
-  const std::string rest = "; waiting for network, servers and other workers takes " + percent(exposed) + " of a step";
-  if (summary.gpu_utilization >= 0.5 * (1 - exposed))
-    return {"worker_gpu", summary.gpu_utilization,
-            "the workers' GPUs, busy " + percent(summary.gpu_utilization) + " of the time" + rest};
-  return {"worker_host", 1 - exposed - summary.gpu_utilization,
-          "the workers' hosts: step overhead and dispatch of " + milliseconds(scenario.profile.host.dispatch) +
-              " per kernel keep the GPUs at " + percent(summary.gpu_utilization) + rest};
-}
-
-}  // namespace
-
-namespace {
 
 /// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
 /// unknown.
@@ -279,30 +173,18 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0)
     summary.interval = spread.interval(spread_by_parameters);
 
-  std::vector<int> stands_for(record.machines.size(), 1);  // [machines] workers, for each that recorded its steps
-  for (const MachineIndex by : record.recorded_by)
-    if (by >= 0) stands_for[static_cast<std::size_t>(by)] = 0;
-  for (std::size_t m = 0; m < record.machines.size(); ++m)
-    if (const MachineIndex by = record.recorded_by[m]; by >= 0)
-      stands_for[static_cast<std::size_t>(by)] += record.machines[m].workers;
-  double steps = 0, staleness = 0;
-  for (const StepSpan& step : record.recorder.steps) {
-    if (!ends_in_window(step, record)) continue;
-    const auto m = static_cast<std::size_t>(step.machine);
-    const Seconds length = step.span.end - step.span.start;
-    const auto weight = static_cast<double>(step.repeats * stands_for[m]);
-    steps += weight;
-    summary.iteration_time += length * weight;
-    summary.exposed_communication += std::max(Seconds{}, length - record.unblocked_step[m]) * weight;
-    staleness += static_cast<double>(step.staleness) * weight;
-    summary.staleness_max = std::max(summary.staleness_max, step.staleness);
+  const StepParts step = mean_step(scenario, record);
+  summary.iteration_time = step.total();
+  summary.exposed_communication = step.exposed();
+  summary.wait_for_slowest = step.others;
+  const std::vector<int> stands_for = workers_for_each_recorded(record);
+  double staleness = 0;
+  for (const StepSpan& span : record.recorder.steps) {
+    if (!ends_in_window(span, record)) continue;
+    staleness += static_cast<double>(span.staleness * span.repeats * stands_for[static_cast<std::size_t>(span.machine)]);
+    summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
-  if (steps > 0) {
-    summary.iteration_time = summary.iteration_time / steps;
-    summary.exposed_communication = summary.exposed_communication / steps;
-    summary.staleness_mean = staleness / steps;
-  }
-  if (record.is_synchronous) summary.wait_for_slowest = wait_for_slowest(scenario, record, stands_for);
+  if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
 
   double cost = 0;
   bool is_priced = true;
@@ -315,10 +197,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   if (scenario.has_revocations()) summary.interruptions = record.interruptions;
   if (scenario.training.target) summary.to_target = forecast(scenario, summary);
 
-  const Candidate bottleneck = find_bottleneck(summary, scenario, record.busiest_link);
-  summary.bottleneck = bottleneck.text;
-  summary.bottleneck_resource = bottleneck.resource;
-  summary.bottleneck_share = bottleneck.share;
+  summary.verdict = judge(scenario, summary, step, record.busiest_link);
   std::array<char, 17> hex{};
   std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(record.fingerprint));
   summary.fingerprint = hex.data();
@@ -348,6 +227,13 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     entry["nic_receive_utilization"] = machine.nic_receive_utilization;
     machines.push_back(std::move(entry));
   }
+  Json parts = Json::array();
+  for (const StepPart& part : summary.verdict.parts)
+    parts.push_back({{"part", part.part},
+                     {"share", part.share},
+                     {"time_s", part.time.value()},
+                     {"what", part.what},
+                     {"remedy", part.remedy}});
   const auto low = [&](double speed) {
     return summary.interval ? Json(speed * summary.interval->first) : Json(nullptr);
   };
@@ -383,9 +269,10 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"exposed_communication_s", summary.exposed_communication.value()},
             {"staleness_mean", summary.staleness_mean},
             {"staleness_max", summary.staleness_max},
-            {"bottleneck", summary.bottleneck},
-            {"bottleneck_resource", summary.bottleneck_resource},
-            {"bottleneck_share", summary.bottleneck_share},
+            {"bottleneck", summary.verdict.text},
+            {"bottleneck_resource", summary.verdict.resource},
+            {"bottleneck_share", summary.verdict.share},
+            {"step_parts", std::move(parts)},
             {"steady_state_from_s", summary.window.start.value()},
             {"steady_state_to_s", summary.window.end.value()},
             {"warnings", scenario.warnings},

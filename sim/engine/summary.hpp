@@ -37,6 +37,25 @@ struct Forecast {
   std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
 };
 
+/// A part of the mean step of a worker.
+struct StepPart {
+  /// "worker_gpu", "worker_update", "worker_host", "input_copy", "server_cpu", "server_nic", "worker_nic", "link" (of the
+  /// fabric or between GPUs), "connection" (between regions), "network" (any), "latency", "pcie", "slowest_worker",
+  /// "checkpoint", "stopped"
+  std::string part;
+  std::string what, remedy;  // in words
+  Seconds time{};
+  double share = 0;
+};
+
+/// What limits a run (verdict.hpp).
+struct Verdict {
+  std::string text;             // the parts of a tenth of the step and more, and what would remove them
+  std::string resource;         // of a StepPart: the shared resource that is saturated, else the largest part
+  double share = 0;             // its utilization, else the largest part of the step
+  std::vector<StepPart> parts;  // they add up to the iteration time; largest first
+};
+
 struct Summary {
   Seconds time{};  // until the last update
   std::int64_t steps = 0;
@@ -47,20 +66,16 @@ struct Summary {
   /// What speeds are multiplied by for the ends of their interval of 90 %; times and costs are divided by it.
   std::optional<std::pair<double, double>> interval;
   double samples_per_s = 0;
-  Seconds iteration_time{};        // mean time between one worker's own steps
+  Seconds iteration_time{};        // mean time from one of a worker's own steps to its next one, pauses included
   std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
   double gpu_utilization = 0;      // mean over workers
-  /// Mean part of a step in which the worker is neither computing nor dispatching: it waits for network and servers.
+  /// Mean part of a step in which the worker waits for network, servers and other workers: StepParts::exposed().
   Seconds exposed_communication{};
-  /// Synchronous: mean time between the end of a worker's compute and that of the slowest one that counts, in a step.
+  /// Part of it in which it waits for slower workers: StepParts::others.
   Seconds wait_for_slowest{};
   double staleness_mean = 0;
   std::int64_t staleness_max = 0;
-  std::string bottleneck;  // in words, with the number behind it
-  /// "server_cpu", "server_nic", "worker_nic", "link" (of the fabric or between GPUs), "connection" (between regions),
-  /// "slowest_worker", "communication", "worker_gpu", "worker_host"
-  std::string bottleneck_resource;
-  double bottleneck_share = 0;  // utilization, or share of the step
+  Verdict verdict;
   std::string fingerprint;
   Span window;
   std::vector<MachineSummary> machines;

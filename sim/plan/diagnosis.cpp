@@ -6,15 +6,14 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <variant>
 
 #include "calibration/parameter_spread.hpp"
 #include "platforms/price.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
+#include "sim/plan/slowdown.hpp"
 #include "sim/pool/pool.hpp"
 
 namespace rehearse {
@@ -22,136 +21,12 @@ namespace rehearse {
 namespace {
 
 constexpr double kWorthwhile = 0.01;
-constexpr std::size_t kMostOtherGpus = 4;
-
-struct Variant {
-  Remedy remedy;
-  Json scenario;
-};
-
-std::string group_pointer(std::size_t group) { return "/cluster/groups/" + std::to_string(group); }
 
 std::string percent(double share) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
   return text.data();
 }
-
-/// Everything that might help, as a change of the effective scenario. What helps is for the simulation to say.
-class Remedies {
- public:
-  Remedies(const Scenario& scenario, const Json& effective, const Catalog& catalog)
-      : scenario_{scenario}, effective_{effective}, catalog_{catalog} {
-    const Strategy& strategy = scenario.training.strategy;
-    if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) add_for_servers(*servers);
-    if (std::holds_alternative<AllReduceStrategy>(strategy.kind)) add_for_all_reduce();
-    for (std::size_t g = 0; g < scenario.groups.size(); ++g)
-      if (scenario.groups[g].role == Role::kWorker) add_for_workers(g);
-    add_one_region();
-  }
-
-  std::vector<Variant> take() { return std::move(variants_); }
-
- private:
-  void add(const std::string& change, const std::vector<std::string>& settings, RemedyKind kind = RemedyKind::kRented) {
-    Json changed = effective_;
-    for (const std::string& setting : settings) {
-      const std::size_t equals = setting.find('=');
-      set_json_pointer(changed, setting.substr(0, equals), setting.substr(equals + 1));
-    }
-    variants_.push_back(
-        {{.kind = kind, .change = change, .settings = settings, .result = {}, .error = {}}, std::move(changed)});
-  }
-
-  /// A machine of a group as no catalog has it, at an unknown price.
-  void add_other_machine(std::size_t group, const std::string& change, const std::string& key, const Json& value) {
-    Json changed = effective_;
-    Json& instance = changed["cluster"]["groups"][group]["instance"];
-    instance[key] = value;
-    for (const char* price : {"prices", "usd_per_hour_on_demand", "usd_per_hour_spot"}) instance.erase(price);
-    variants_.push_back(
-        {{.kind = RemedyKind::kHypothetical, .change = change, .settings = {}, .result = {}, .error = {}},
-         std::move(changed)});
-  }
-
-  void add_for_servers(const ParameterServerStrategy& strategy) {
-    const int servers = scenario_.count(Role::kParameterServer);
-    const std::string placement = "/training/strategy/placement=";
-    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-      const Group& group = scenario_.groups[g];
-      if (group.role != Role::kParameterServer) continue;
-      const std::string count = group_pointer(g) + "/count=";
-      const std::string one_more = count + std::to_string(group.count + 1);
-      const std::string of = " of group " + in_quotes(group.name);
-      add("one more parameter server" + of, {one_more});
-      if (strategy.placement != Placement::kSharded)
-        add("one more parameter server" + of + ", variables cut into shards", {one_more, placement + "sharded"});
-      if (strategy.placement == Placement::kRoundRobin)
-        add("one more parameter server" + of + ", variables placed by size", {one_more, placement + "greedy_by_bytes"});
-      if (group.count > 1) add("twice as many parameter servers" + of, {count + std::to_string(2 * group.count)});
-      if (group.colocated_with >= 0) continue;
-      const Group& host = scenario_.first_workers();
-      add("parameter servers on the machines of group " + in_quotes(host.name) + " in place of" + " group " +
-              in_quotes(group.name),
-          {group_pointer(g) + "=" +
-           Json{
-               {"name", group.name}, {"role", "parameter_server"}, {"colocated_with", host.name}, {"count", host.count}}
-               .dump()},
-          RemedyKind::kShared);
-      add_other_machine(g, "servers" + of + " with twice the cores", "vcpus", 2 * group.instance.vcpus);
-      add_other_machine(g, "servers" + of + " with a NIC twice as fast", "nic", to_text(group.instance.nic * 2));
-    }
-    if (servers > 1 && strategy.placement != Placement::kSharded)
-      add("variables cut into shards", {placement + "sharded"});
-    if (servers > 1 && strategy.placement == Placement::kRoundRobin)
-      add("variables placed by size", {placement + "greedy_by_bytes"});
-  }
-
-  void add_for_all_reduce() {
-    const GradientExchange& exchange = scenario_.training.strategy.exchange;
-    if (exchange.overlap == Overlap::kNone)
-      add("gradients exchanged during the backward pass", {"/training/strategy/overlap=backward"});
-    if (!exchange.bucket_size) add("gradients in buckets of 25 MiB", {"/training/strategy/bucket_size=25MiB"});
-    if (scenario_.precision == Precision::kFp32 && !exchange.gradient_precision)
-      add("gradients sent in half precision", {"/training/strategy/gradient_precision=fp16"});
-    for (const char* algorithm : {"ring", "double_binary_tree", "hierarchical"})
-      if (effective_["training"]["strategy"].value("algorithm", "ring") != algorithm)
-        add(std::string{"all-reduce as "} + algorithm, {std::string{"/training/strategy/algorithm="} + algorithm});
-  }
-
-  void add_for_workers(std::size_t g) {
-    const Group& group = scenario_.groups[g];
-    const std::string of = " of group " + in_quotes(group.name);
-    add("one more machine of workers" + of, {group_pointer(g) + "/count=" + std::to_string(group.count + 1)});
-    if (scenario_.groups.size() > 1 || group.count > 1)
-      add_other_machine(g, "workers" + of + " with a NIC twice as fast", "nic", to_text(group.instance.nic * 2));
-    std::size_t others = 0;
-    for (const std::string& name : catalog_.instance_names()) {
-      const JsonReader nobody{effective_, "diagnosis"};
-      const Instance other = read_instance(name, catalog_.instance(name, nobody));
-      if (other.accelerator.empty() || other.accelerator == group.accelerator->name ||
-          other.accelerators != group.instance.accelerators || other.provider.empty() ||
-          other.provider != group.instance.provider || !scenario_.profile.gpu.covers(other.accelerator))
-        continue;
-      const Accelerator gpu = read_accelerator(other.accelerator, catalog_.accelerator(other.accelerator, nobody));
-      if (!(scenario_.peak_of(gpu) > scenario_.peak_of(*group.accelerator)) || ++others > kMostOtherGpus) continue;
-      add("workers" + of + " on " + name, {group_pointer(g) + "/instance=" + name});
-    }
-  }
-
-  void add_one_region() {
-    std::vector<std::string> settings;
-    for (std::size_t g = 0; g < scenario_.groups.size(); ++g)
-      if (scenario_.groups[g].region != scenario_.groups[0].region && scenario_.groups[g].colocated_with < 0)
-        settings.push_back(group_pointer(g) + "/region=" + scenario_.groups[0].region);
-    if (!settings.empty()) add("all machines in region " + scenario_.groups[0].region, settings);
-  }
-
-  const Scenario& scenario_;
-  const Json& effective_;
-  const Catalog& catalog_;
-  std::vector<Variant> variants_;
-};
 
 std::optional<double> usd_per_hour(const Scenario& scenario) {
   double sum = 0;
@@ -168,48 +43,155 @@ ClusterSpeed read_speed(const PooledRun& run) {
   const Json summary = parse_json(run.summary, "summary");
   return {.steps_per_s = summary["steps_per_s"].get<double>(),
           .samples_per_s = summary["samples_per_s"].get<double>(),
+          .iteration_time_s = summary["iteration_time_s"].get<double>(),
           .usd_per_hour = {},
           .bottleneck = summary["bottleneck"].get<std::string>(),
-          .bottleneck_resource = summary["bottleneck_resource"].get<std::string>()};
+          .bottleneck_resource = summary["bottleneck_resource"].get<std::string>(),
+          .step_parts = summary["step_parts"]};
 }
 
-/// Smaller is better.
-auto rank(const Remedy& remedy) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  return std::tuple{!remedy.result, remedy.kind, remedy.cost_change.value_or(infinity),
-                    -remedy.simulated_gain.value_or(0)};
-}
-
-std::string verdict_of(const Diagnosis& diagnosis) {
-  const double ratio = diagnosis.measured / diagnosis.simulated.steps_per_s;
-  std::string text;
-  if (diagnosis.is_explained)
-    text = "the run is as fast as the model says it should be";
-  else if (ratio < 1)
-    text = "something that is not in the model slows the run: " + percent(1 - ratio) +
-           " of its speed is missing, as by a straggler, other work on its machines, or slow input";
-  else
-    text = "the run is " + percent(ratio - 1) + " faster than the model says: its profile does not fit this software";
-  if (!diagnosis.is_flagged) return text + "; it reaches the workers' own speeds: no bottleneck between them";
-  text += "; it lacks " + percent(1 - diagnosis.measured / diagnosis.by_addition) + " of the workers' own speeds, ";
-  const bool is_simulated = diagnosis.simulated.steps_per_s < (1 - kFlaggedShortfall) * diagnosis.by_addition;
-  text += is_simulated ? "a bottleneck between them that the simulated run has, too"
-                       : "which looks like a bottleneck between them, but the simulated run has none";
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
 
+/// The one place that says what a measured speed means; `ratio` is that to the simulated one.
+std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile) {
+  const std::string limits = "the simulated run: " + diagnosis.simulated.bottleneck;
+  switch (diagnosis.finding) {
+    case Finding::kExplained:
+      return "the run is as fast as simulated, so what limits it is what limits " + limits;
+    case Finding::kSlower: {
+      std::string text = "something that is not in the simulation slows the run: it lacks " + percent(1 - ratio) +
+                         " of the simulated speed";
+      for (const Explanation& explanation : diagnosis.explanations)
+        if (explanation.strength) return text + "; the most plausible single cause: " + explanation.text;
+      return text + ", more than any single cause that was tried explains";
+    }
+    case Finding::kFaster:
+      return "the run is " + percent(ratio - 1) + " faster than simulated: profile " + in_quotes(profile) +
+             " is too pessimistic for this software or hardware, and so are the parts of the step and the remedies "
+             "below; calibrate it with measurements of your own";
+  }
+  return {};
+}
+
+/// For each mechanism the strength at which the simulated speed falls to the measured one. Strengths are most^t, t from
+/// 0 to 1; a round of simulations divides the interval of t in which the speed passes the measured one.
+class Explanations {
+ public:
+  using Simulate = std::function<bool(std::size_t count, const std::function<Scenario(std::size_t)>& scenario,
+                                      std::vector<PooledRun>& runs)>;
+
+  Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio)
+      : scenario_{scenario}, simulated_{simulated}, ratio_{ratio} {
+    for (Mechanism& mechanism : list_mechanisms(scenario)) searches_.push_back({std::move(mechanism), {}});
+  }
+
+  static constexpr std::size_t kRounds = 3, kPoints = 4;
+  std::size_t most_simulations() const { return kRounds * kPoints * searches_.size(); }
+
+  /// None if it was stopped.
+  std::optional<std::vector<Explanation>> find(const Simulate& simulate) {
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      std::vector<std::pair<Search*, double>> points;
+      for (Search& search : searches_) {
+        if (round > 0 && search.high.ratio > ratio_) continue;  // never slow enough
+        for (std::size_t i = 1; i <= kPoints; ++i) {
+          const double parts = round == 0 ? kPoints : kPoints + 1;
+          points.emplace_back(&search, search.low.t + (search.high.t - search.low.t) * static_cast<double>(i) / parts);
+        }
+      }
+      std::vector<PooledRun> runs;
+      const Seconds step{simulated_.iteration_time_s};
+      if (!simulate(points.size(),
+                    [&](std::size_t i) {
+                      const auto& [search, t] = points[i];
+                      return made_worse(scenario_, search->mechanism, search->strength(t), step);
+                    },
+                    runs))
+        return {};
+      for (Search& search : searches_) {
+        std::vector<Point> known;
+        for (std::size_t i = 0; i < points.size(); ++i)
+          if (points[i].first == &search && runs[i].error.empty())
+            known.push_back({points[i].second, read_speed(runs[i]).samples_per_s / simulated_.samples_per_s});
+        search.narrow(known, ratio_);
+      }
+    }
+    return explanations();
+  }
+
+ private:
+  struct Point {
+    double t = 0, ratio = 1;  // of the speed without it
+  };
+  struct Search {
+    Mechanism mechanism;
+    Point low{}, high{1, 1};
+
+    double strength(double t) const { return std::pow(mechanism.most, t); }
+    /// To the first interval at whose end the run is slow enough.
+    void narrow(const std::vector<Point>& known, double ratio) {
+      for (const Point& point : known) {
+        if (point.ratio <= ratio) {
+          high = point;
+          return;
+        }
+        low = point;
+      }
+      if (high.ratio > ratio && !known.empty()) high = known.back();
+    }
+  };
+
+  std::vector<Explanation> explanations() const {
+    std::vector<std::pair<double, Explanation>> ranked;
+    const Seconds step{simulated_.iteration_time_s};
+    for (const Search& search : searches_) {
+      if (search.high.ratio > ratio_) {
+        ranked.emplace_back(std::numeric_limits<double>::infinity(),
+                            Explanation{search.mechanism.name, describe(search.mechanism, search.mechanism.most, step),
+                                        {}, search.high.ratio / ratio_});
+        continue;
+      }
+      const double share = (search.low.ratio - ratio_) / (search.low.ratio - search.high.ratio);
+      const double strength = search.strength(search.low.t + share * (search.high.t - search.low.t));
+      ranked.emplace_back(std::log(strength) / std::log(search.mechanism.usual),
+                          Explanation{search.mechanism.name, describe(search.mechanism, strength, step), strength, 1});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Explanation> list;
+    for (auto& [distance, explanation] : ranked) list.push_back(std::move(explanation));
+    return list;
+  }
+
+  const Scenario& scenario_;
+  const ClusterSpeed& simulated_;
+  double ratio_;
+  std::vector<Search> searches_;
+};
+
 }  // namespace
 
-std::optional<double> ClusterSpeed::usd_per_million_samples() const {
-  if (!usd_per_hour || samples_per_s <= 0) return {};
-  return *usd_per_hour / 3600 / samples_per_s * 1e6;
+double Measured::ratio_to(const ClusterSpeed& simulated) const {
+  switch (unit) {
+    case Unit::kStepsPerSecond:
+      return value / simulated.steps_per_s;
+    case Unit::kSamplesPerSecond:
+      return value / simulated.samples_per_s;
+    case Unit::kStepTime:
+      return simulated.iteration_time_s / value;
+  }
+  return 0;
 }
 
 std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name, const Catalog& catalog,
-                                  double measured, int parallel,
+                                  const Measured& measured, int parallel,
                                   const std::function<void(std::size_t, std::size_t)>& on_done,
                                   const std::function<bool()>& is_stopped) {
-  if (!(measured > 0) || !std::isfinite(measured)) throw InputError{"expected a measured speed above 0 steps/s"};
+  if (!(measured.value > 0) || !std::isfinite(measured.value))
+    throw InputError{measured.unit == Measured::Unit::kStepTime ? "expected a measured step time above 0 s"
+                                                                : "expected a measured speed above 0 per second"};
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const Json effective = parse_json(scenario.effective, file_name);
   std::vector<Json> clusters{effective};
@@ -219,30 +201,37 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
     alone.push_back(g);
     clusters.push_back(one_machine_alone(effective, g));
   }
-  std::vector<Variant> variants = Remedies{scenario, effective, catalog}.take();
+  std::vector<Variant> variants = list_remedies(scenario, effective, catalog);
   for (const Variant& variant : variants) clusters.push_back(variant.scenario);
 
-  const auto cluster = [&](std::size_t i) {
-    Scenario one = shortened(read_scenario(clusters[i], file_name, catalog));
-    one.training.target.reset();
-    return one;
+  std::size_t done = 0, total = clusters.size();
+  const Explanations::Simulate simulate_all = [&](std::size_t count, const auto& one, std::vector<PooledRun>& runs) {
+    runs.resize(count);
+    const auto to_steady_state = [&](std::size_t i) {
+      Scenario shorter = shortened(one(i));
+      shorter.training.target.reset();
+      return shorter;
+    };
+    return simulate_each(count, parallel, to_steady_state,
+                         [&](std::size_t i, const PooledRun& run) {
+                           runs[i] = run;
+                           if (on_done) on_done(++done, total);
+                         },
+                         {.is_stopped = is_stopped, .job_wall_s = {}});
   };
-  std::vector<PooledRun> runs(clusters.size());
-  std::size_t done = 0;
-  const bool is_complete = simulate_each(clusters.size(), parallel, cluster,
-                                         [&](std::size_t i, const PooledRun& run) {
-                                           runs[i] = run;
-                                           if (on_done) on_done(++done, runs.size());
-                                         },
-                                         {.is_stopped = is_stopped, .job_wall_s = {}});
-  if (!is_complete) return std::nullopt;
+  std::vector<PooledRun> runs;
+  if (!simulate_all(clusters.size(), [&](std::size_t i) { return read_scenario(clusters[i], file_name, catalog); },
+                    runs))
+    return std::nullopt;
   for (std::size_t i = 0; i <= alone.size(); ++i)
     if (!runs[i].error.empty()) throw NoResultError{file_name + ": " + runs[i].error};
 
   Diagnosis diagnosis;
-  diagnosis.measured = measured;
   diagnosis.simulated = read_speed(runs[0]);
   diagnosis.simulated.usd_per_hour = usd_per_hour(scenario);
+  const double ratio = measured.ratio_to(diagnosis.simulated);
+  diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
+  diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const double speed = read_speed(runs[1 + i]).steps_per_s;
@@ -250,21 +239,30 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
                             : i == 0        ? speed
                                             : std::min(diagnosis.by_addition, speed);
   }
-  diagnosis.is_flagged = measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
-  const double speed = diagnosis.simulated.steps_per_s;
+  diagnosis.is_flagged = diagnosis.measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
   std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
     explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel));
+    const double speed = diagnosis.simulated.steps_per_s;
     diagnosis.interval = {speed * explained.first, speed * explained.second};
   }
-  diagnosis.is_explained = measured >= speed * explained.first && measured <= speed * explained.second;
-  diagnosis.verdict = verdict_of(diagnosis);
+  diagnosis.finding = ratio < explained.first    ? Finding::kSlower
+                      : ratio > explained.second ? Finding::kFaster
+                                                 : Finding::kExplained;
+  if (diagnosis.finding == Finding::kSlower) {
+    Explanations search{scenario, diagnosis.simulated, ratio};
+    total += search.most_simulations();
+    auto explanations = search.find(simulate_all);
+    if (!explanations) return std::nullopt;
+    diagnosis.explanations = std::move(*explanations);
+  }
+  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name);
 
   const auto cost = diagnosis.simulated.usd_per_million_samples();
   for (std::size_t i = 0; i < variants.size(); ++i) {
     Remedy remedy = std::move(variants[i].remedy);
     const PooledRun& run = runs[1 + alone.size() + i];
-    remedy.error = run.error;
+    remedy.error = in_one_line(run.error);
     if (run.error.empty()) {
       remedy.result = read_speed(run);
       remedy.result->usd_per_hour = usd_per_hour(read_scenario(variants[i].scenario, file_name, catalog));
@@ -275,8 +273,9 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
     }
     diagnosis.remedies.push_back(std::move(remedy));
   }
-  std::stable_sort(diagnosis.remedies.begin(), diagnosis.remedies.end(),
-                   [](const Remedy& a, const Remedy& b) { return rank(a) < rank(b); });
+  std::stable_sort(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& a, const Remedy& b) {
+    return a.simulated_gain.value_or(-1) > b.simulated_gain.value_or(-1);
+  });
   return diagnosis;
 }
 
@@ -285,28 +284,43 @@ Json to_json(const Diagnosis& diagnosis) {
   const auto speed = [&](const ClusterSpeed& cluster) {
     return Json{{"steps_per_s", cluster.steps_per_s},
                 {"samples_per_s", cluster.samples_per_s},
+                {"iteration_time_s", cluster.iteration_time_s},
                 {"usd_per_hour", or_null(cluster.usd_per_hour)},
                 {"usd_per_million_samples", or_null(cluster.usd_per_million_samples())},
                 {"bottleneck", cluster.bottleneck},
-                {"bottleneck_resource", cluster.bottleneck_resource}};
+                {"bottleneck_resource", cluster.bottleneck_resource},
+                {"step_parts", cluster.step_parts}};
   };
-  Json remedies = Json::array();
+  Json remedies = Json::array(), explanations = Json::array();
   for (const Remedy& remedy : diagnosis.remedies)
-    remedies.push_back({{"change", remedy.change},
-                        {"set", remedy.settings},
-                        {"result", remedy.result ? speed(*remedy.result) : Json{}},
-                        {"gain", or_null(remedy.simulated_gain)},
-                        {"cost_change", or_null(remedy.cost_change)},
-                        {"error", remedy.error.empty() ? Json{} : Json(remedy.error)}});
+    remedies.push_back(
+        {{"change", remedy.change},
+         {"set", remedy.settings},
+         {"result", remedy.result ? speed(*remedy.result) : Json{}},
+         {"gain", or_null(remedy.simulated_gain)},
+         {"time_change", remedy.simulated_gain ? Json(1 / (1 + *remedy.simulated_gain) - 1) : Json{}},
+         {"cost_change", or_null(remedy.cost_change)},
+         {"is_another_training", remedy.kind == RemedyKind::kOtherTraining},
+         {"is_hypothetical", remedy.kind == RemedyKind::kHypothetical},
+         {"error", remedy.error.empty() ? Json{} : Json(remedy.error)}});
+  for (const Explanation& explanation : diagnosis.explanations)
+    explanations.push_back({{"mechanism", explanation.mechanism},
+                            {"text", explanation.text},
+                            {"strength", or_null(explanation.strength)},
+                            {"explains", explanation.strength.has_value()}});
+  constexpr const char* kFindings[] = {"slower", "explained", "faster"};
   return {{"format", 1},
           {"measured_steps_per_s", diagnosis.measured},
+          {"measured_samples_per_s", diagnosis.measured_samples_per_s},
           {"simulated", speed(diagnosis.simulated)},
           {"steps_per_s_low", diagnosis.interval ? Json(diagnosis.interval->first) : Json{}},
           {"steps_per_s_high", diagnosis.interval ? Json(diagnosis.interval->second) : Json{}},
           {"steps_per_s_by_addition", diagnosis.by_addition},
           {"is_flagged", diagnosis.is_flagged},
-          {"is_explained", diagnosis.is_explained},
+          {"finding", kFindings[static_cast<int>(diagnosis.finding)]},
+          {"is_explained", diagnosis.finding == Finding::kExplained},
           {"verdict", diagnosis.verdict},
+          {"explanations", std::move(explanations)},
           {"remedies", std::move(remedies)}};
 }
 

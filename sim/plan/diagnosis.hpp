@@ -1,5 +1,6 @@
 #pragma once
-// Why a run is as fast as it was measured to be, and what would make it faster: each remedy is simulated.
+// Why a run is as fast as it was measured to be, and what would make it faster: each explanation and each remedy is
+// simulated.
 
 #include <functional>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
+#include "sim/plan/remedies.hpp"
 
 namespace rehearse {
 
@@ -16,49 +18,56 @@ namespace rehearse {
 /// workers' own speeds. Source: Li, Walls, Guo, ICDCS 2020.
 inline constexpr double kFlaggedShortfall = 0.067;
 
-/// What a cluster does and costs, simulated.
-struct ClusterSpeed {
-  double steps_per_s = 0, samples_per_s = 0;
-  std::optional<double> usd_per_hour;
-  std::string bottleneck, bottleneck_resource;
+/// What was measured: one of the three.
+struct Measured {
+  enum class Unit {
+    kStepsPerSecond,    // of all workers together, or of each where they wait for one another
+    kSamplesPerSecond,  // of all workers together
+    kStepTime,          // seconds from one of a worker's steps to its next one
+  };
+  Unit unit = Unit::kStepsPerSecond;
+  double value = 0;
 
-  std::optional<double> usd_per_million_samples() const;
+  /// Measured speed over simulated speed.
+  double ratio_to(const ClusterSpeed& simulated) const;
 };
 
-enum class RemedyKind {
-  kRented,        // other settings, more machines, other machines of the catalog
-  kShared,        // servers on the workers' machines: an upper bound, since their hosts' work is not slowed by it
-  kHypothetical,  // a machine that no catalog has, at an unknown price
+/// Something that is not in the scenario and would, alone, explain the measured speed.
+struct Explanation {
+  std::string mechanism;  // Mechanism::name
+  std::string text;       // with the strength that it takes
+  /// Mechanism's factor; none if even its largest one leaves the simulation faster than what was measured.
+  std::optional<double> strength;
+  double speed = 0;  // of the measured speed, simulated with that strength, or with the largest one
 };
 
-struct Remedy {
-  RemedyKind kind = RemedyKind::kRented;
-  std::string change;                 // in words
-  std::vector<std::string> settings;  // "/pointer=value", as --set takes them; empty for hypothetical machines
-  std::optional<ClusterSpeed> result;
-  std::string error;                       // why there is none
-  std::optional<double> simulated_gain{};  // samples/s, relative
-  std::optional<double> cost_change{};     // USD for each sample, relative
+enum class Finding {
+  kSlower,     // than the simulation explains
+  kExplained,  // in the interval, or within kFlaggedShortfall if there is none
+  kFaster,
 };
 
 struct Diagnosis {
-  double measured = 0;  // steps/s
+  double measured = 0;            // steps/s
+  double measured_samples_per_s = 0;
   ClusterSpeed simulated;
   std::optional<std::pair<double, double>> interval;  // steps/s, 90 %
-  double by_addition =
-      0;  // steps/s: each worker's speed alone, added up; of the slowest where they wait for each other
-  bool is_flagged = false;    // measured < (1 - kFlaggedShortfall) by_addition
-  bool is_explained = false;  // measured lies in the interval, or within kFlaggedShortfall if there is none
-  std::string verdict;        // one sentence
-  /// Those that gain 1 % or more, best first: in order of their kinds, then what makes a sample cheapest, then the
-  /// largest gain. Then those without result.
+  /// steps/s: each worker's speed alone, added up; of the slowest where they wait for each other
+  double by_addition = 0;
+  bool is_flagged = false;  // measured < (1 - kFlaggedShortfall) by_addition
+  Finding finding = Finding::kExplained;
+  std::string verdict;  // one sentence
+  /// If it is slower: how little is unusual about each in units of what is usual (Mechanism::usual), the most plausible
+  /// first; then those that cannot explain it.
+  std::vector<Explanation> explanations;
+  /// Those that gain 1 % or more, the largest gain first; then those without result.
   std::vector<Remedy> remedies;
 };
 
-/// Simulates the scenario, each worker alone, and each remedy, `parallel` at a time. None if `is_stopped` ended it.
-/// Throws InputError; NoResultError if the scenario itself gives no result.
+/// Simulates the scenario, each worker alone, each remedy, and what may slow the run, `parallel` at a time. None if
+/// `is_stopped` ended it. Throws InputError; NoResultError if the scenario itself gives no result.
 std::optional<Diagnosis> diagnose(const Json& scenario, const std::string& file_name, const Catalog& catalog,
-                                  double measured, int parallel,
+                                  const Measured& measured, int parallel,
                                   const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
                                   const std::function<bool()>& is_stopped = {});
 

@@ -35,7 +35,11 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                         ? std::pair{"waiting for the slowest", display(summary.wait_for_slowest.value() * 1e3) + " ms"}
                         : std::pair{"staleness, mean", display(summary.staleness_mean) + " updates"},
                     {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
-      .sections = {{.title = "Bottleneck", .paragraphs = {"It is " + summary.bottleneck + "."}}}};
+      .sections = {{.title = "Bottleneck", .paragraphs = {summary.verdict.text + "."}}}};
+  Table parts{.header = {"part of a step", "ms", "share", "what would remove it"}, .rows = {}};
+  for (const StepPart& part : summary.verdict.parts)
+    parts.rows.push_back({part.what, display(part.time.value() * 1e3), percent(part.share), part.remedy});
+  document.sections[0].tables.push_back(std::move(parts));
   if (summary.interval)
     document.sections[0].paragraphs.push_back(
         "Interval of 90 %, from the errors of profile " + scenario.profile.name +

@@ -16,8 +16,9 @@ TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as J
   const std::string command = "diagnose " + kScenario + " --set /training/steps=100 --measured-speed 18 --quiet";
   const Outcome outcome = rehearse_with(command);
   CHECK(outcome.exit_code == 0);
-  for (const char* text : {"measured                 18 steps/s", "\nverdict ",
-                           "\nat its limit             the workers' GPUs", "--set '/cluster/groups/1/count=5'"})
+  for (const char* text : {"measured                 18 steps/s, 2304 samples/s\n", "\nverdict                  the run is as fast",
+                           "\nsimulated step              98.", "kernels on the GPUs\n",
+                           "--set '/cluster/groups/1/count=5'", "(only for more money)"})
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
   const std::string json = rehearse_with(command + " --json -j 1 -o " + folder.path.string()).out;
   CHECK(json == read_file(folder / "diagnosis.json", kMiB));
@@ -26,8 +27,10 @@ TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as J
 }
 
 TEST_CASE("diagnose refuses what it cannot use") {
-  check_refused("diagnose " + kScenario, 2, "--measured-speed is required");
+  check_refused("diagnose " + kScenario, 2, "diagnose: expected one of --measured-speed");
   check_refused("diagnose " + kScenario + " --measured-speed -3", 2, "--measured-speed");
+  check_refused("diagnose " + kScenario + " --measured-speed 3 --measured-samples-per-s 4", 2, "found 2");
+  check_refused("diagnose " + kScenario + " --measured-step-time 3", 2, "--measured-step-time: ");
   check_refused("diagnose " + kScenario + " --measured-speed 3 --set x", 2, "--set: expected /json/pointer=value");
 }
 

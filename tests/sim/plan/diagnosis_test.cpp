@@ -19,9 +19,9 @@ const Changes kEightP100{{"/workload/model", "cm-dare/resnet15"},
                          {"/cluster/groups/1/count", "8"},
                          {"/training/steps", "400"}};
 
-Diagnosis diagnosed(const Changes& changes, double measured) {
+Diagnosis diagnosed(const Changes& changes, double measured, Measured::Unit unit = Measured::Unit::kStepsPerSecond) {
   return *diagnose(test::shipped_scenario(changes), source_folder() + "/scenarios/test.json", test::shipped_catalog(),
-                   measured, 2);
+                   {unit, measured}, 2);
 }
 
 bool adds_a_server(const Remedy& remedy) {
@@ -34,11 +34,11 @@ bool adds_a_server(const Remedy& remedy) {
 TEST_CASE("CM-DARE's eight P100 and one server: the server is the bottleneck, a second one the remedy") {
   const Diagnosis diagnosis = diagnosed(kEightP100, 104);  // as measured
   CHECK(diagnosis.is_flagged);
-  CHECK(diagnosis.is_explained);
+  CHECK(diagnosis.finding == Finding::kExplained);
   CHECK(diagnosis.simulated.bottleneck_resource == "server_cpu");
-  CHECK(diagnosis.verdict.find("a bottleneck between them that the simulated run has, too") != std::string::npos);
-  REQUIRE(!diagnosis.remedies.empty());
-  CHECK(adds_a_server(diagnosis.remedies[0]));
+  CHECK(diagnosis.verdict == "the run is as fast as simulated, so what limits it is what limits the simulated run: " +
+                                 diagnosis.simulated.bottleneck);
+  CHECK(diagnosis.explanations.empty());
   const auto plain = std::find_if(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& remedy) {
     return remedy.settings.size() == 1 && adds_a_server(remedy);
   });
@@ -47,14 +47,19 @@ TEST_CASE("CM-DARE's eight P100 and one server: the server is the bottleneck, a 
   CHECK(plain->result->steps_per_s == doctest::Approx(176).epsilon(0.1));
   CHECK(*plain->cost_change == doctest::Approx((16.6459 / 16.3403) / (1 + *plain->simulated_gain) - 1).epsilon(0.02));
   CHECK(*plain->cost_change < -0.25);
-  for (const Remedy& remedy : diagnosis.remedies)
-    if (remedy.result) CHECK(*remedy.simulated_gain >= 0.01);
+  double last = 1e9;
+  for (const Remedy& remedy : diagnosis.remedies) {
+    if (!remedy.result) continue;
+    CHECK(*remedy.simulated_gain >= 0.01);
+    CHECK(*remedy.simulated_gain <= last);
+    last = *remedy.simulated_gain;
+  }
 }
 
 TEST_CASE("CM-DARE's four K80 have no bottleneck: no server helps, more or faster workers do") {
   const Diagnosis diagnosis = diagnosed({}, 18.14);  // as measured
   CHECK_FALSE(diagnosis.is_flagged);
-  CHECK(diagnosis.is_explained);
+  CHECK(diagnosis.finding == Finding::kExplained);
   CHECK(diagnosis.simulated.bottleneck_resource == "worker_gpu");
   for (const Remedy& remedy : diagnosis.remedies) CHECK_FALSE(adds_a_server(remedy));
   CHECK(std::any_of(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& remedy) {
@@ -63,16 +68,48 @@ TEST_CASE("CM-DARE's four K80 have no bottleneck: no server helps, more or faste
   }));
 }
 
-TEST_CASE("a run slower than the model explains is said to be slowed by something else") {
+TEST_CASE("a run that is slower than simulated, as fast, or faster: one verdict each") {
   const Diagnosis slow = diagnosed({}, 12);
   CHECK(slow.is_flagged);  // as CM-DARE's rule would
-  CHECK_FALSE(slow.is_explained);
-  CHECK(slow.verdict.starts_with("something that is not in the model slows the run: 32.7 % of its speed is missing"));
-  CHECK(slow.verdict.find("but the simulated run has none") != std::string::npos);
+  CHECK(slow.finding == Finding::kSlower);
+  CHECK(slow.verdict.starts_with("something that is not in the simulation slows the run: it lacks 32.7 % of the "
+                                 "simulated speed; the most plausible single cause: "));
+  CHECK(slow.verdict.find("what limits the simulated run") == std::string::npos);
+  // A step of 4 / 17.83 s has to last 4 / 12 s.
+  const auto input = std::find_if(slow.explanations.begin(), slow.explanations.end(),
+                                  [](const Explanation& e) { return e.mechanism == "input"; });
+  REQUIRE(input != slow.explanations.end());
+  REQUIRE(input->strength);
+  CHECK((*input->strength - 1) * slow.simulated.iteration_time_s ==
+        doctest::Approx(4 / 12.0 - slow.simulated.iteration_time_s).epsilon(0.05));
   const Diagnosis fast = diagnosed({}, 30);
-  CHECK_FALSE(fast.is_explained);
+  CHECK(fast.finding == Finding::kFaster);
   CHECK_FALSE(fast.is_flagged);
-  CHECK(fast.verdict.find("faster than the model says") != std::string::npos);
+  CHECK(fast.explanations.empty());
+  CHECK(fast.verdict.find("too pessimistic") != std::string::npos);
+  CHECK(fast.verdict.find("slows the run") == std::string::npos);
+}
+
+TEST_CASE("a measured speed in samples, or as the time of a step, says the same as in steps") {
+  const Diagnosis steps = diagnosed({}, 18);
+  const Diagnosis samples = diagnosed({}, 18 * 128, Measured::Unit::kSamplesPerSecond);
+  const Diagnosis time = diagnosed({}, 4 / 18.0, Measured::Unit::kStepTime);
+  CHECK(samples.measured == doctest::Approx(18));
+  CHECK(samples.measured_samples_per_s == doctest::Approx(18 * 128));
+  CHECK(time.measured == doctest::Approx(18).epsilon(0.02));
+  CHECK(to_json(samples)["remedies"] == to_json(steps)["remedies"]);
+}
+
+TEST_CASE("a change that is refused is listed with its reason, in one line") {
+  // A batch of 512 fills most of a K80, twice as much does not fit.
+  const Diagnosis diagnosis = diagnosed({{"/workload/batch_per_worker", "2000"}}, 2);
+  const auto doubled = std::find_if(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& remedy) {
+    return remedy.change == "twice the batch of each worker";
+  });
+  REQUIRE(doubled != diagnosis.remedies.end());
+  CHECK(!doubled->result);
+  CHECK(doubled->error.find("memory") != std::string::npos);
+  CHECK(doubled->error.find('\n') == std::string::npos);
 }
 
 TEST_CASE("workers that wait for one another are as fast as the slowest alone, not as their sum") {
@@ -101,7 +138,7 @@ TEST_CASE("a run on several machines can be told to use another all-reduce, in t
 }
 
 TEST_CASE("a speed that cannot have been measured is refused") {
-  CHECK_THROWS_WITH_AS((void)diagnosed({}, 0), "expected a measured speed above 0 steps/s", InputError);
+  CHECK_THROWS_WITH_AS((void)diagnosed({}, 0), "expected a measured speed above 0 per second", InputError);
 }
 
 }  // namespace rehearse

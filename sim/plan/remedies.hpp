@@ -1,0 +1,52 @@
+#pragma once
+// What might make a job faster or cheaper, as changes of its effective scenario. What helps is for the simulation to
+// say: diagnosis.hpp.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "sim/base/json.hpp"
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// What a cluster does and costs, simulated.
+struct ClusterSpeed {
+  double steps_per_s = 0, samples_per_s = 0;
+  double iteration_time_s = 0;
+  std::optional<double> usd_per_hour;
+  std::string bottleneck, bottleneck_resource;
+  Json step_parts = Json::array();  // as in summary.json
+
+  std::optional<double> usd_per_million_samples() const;
+};
+
+enum class RemedyKind {
+  kRented,         // other settings, more machines, other machines of the catalog
+  kOtherTraining,  // what is trained differs: as many samples may not lead to the same loss
+  kShared,         // servers on the workers' machines: an upper bound, since their hosts' work is not slowed by it
+  kHypothetical,   // a machine that no catalog has, at an unknown price
+};
+
+struct Remedy {
+  RemedyKind kind = RemedyKind::kRented;
+  std::string change;                 // in words
+  std::vector<std::string> settings;  // "/pointer=value", as --set takes them; empty for hypothetical machines
+  std::optional<ClusterSpeed> result;
+  std::string error;                       // why there is none
+  std::optional<double> simulated_gain{};  // samples/s, relative
+  std::optional<double> cost_change{};     // USD for each sample, relative
+};
+
+struct Variant {
+  Remedy remedy;
+  Json scenario;
+};
+
+/// Precision, batch, accumulation, algorithm and exchange, servers, input, machines. `effective` is that of `scenario`.
+std::vector<Variant> list_remedies(const Scenario& scenario, const Json& effective, const Catalog& catalog);
+
+}  // namespace rehearse

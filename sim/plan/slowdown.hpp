@@ -1,0 +1,30 @@
+#pragma once
+// What, made worse than a scenario says, would make its simulated speed the measured one.
+
+#include <string>
+#include <vector>
+
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// One cause that a simulation does not know of. Its strength is a factor above 1: of times, or of what a rate is
+/// divided by; for stragglers 1 + the coefficient of variation of a step's compute time.
+struct Mechanism {
+  std::string name;  // "input", "network", "servers", "stragglers", "gpu"
+  double most = 1;   // the largest strength that is tried
+  /// The strength that is nothing unusual in practice. A judgement: it orders explanations, and nothing else.
+  double usual = 1;
+};
+
+/// Those that a scenario can be subject to.
+std::vector<Mechanism> list_mechanisms(const Scenario& scenario);
+
+/// input: every step lasts (strength - 1) `step` longer on its host. network: NICs and connections at 1 / strength of
+/// their rate. servers: their cores take `strength` times as long. gpu: kernels, and their dispatch, do.
+Scenario made_worse(Scenario scenario, const Mechanism& mechanism, double strength, Seconds step);
+
+/// What the strength means, in words.
+std::string describe(const Mechanism& mechanism, double strength, Seconds step);
+
+}  // namespace rehearse
