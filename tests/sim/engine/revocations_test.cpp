@@ -416,11 +416,11 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
   const std::uint64_t count = number_from_environment("REHEARSE_REVOCATIONS", 250);
   std::vector<Json> jobs;
   const auto lengths = run_isolated(count, 2, [first](std::size_t i) {
-    const Json plain = test::random_job(first + i);
+    const Json plain = random_job(first + i);
     return std::to_string(simulate(test::resolved(plain)).end.value());
   });
   const auto job = [&](std::size_t i) {
-    return test::with_random_revocations(test::random_job(first + i), std::atof(lengths[i].text.c_str()), first + i);
+    return test::with_random_revocations(random_job(first + i), std::atof(lengths[i].text.c_str()), first + i);
   };
   if (const std::uint64_t seed = number_from_environment("REHEARSE_PRINT_SEED", 0);
       seed >= first && seed < first + count)
