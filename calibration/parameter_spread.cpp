@@ -9,6 +9,7 @@
 #include "calibration/metric.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/isolated.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -37,7 +38,8 @@ Scenario shortened(const Scenario& scenario) {
   Scenario shorter = scenario;
   const std::int64_t workers = scenario.training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
   if (!scenario.has_changing_membership())
-    shorter.training.steps = std::min(scenario.training.steps, workers * (scenario.training.warmup_steps + kSteps));
+    if (const std::int64_t steps = workers * (scenario.training.warmup_steps + kSteps); steps < scenario.training.steps)
+      set_steps(shorter, steps);
   return shorter;
 }
 

@@ -11,6 +11,7 @@
 #include "sim/engine/resource_profile.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -36,7 +37,7 @@ RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
       training.steps - training.warmup_steps <= kMostExtended) {
     const std::int64_t more = after_two / cycle * cycle;
     Scenario shorter = scenario;
-    shorter.training.steps = training.steps - more;
+    set_steps(shorter, training.steps - more);
     if (auto record = extend_steps(simulate(shorter, options), more, cycle)) return *std::move(record);
   }
   return simulate(scenario, options);

@@ -7,6 +7,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -178,7 +179,7 @@ void read_settings(const JsonReader& root, Space& space) {
       if (!names.insert(own_name).second)
         json.fail("name", "another setting has this name already: " + in_quotes(own_name));
       if (own.contains("training") && own["training"].is_object()) {
-        own["training"].erase("steps");
+        for (const char* key : kJobSizes) own["training"].erase(key);
         own["training"]["steps_per_worker"] = space.warmup_steps + space.iterations + 1;
         own["training"]["warmup_steps"] = space.warmup_steps;
       }

@@ -77,6 +77,15 @@ std::string within_step(const Scenario& scenario, const RunProgress& run) {
   return text.data();
 }
 
+void print_samples(const SampleCounts& samples) {
+  const auto number = [](std::int64_t count) { return std::to_string(count); };
+  std::string text = number(samples.done) + " done";
+  if (samples.lost > 0) text += ", " + number(samples.lost) + " lost";
+  if (samples.repeated > 0) text += ", " + number(samples.repeated) + " repeated";
+  if (samples.dropped > 0) text += ", " + number(samples.dropped) + " dropped";
+  std::printf("%-24s %s\n", "samples", text.c_str());
+}
+
 void print_summary(const Scenario& scenario, const Summary& summary) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   std::printf("%-24s %.4g steps/s (%s), %.4g samples/s\n", "speed", summary.steps_per_s,
@@ -85,6 +94,7 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
                 summary.steps_per_s * summary.interval->second);
   std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
+  print_samples(summary.samples);
   std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
               summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
   if (summary.cost_usd)

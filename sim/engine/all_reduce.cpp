@@ -223,7 +223,7 @@ class Communicator {
 
 class AllReduceTraining final : public Session {
  public:
-  AllReduceTraining(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
+  AllReduceTraining(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
       : cluster_{cluster},
         scenario_{cluster.scenario},
         exchange_{cluster.scenario.training.strategy.exchange},
@@ -231,9 +231,9 @@ class AllReduceTraining final : public Session {
         reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
         monitor_{monitor},
         units_{plan_gradient_units(cluster.scenario, 0)},
-        steps_{cluster.scenario.training.steps},
+        all_samples_{cluster.scenario.training.samples},
         changes_members_{cluster.scenario.has_changing_membership() || cluster.scenario.has_revocations()},
-        updates_{updates},
+        done_{done},
         last_reduced_{cluster.clock.now()} {
     create_ranks();
     members_ = members_now();
@@ -244,11 +244,13 @@ class AllReduceTraining final : public Session {
   ~AllReduceTraining() override {
     clock_.retire();
     settle();
+    for (const auto& rank : ranks_)
+      if (rank->is_reduced) monitor_.cut_used_step(rank->worker);
   }
 
   void begin() override {
     for (Rank* rank : formation_->ranks) {
-      rank->missed_steps = updates_ - rank->worker.steps;
+      rank->missed_steps = done_.updates - rank->worker.steps;
       clock_.schedule(std::max(clock_.now(), monitor_.starts_at(rank->worker)), [this, rank] {
         monitor_.record_start(rank->worker);
         begin_step(*rank);
@@ -268,7 +270,7 @@ class AllReduceTraining final : public Session {
            std::none_of(leaving_.begin(), leaving_.end(), is_its);
   }
 
-  std::int64_t updates() const override { return updates_; }
+  TrainingProgress progress() const override { return done_; }
   Seconds last_update() const override { return end_; }
 
   void settle() const override {
@@ -303,6 +305,7 @@ class AllReduceTraining final : public Session {
     std::vector<int> came_early;      // variables of the next step
     Seconds pause{};                  // after the current step
     bool leaves = false;              // after the current step
+    bool is_reduced = false;          // the current step, whose update is under way
     std::int64_t missed_steps = 0;    // of the cluster, before it joined
   };
 
@@ -312,10 +315,19 @@ class AllReduceTraining final : public Session {
     Use use;
   };
 
+  /// What a rank does in a step, and all workers for which it stands.
+  struct Part {
+    const ComputePlan* plan = nullptr;
+    int passes = 1;
+    std::int64_t samples = 0;
+  };
+
   /// The workers of a step, and what they keep for all steps in this membership.
   struct Formation {
     std::vector<Rank*> ranks;
+    std::map<const Rank*, Part> parts;
     std::int64_t workers = 0;
+    std::int64_t samples = 0;  // of a step
     std::optional<Communicator> communicator;
     std::optional<SteadyStep> steady;
   };
@@ -340,10 +352,37 @@ class AllReduceTraining final : public Session {
       if (members[static_cast<std::size_t>(rank->worker.gpu.machine)]) formation.ranks.push_back(rank.get());
     formation.workers = static_cast<std::int64_t>(gpus.size());
     if (gpus.empty()) return formation;
+    share_step(members, formation);
     formation.communicator.emplace(cluster_, clock_, monitor_.traffic(),
                                    collective_methods(scenario_, gpus, cluster_.machines, cluster_.network),
                                    reductions_.times_collectives);
     return formation;
+  }
+
+  void share_step(const std::vector<bool>& members, Formation& formation) {
+    WorkerCounts counts(scenario_.groups.size());
+    std::vector<std::int64_t> weights;
+    std::vector<const Worker*> sharing;
+    for (const Worker& worker : monitor_.workers()) {
+      const auto m = static_cast<std::size_t>(worker.gpu.machine);
+      if (!members[m]) continue;
+      const auto g = static_cast<std::size_t>(cluster_.machines[m].group);
+      ++counts[g];
+      sharing.push_back(&worker);
+      weights.push_back(worker.samples);
+    }
+    const std::vector<StepShare> shares = step_shares(scenario_, counts);
+    formation.samples = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
+    const std::vector<std::int64_t> samples = split_samples(formation.samples, weights);
+    for (std::size_t w = 0; w < sharing.size(); ++w) {
+      const MachineIndex machine = sharing[w]->gpu.machine;
+      const int group = cluster_.machines[static_cast<std::size_t>(machine)].group;
+      const StepShare& share = shares[static_cast<std::size_t>(group)];
+      Part& part = formation.parts[rank_of_[static_cast<std::size_t>(sharing[w]->index)]];
+      part.plan = &monitor_.plan_of(machine, share, formation.workers);
+      part.passes = share.passes;
+      part.samples += samples[w];
+    }
   }
 
   void create_ranks() {
@@ -357,10 +396,12 @@ class AllReduceTraining final : public Session {
         ++first->workers;
         if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
         recorded_by[m] = first->worker.gpu.machine;
+        rank_of_.push_back(first);
         continue;
       }
       ranks_.push_back(std::make_unique<Rank>(worker));
       first = ranks_.back().get();
+      rank_of_.push_back(first);
       first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
       create_rank(*first);
@@ -374,13 +415,26 @@ class AllReduceTraining final : public Session {
 
   void create_rank(Rank& rank) {
     rank.gradients_left.resize(units_.units.size());
-    if (!cluster_.is_exact) rank.fused = fuse(*rank.worker.plan, exchange_.accumulation_steps);
-    rank.compute.emplace(*rank.worker.plan, scenario_.workload.variables.size(), exchange_.accumulation_steps,
-                         cluster_.recorder, rank.worker.gpu,
-                         [this, &rank](int variable, Seconds ready) { gradient(rank, variable, ready); });
+    plan_compute_of(rank);
     rank.to_gpu.emplace(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
                         std::vector{cluster_.network.path(rank.worker.host, rank.worker.gpu)},
                         [this, &rank](int, Seconds when) { begin_compute(rank, when); });
+  }
+
+  void plan_compute_of(Rank& rank) {
+    if (!cluster_.is_exact) rank.fused = fuse(*rank.worker.plan, rank.worker.passes);
+    rank.compute.emplace(*rank.worker.plan, scenario_.workload.variables.size(), rank.worker.passes, cluster_.recorder,
+                         rank.worker.gpu,
+                         [this, &rank](int variable, Seconds ready) { gradient(rank, variable, ready); });
+  }
+
+  void take_part(Rank& rank) {
+    const Part& part = formation_->parts.at(&rank);
+    rank.worker.step.samples = part.samples;
+    if (rank.worker.plan == part.plan && rank.worker.passes == part.passes) return;
+    rank.worker.plan = part.plan;
+    rank.worker.passes = part.passes;
+    plan_compute_of(rank);
   }
 
   void begin_exchange() {
@@ -390,12 +444,14 @@ class AllReduceTraining final : public Session {
   }
 
   void begin_step(Rank& rank) {
-    if (rank.missed_steps + rank.worker.steps == steps_) {
+    const std::int64_t not_counted = rank.missed_steps + rank.worker.steps - done_.updates;  // of its steps
+    if (done_.samples + not_counted * formation_->samples >= all_samples_) {
       settle();
       monitor_.close_window();
       return;
     }
     rank.worker.step = {.span = {clock_.now(), {}}};
+    take_part(rank);
     for (std::size_t u = 0; u < units_.units.size(); ++u)
       rank.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
     rank.to_gpu->copy(clock_.now() + rank.worker.plan->step_overhead, 0, rank.worker.plan->input, 0);
@@ -492,7 +548,7 @@ class AllReduceTraining final : public Session {
     Bytes payload{};
     for (const int unit : units) payload += units_.units[static_cast<std::size_t>(unit)].gradient_bytes;
     const int first = units.front();
-    formation_->communicator->all_reduce(first, updates_, payload, [this, done = std::move(units)] {
+    formation_->communicator->all_reduce(first, done_.updates, payload, [this, done = std::move(units)] {
       is_busy_ = false;
       for (const int unit : done) unit_reduced(unit);
       launch();
@@ -519,12 +575,12 @@ class AllReduceTraining final : public Session {
 
   /// All gradients of a step are reduced.
   void step_reduced() {
-    ++updates_;
+    monitor_.count_update(done_, formation_->samples);
     end_ = clock_.now();
     latency_share_ = formation_->communicator->take_latency_share();
     begin_exchange();
     if (exchange_.overlap == Overlap::kForward) {
-      if (cluster_.on_update) cluster_.on_update(updates_);
+      if (cluster_.on_update) cluster_.on_update(done_);
       return;
     }
     std::vector<double> ends;
@@ -532,13 +588,14 @@ class AllReduceTraining final : public Session {
       const Seconds end = std::max(clock_.now(), rank->compute->end()) + rank->worker.plan->update;
       ends.push_back((end - clock_.now()).value());
       end_ = std::max(end_, end);
+      rank->is_reduced = true;
       clock_.schedule(end, [this, rank] { end_step(*rank); });
     }
-    if (changes_members_ && updates_ < steps_ && members_now() != members_)
+    if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
       change_members();
     else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(std::move(ends));
-    if (cluster_.on_update) cluster_.on_update(updates_);
+    if (cluster_.on_update) cluster_.on_update(done_);
   }
 
   /// Between two steps: those that stay begin the next one as if nothing had happened.
@@ -560,7 +617,7 @@ class AllReduceTraining final : public Session {
     if (formation_->ranks.empty()) return;
     for (Rank* rank : formation_->ranks) {
       if (is_in(before, rank)) continue;
-      rank->missed_steps = updates_ - rank->worker.steps;
+      rank->missed_steps = done_.updates - rank->worker.steps;
       joining_.push_back(rank);
       for (const MachineIndex machine : rank->machines)
         if (awaiting_model_.insert(machine).second) send_model(source->worker.host, machine);
@@ -580,7 +637,7 @@ class AllReduceTraining final : public Session {
                                                   begin_step(*rank);
                                                 }
                                               });
-    connection->send({static_cast<int>(units_.units.size()), updates_, scenario_.workload.variable_bytes(), 0});
+    connection->send({static_cast<int>(units_.units.size()), done_.updates, scenario_.workload.variable_bytes(), 0});
   }
 
   /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
@@ -597,6 +654,7 @@ class AllReduceTraining final : public Session {
   void end_step(Rank& rank) {
     rank.worker.step.compute_end = rank.compute->end();
     record_times(rank);
+    rank.is_reduced = false;
     const std::int64_t completed = rank.missed_steps + rank.worker.steps + 1;
     settle();
     monitor_.end_step(rank.worker, completed);
@@ -606,7 +664,7 @@ class AllReduceTraining final : public Session {
       if (leaving_.empty() && formation_->ranks.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
       return;
     }
-    const Seconds pause = std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, completed);
+    const Seconds pause = std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, {completed, done_.samples});
     if (pause == Seconds{})
       begin_step(rank);
     else
@@ -630,14 +688,15 @@ class AllReduceTraining final : public Session {
     }
     use_before_ = std::move(use);
     last_ends_ = std::move(ends);
-    if (!steady || !is_same(last_ends_, steady->ends) || updates_ - 1 <= scenario_.training.warmup_steps) return;
+    if (!steady || !is_same(last_ends_, steady->ends) || done_.updates - 1 <= scenario_.training.warmup_steps) return;
     const double until_change = (next_change() - clock_.now()).value();
-    const auto left =
-        std::min(static_cast<double>(steps_ - updates_ - 1), std::ceil(until_change / steady->length) - 1);
+    const std::int64_t steps_left = (all_samples_ - done_.samples + formation_->samples - 1) / formation_->samples;
+    const auto left = std::min(static_cast<double>(steps_left - 1), std::ceil(until_change / steady->length) - 1);
     if (left < 1) return;
     const auto count = static_cast<std::int64_t>(left);
     monitor_.skip(count, steady->use);
-    updates_ += count;
+    done_.updates += count;
+    done_.samples += count * formation_->samples;
     const Seconds skipped{steady->length * left};
     for (Rank* rank : formation_->ranks) {
       rank->worker.step.repeats = count + 1;
@@ -668,9 +727,10 @@ class AllReduceTraining final : public Session {
   Reductions reductions_;
   RunMonitor& monitor_;
   GradientUnits units_;
-  std::int64_t steps_;
+  std::int64_t all_samples_;
   bool changes_members_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<Rank*> rank_of_;                         // [workers]
   std::map<std::vector<bool>, Formation> formations_;  // by members, [machines]
   std::vector<bool> members_;
   Formation* formation_ = nullptr;
@@ -684,7 +744,7 @@ class AllReduceTraining final : public Session {
   bool cycle_is_scheduled_ = false;
   std::size_t units_left_ = 0;    // to be reduced in this step
   std::vector<int> pieces_left_;  // [variables]
-  std::int64_t updates_;
+  TrainingProgress done_;
   Seconds end_{};
   Seconds last_reduced_;
   double last_length_ = -1;
@@ -695,8 +755,8 @@ class AllReduceTraining final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
-  return std::make_unique<AllReduceTraining>(cluster, monitor, updates);
+std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
+  return std::make_unique<AllReduceTraining>(cluster, monitor, done);
 }
 
 }  // namespace rehearse

@@ -13,6 +13,10 @@ namespace rehearse {
 namespace {
 using Kind = FleetEvent::Kind;
 constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+
+std::string text_of(const TrainingProgress& progress) {
+  return "step " + std::to_string(progress.updates) + ", sample " + std::to_string(progress.samples);
+}
 }  // namespace
 
 Job::Job(JobSite site, MachineEvents* machine_events)
@@ -39,9 +43,7 @@ Job::~Job() = default;
 JobResult Job::run() {
   if (recovery_.give_up_after)
     provider_.schedule(*recovery_.give_up_after, [this] {
-      throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " +
-                          std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
-                          std::to_string(site_.scenario.training.steps) + " steps"};
+      throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " + progress_text()};
     });
   JobResult result = run_until_given_up();
   if (!is_done_) fail();
@@ -61,15 +63,18 @@ JobResult Job::run_until_given_up() {
   resume();
   site_.run();
   result_.end = is_done_ ? session_->last_update() : site_.clock.now();
-  if (session_) result_.updates = session_->updates();
+  if (session_) result_.done = session_->progress();
+  SampleCounts& samples = result_.samples;
+  samples.done = result_.done.samples;
+  samples.repeated = samples.done + samples.lost - std::max(most_samples_, samples.done);
   result_.interruptions.checkpoints = site_.checkpoints.count();
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (rented_[m]) end_rental(m, result_.end, false);
   return result_;
 }
 
-void Job::updated(std::int64_t updates) {
-  if (updates < site_.scenario.training.steps || std::exchange(is_done_, true)) return;
+void Job::updated(const TrainingProgress& progress) {
+  if (progress.samples < site_.scenario.training.samples || std::exchange(is_done_, true)) return;
   provider_.retire();
   site_.membership.set_next_event(kNever);
 }
@@ -228,10 +233,11 @@ void Job::deserted() {
 
 /// The training stops here; it will go on when so many workers, and all servers, are there, and `delay` has passed.
 void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason) {
-  result_.updates = session_->updates();
+  result_.done = session_->progress();
+  most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
   stopped_at_ = noticed_from_ = site_.clock.now();
-  record(-1, "stop", reason + " after step " + std::to_string(result_.updates));
+  record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
   needed_workers_ = needed_workers;
   delay_ = delay;
@@ -251,9 +257,11 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
 void Job::roll_back() {
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
-  const std::int64_t saved = std::min(site_.checkpoints.latest(site_.clock.now()), result_.updates);
-  result_.interruptions.lost_updates += result_.updates - saved;
-  result_.updates = saved;
+  const TrainingProgress saved = site_.checkpoints.latest(site_.clock.now());
+  if (saved.updates >= result_.done.updates) return;
+  result_.interruptions.lost_updates += result_.done.updates - saved.updates;
+  result_.samples.lost += result_.done.samples - saved.samples;
+  result_.done = saved;
 }
 
 void Job::try_to_resume() {
@@ -264,13 +272,13 @@ void Job::try_to_resume() {
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
   if (!keeps_updates_) {
     delay = recovery_.restart_time;
-    if (result_.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
+    if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
   }
   is_resuming_ = true;
   resumption_ = OwnedClock{site_.clock, site_.clock.new_owner()};
   resumption_.schedule_in(delay, [this] {
     is_resuming_ = false;
-    record(-1, keeps_updates_ ? "resume" : "restart", "after step " + std::to_string(result_.updates));
+    record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
     result_.stopped.push_back({stopped_at_, site_.clock.now()});
     result_.interruptions.stopped += site_.clock.now() - stopped_at_;
     resume();
@@ -279,7 +287,7 @@ void Job::try_to_resume() {
 
 /// Those who have the model begin, the others join them.
 void Job::resume() {
-  site_.checkpoints.resume(result_.updates, site_.clock.now(), !keeps_updates_);
+  site_.checkpoints.resume(result_.done.updates, site_.clock.now(), !keeps_updates_);
   if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
   if (keeps_updates_ && site_.clock.now() > Seconds{})
@@ -289,7 +297,7 @@ void Job::resume() {
       site_.membership.set_apart(machine);
       newcomers.push_back(machine);
     }
-  session_ = site_.begin_session(result_.updates);
+  session_ = site_.begin_session(result_.done);
   session_->begin();
   workers_at_begin_ = std::max(workers_at_begin_, workers_there());
   for (const MachineIndex machine : newcomers) {
@@ -303,9 +311,13 @@ void Job::record(MachineIndex machine, const char* kind, const std::string& deta
   site_.events.push_back({machine, kind, {now, now}, detail});
 }
 
+std::string Job::progress_text() const {
+  return std::to_string((session_ ? session_->progress() : result_.done).samples) + " of " +
+         std::to_string(site_.scenario.training.samples) + " samples";
+}
+
 void Job::fail() const {
-  const std::string progress = " after " + std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
-                               std::to_string(site_.scenario.training.steps) + " steps";
+  const std::string progress = " after " + progress_text();
   if (!session_ && workers_there() > 0) throw NoResultError{"the job waits for machines that never come" + progress};
   bool has_worker = false;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {

@@ -23,14 +23,15 @@ struct JobSite {
   std::vector<EventSpan>& events;
   Membership& membership;
   Checkpoints& checkpoints;
-  std::function<std::unique_ptr<Session>(std::int64_t updates)> begin_session;
+  std::function<std::unique_ptr<Session>(TrainingProgress done)> begin_session;
   std::function<void(MachineIndex)> on_loss;  // of a machine, with what it was doing; may be empty
   std::function<void()> run;                  // advances time until nothing is left to do
 };
 
 struct JobResult {
   Seconds end{};  // of the last update
-  std::int64_t updates = 0;
+  TrainingProgress done;
+  SampleCounts samples;                      // as far as it depends on no step of a worker
   std::vector<std::vector<Rental>> rentals;  // [machines]
   std::vector<Span> stopped;                 // the job stood still
   Interruptions interruptions;
@@ -42,7 +43,7 @@ class Job {
   Job(JobSite site, MachineEvents* machine_events);
   ~Job();
   /// To be called by the training after each update, and when every worker has left and the model with them.
-  void updated(std::int64_t updates);
+  void updated(const TrainingProgress& progress);
   void deserted();
   /// Runs the job to its end. Throws NoResultError if it does not come to one.
   JobResult run();
@@ -64,6 +65,7 @@ class Job {
   int workers_there() const;  // that do not have to leave
   void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
   void roll_back();
+  std::string progress_text() const;
   void try_to_resume();
   void resume();
   void end_rental(std::size_t machine, Seconds now, bool is_by_provider);
@@ -90,6 +92,7 @@ class Job {
   Seconds delay_{};
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   bool is_resuming_ = false;
+  std::int64_t most_samples_ = 0;  // that were ever done
   JobResult result_;
 };
 

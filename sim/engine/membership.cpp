@@ -74,10 +74,10 @@ std::int64_t Checkpoints::next_updates() const {
 
 Seconds Checkpoints::next_date() const { return rule_ && interval_ ? began_ + *interval_ : kNever; }
 
-void Checkpoints::begin(std::int64_t updates, Seconds now, Seconds end) {
-  if (rule_->every_steps > 0) periods_ = updates / rule_->every_steps;
+void Checkpoints::begin(TrainingProgress progress, Seconds now, Seconds end) {
+  if (rule_->every_steps > 0) periods_ = progress.updates / rule_->every_steps;
   before_ = latest(now);
-  latest_ = updates;
+  latest_ = progress;
   began_ = now;
   written_until_ = end;
   is_asked_for_ = false;
@@ -87,7 +87,7 @@ void Checkpoints::begin(std::int64_t updates, Seconds now, Seconds end) {
 void Checkpoints::lose_chief(Seconds now) {
   latest_ = before_ = latest(now);
   written_until_ = now;
-  if (rule_ && rule_->is_on_disk) latest_ = before_ = 0;
+  if (rule_ && rule_->is_on_disk) latest_ = before_ = {};
 }
 
 void Checkpoints::resume(std::int64_t updates, Seconds now, bool is_from_checkpoint) {

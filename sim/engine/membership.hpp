@@ -63,11 +63,11 @@ class Checkpoints {
   /// The number of updates and the date at which one will be due next; infinite if not by that rule.
   std::int64_t next_updates() const;
   Seconds next_date() const;
-  /// The chief begins to write one of so many updates, and ends at `end`.
-  void begin(std::int64_t updates, Seconds now, Seconds end);
+  /// The chief begins to write one of this state, and ends at `end`.
+  void begin(TrainingProgress progress, Seconds now, Seconds end);
   Seconds written_until() const { return written_until_; }
-  /// Updates in the latest that had been completed by `now`; 0 without any.
-  std::int64_t latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
+  /// What is in the latest that had been completed by `now`; nothing without any.
+  TrainingProgress latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
   /// What is being written is given up; what lies on the chief's disk is lost.
   void lose_chief(Seconds now);
   /// The training goes on from so many updates: those of a checkpoint, from which the next interval then counts, or
@@ -81,7 +81,7 @@ class Checkpoints {
   std::int64_t periods_ = 0;  // of every_steps, up to the latest
   Seconds began_{};
   bool is_asked_for_ = false;
-  std::int64_t latest_ = 0, before_ = 0;
+  TrainingProgress latest_, before_;
   Seconds written_until_{};
   std::int64_t count_ = 0;
 };

@@ -18,14 +18,16 @@ constexpr double kRounding = 1e-6;  // of an update: dates are sums of many term
 
 class MemoisedSession final : public Session {
  public:
-  MemoisedSession(const MemoisedSite& site, std::int64_t updates)
+  MemoisedSession(const MemoisedSite& site, TrainingProgress done)
       : site_{site},
         strategy_{site.scenario.training.strategy},
         is_synchronous_{strategy_.is_synchronous()},
         clock_{site.clock, site.clock.new_owner()},
         next_{site.clock, site.clock.new_owner()},
         trains_(site.machines.size()),
-        progress_{static_cast<double>(updates)},
+        all_samples_{static_cast<double>(site.scenario.training.samples)},
+        updates_{static_cast<double>(done.updates)},
+        samples_{static_cast<double>(done.samples)},
         since_{site.clock.now()} {}
 
   ~MemoisedSession() override {
@@ -73,9 +75,10 @@ class MemoisedSession final : public Session {
     change();
   }
 
-  std::int64_t updates() const override {
-    const double progress = progress_ + speed_ * (clock_.now() - since_).value();
-    return std::min(site_.scenario.training.steps, static_cast<std::int64_t>(std::floor(progress + kRounding)));
+  /// In updates that are complete.
+  TrainingProgress progress() const override {
+    const double done = std::floor(updates_at(clock_.now()) + kRounding);
+    return {static_cast<std::int64_t>(done), std::llround(std::clamp(samples_at(done), 0.0, all_samples_))};
   }
   Seconds last_update() const override { return end_; }
   std::string deadlock() const override { return "nobody trains"; }
@@ -101,17 +104,21 @@ class MemoisedSession final : public Session {
     if (site_.events != nullptr) site_.events->push_back({machine, kind, {clock_.now(), end}, ""});
   }
 
-  double current_speed() {
+  double updates_at(Seconds date) const { return updates_ + speed_.updates_per_s * (date - since_).value(); }
+  double samples_at(double updates) const { return samples_ + (updates - updates_) * speed_.samples_per_update; }
+
+  TrainingSpeed current_speed() {
+    const TrainingSpeed stands{.updates_per_s = 0, .samples_per_update = speed_.samples_per_update};
     const Seconds now = clock_.now();
     const bool is_writing = now < writes_until_;
     if (now < stands_until_ || (is_writing && (is_synchronous_ || site_.scenario.training.checkpoint->pauses_all)))
-      return 0;
+      return stands;
     MachineCounts counts(site_.scenario.groups.size());
     for (std::size_t m = 0; m < trains_.size(); ++m) {
       const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
       if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
     }
-    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts) : 0;
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts) : stands;
   }
 
   MachineIndex chief() const {
@@ -128,33 +135,48 @@ class MemoisedSession final : public Session {
   /// Counts what has been done at the speed until now, and goes on at that of now.
   void change() {
     const Seconds now = clock_.now();
-    const auto steps = static_cast<double>(site_.scenario.training.steps);
-    progress_ += speed_ * (now - since_).value();
+    const double updates = updates_at(now);
+    samples_ = samples_at(updates);
+    updates_ = updates;
     since_ = now;
-    if (progress_ + kRounding >= steps) {
-      speed_ = 0;
-      progress_ = steps;
+    if (is_done()) {
+      speed_ = {};
+      updates_ = std::ceil(updates_ - kRounding);
+      samples_ = all_samples_;
       end_ = now;
-      return site_.on_update(site_.scenario.training.steps);
+      return site_.on_update(progress());
     }
     write_checkpoint_if_due();
     speed_ = current_speed();
     schedule_next();
   }
 
+  /// A synchronous update counts when it is complete, however few samples are left for the last one.
+  bool is_done() const {
+    const double done = is_synchronous_ ? std::floor(updates_ + kRounding) : updates_;
+    return samples_at(done) + kRounding * speed_.samples_per_update >= all_samples_;
+  }
+
+  /// Updates when all samples are done.
+  double last_of_updates() const {
+    const double last = updates_ + (all_samples_ - samples_) / speed_.samples_per_update;
+    return is_synchronous_ ? std::ceil(last - kRounding) : last;
+  }
+
   void write_checkpoint_if_due() {
     const Seconds now = clock_.now();
     const MachineIndex writer = chief();
-    if (writer < 0 || now < writes_until_ || !site_.checkpoints.is_due(updates_now(), now)) return;
+    if (writer < 0 || now < writes_until_ || !site_.checkpoints.is_due(progress().updates, now)) return;
     writer_ = writer;
     writes_until_ = now + *checkpoint_time(site_.scenario);
-    site_.checkpoints.begin(updates_now(), now, writes_until_);
+    site_.checkpoints.begin(progress(), now, writes_until_);
     record(writer, "checkpoint", writes_until_);
     // Synchronous: the step under way had not begun.
-    if (is_synchronous_) progress_ = std::floor(progress_ + kRounding);
+    if (!is_synchronous_) return;
+    const double done = std::floor(updates_ + kRounding);
+    samples_ = samples_at(done);
+    updates_ = done;
   }
-
-  std::int64_t updates_now() const { return static_cast<std::int64_t>(std::floor(progress_ + kRounding)); }
 
   /// The end of the training, of a pause, or the next checkpoint.
   void schedule_next() {
@@ -162,12 +184,13 @@ class MemoisedSession final : public Session {
     next_ = OwnedClock{site_.clock, site_.clock.new_owner()};
     const Seconds now = clock_.now();
     const auto when = [&](double updates) {
-      return speed_ > 0 ? now + Seconds{std::max(0.0, updates - progress_) / speed_} : kNever;
+      return speed_.updates_per_s > 0 ? now + Seconds{std::max(0.0, updates - updates_) / speed_.updates_per_s}
+                                      : kNever;
     };
-    Seconds next = when(static_cast<double>(site_.scenario.training.steps));
+    Seconds next = speed_.updates_per_s > 0 ? when(last_of_updates()) : kNever;
     for (const Seconds pause : {stands_until_, writes_until_})
       if (pause > now) next = std::min(next, pause);
-    if (now >= writes_until_ && chief() >= 0 && speed_ > 0) {
+    if (now >= writes_until_ && chief() >= 0 && speed_.updates_per_s > 0) {
       const std::int64_t due = site_.checkpoints.next_updates();
       if (due < std::numeric_limits<std::int64_t>::max()) next = std::min(next, when(static_cast<double>(due)));
       if (const Seconds date = site_.checkpoints.next_date(); date < kNever)
@@ -178,9 +201,8 @@ class MemoisedSession final : public Session {
 
   /// The first end of a step from `date` on, which is not in the past; never the one that has just ended.
   Seconds end_of_step(Seconds date) const {
-    const double done = progress_ + speed_ * (date - since_).value();
-    const double end = std::max(std::ceil(done - kRounding), std::floor(progress_ + kRounding) + 1);
-    return since_ + Seconds{(end - progress_) / speed_};
+    const double end = std::max(std::ceil(updates_at(date) - kRounding), std::floor(updates_ + kRounding) + 1);
+    return since_ + Seconds{(end - updates_) / speed_.updates_per_s};
   }
 
   MemoisedSite site_;
@@ -188,9 +210,10 @@ class MemoisedSession final : public Session {
   bool is_synchronous_;
   OwnedClock clock_, next_;
   std::vector<bool> trains_;  // [machines]
-  double progress_;           // updates, at since_
+  double all_samples_;
+  double updates_, samples_;  // at since_
   Seconds since_;
-  double speed_ = 0;  // updates per second
+  TrainingSpeed speed_;
   Seconds stands_until_{}, writes_until_{};
   MachineIndex writer_ = -1;
   Seconds end_{};
@@ -198,8 +221,8 @@ class MemoisedSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, std::int64_t updates) {
-  return std::make_unique<MemoisedSession>(site, updates);
+std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, TrainingProgress done) {
+  return std::make_unique<MemoisedSession>(site, done);
 }
 
 Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
@@ -220,7 +243,7 @@ Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const Sp
                           .membership = membership,
                           .checkpoints = checkpoints,
                           .speed_of = speed_of,
-                          .on_update = [&](std::int64_t updates) { job->updated(updates); },
+                          .on_update = [&](const TrainingProgress& progress) { job->updated(progress); },
                           .on_deserted = [&] { job->deserted(); },
                           .events = keeps_events ? &trajectory.events : nullptr};
   std::vector<EventSpan> unwanted;
@@ -230,7 +253,7 @@ Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const Sp
                .events = keeps_events ? trajectory.events : unwanted,
                .membership = membership,
                .checkpoints = checkpoints,
-               .begin_session = [&](std::int64_t updates) { return train_at_known_speed(site, updates); },
+               .begin_session = [&](TrainingProgress done) { return train_at_known_speed(site, done); },
                .on_loss = {},
                .run =
                    [&] {
@@ -243,7 +266,7 @@ Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const Sp
               machine_events ? &*machine_events : nullptr};
   job = &the_job;
   trajectory.job = the_job.run_until_given_up();
-  trajectory.is_finished = trajectory.job.updates == scenario.training.steps;
+  trajectory.is_finished = trajectory.job.done.samples == scenario.training.samples;
   return trajectory;
 }
 

@@ -13,8 +13,14 @@ namespace rehearse {
 /// Machines of each group that train: [groups]. Servers are not counted: without all of them nobody trains.
 using MachineCounts = std::vector<int>;
 
-/// Updates per second of a cluster in its steady state.
-using SpeedOf = std::function<double(const MachineCounts&)>;
+/// Of a cluster in its steady state. A sample counts as much as one of the job's.
+struct TrainingSpeed {
+  double updates_per_s = 0;
+  double samples_per_update = 0;
+
+  double samples_per_s() const { return updates_per_s * samples_per_update; }
+};
+using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
 
 /// What a session needs of the world; it moves no byte.
 struct MemoisedSite {
@@ -24,7 +30,7 @@ struct MemoisedSite {
   Membership& membership;
   Checkpoints& checkpoints;
   SpeedOf speed_of;
-  std::function<void(std::int64_t updates)> on_update;
+  std::function<void(const TrainingProgress&)> on_update;
   std::function<void()> on_deserted;
   std::vector<EventSpan>* events = nullptr;  // checkpoints, leaves; may be null
 };
@@ -34,7 +40,7 @@ struct MemoisedSite {
 ///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another
 ///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
 /// An update counts when it is complete.
-std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, std::int64_t updates);
+std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, TrainingProgress done);
 
 /// How a job on spot machines went.
 struct Trajectory {

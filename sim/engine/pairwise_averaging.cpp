@@ -27,15 +27,15 @@ namespace {
 
 class PairwiseAveraging final : public Session {
  public:
-  PairwiseAveraging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
+  PairwiseAveraging(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
       : cluster_{cluster},
         scenario_{cluster.scenario},
         clock_{cluster.clock, cluster.clock.new_owner()},
         monitor_{monitor},
-        steps_{cluster.scenario.training.steps},
+        all_samples_{cluster.scenario.training.samples},
         model_{cluster.scenario.workload.parameter_bytes()},
-        started_steps_{updates},
-        updates_{updates} {
+        started_samples_{done.samples},
+        done_{done} {
     for (Worker& worker : monitor_.workers()) {
       peers_.push_back(std::make_unique<Peer>(worker, scenario_.seed));
       equip(*peers_.back());
@@ -70,7 +70,7 @@ class PairwiseAveraging final : public Session {
     std::erase_if(present_, is_its);
     if (present_.empty()) return false;
     for (Peer* peer : lost) {
-      if (std::exchange(peer->is_training, false)) --started_steps_;
+      if (std::exchange(peer->is_training, false)) started_samples_ -= peer->worker.step.samples;
       peer->clock->retire();
       equip(*peer);
     }
@@ -89,7 +89,7 @@ class PairwiseAveraging final : public Session {
     return true;
   }
 
-  std::int64_t updates() const override { return updates_; }
+  TrainingProgress progress() const override { return done_; }
   Seconds last_update() const override { return end_; }
   std::string deadlock() const override { return "workers wait for models of others"; }
   void describe(RunRecord& record) const override { record.unit_names = {"model"}; }
@@ -127,7 +127,7 @@ class PairwiseAveraging final : public Session {
   }
 
   void join(Peer& peer) {
-    if (started_steps_ == steps_) {
+    if (started_samples_ >= all_samples_) {
       idle_.push_back(&peer);
       return;
     }
@@ -137,7 +137,7 @@ class PairwiseAveraging final : public Session {
   }
 
   void begin_step(Peer& peer) {
-    if (started_steps_ == steps_) {
+    if (started_samples_ >= all_samples_) {
       monitor_.close_window();
       idle_.push_back(&peer);
       return;
@@ -148,10 +148,11 @@ class PairwiseAveraging final : public Session {
       if (present_.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
       return;
     }
-    ++started_steps_;
     peer.is_training = true;
-    peer.updates_at_start = updates_;
+    peer.updates_at_start = done_.updates;
     peer.worker.step = {.span = {clock_.now(), {}}};
+    peer.worker.step.samples = peer.worker.samples;
+    started_samples_ += peer.worker.step.samples;
     const Seconds requested = clock_.now() + peer.worker.plan->step_overhead;
     peer.awaited = 1;
     if (present_.size() > 1) {
@@ -189,20 +190,21 @@ class PairwiseAveraging final : public Session {
     peer.clock->schedule_in(peer.worker.plan->update, [this, &peer] { end_step(peer); });
   }
 
+  /// A step that ends when all samples are done is used by nobody: the last steps began when more were left.
   void end_step(Peer& peer) {
-    ++updates_;
+    const bool is_late = !monitor_.count_update(done_, peer.worker.step.samples);
+    if (!is_late) end_ = clock_.now();
     peer.is_training = false;
-    end_ = clock_.now();
     peer.worker.step.compute_end = peer.compute->end();
     StepTimes& times = peer.worker.step.times;
     times.kernels = peer.compute->kernel_time();
-    const Seconds waited = std::max(Seconds{}, end_ - peer.compute->end() - peer.worker.plan->update);
+    const Seconds waited = std::max(Seconds{}, clock_.now() - peer.compute->end() - peer.worker.plan->update);
     times.latency = peer.fetch ? std::min(waited, peer.fetch->latency() * 2) : Seconds{};
     times.network = waited - times.latency;
-    peer.worker.step.staleness = updates_ - 1 - peer.updates_at_start;
-    monitor_.end_step(peer.worker, updates_);
-    if (cluster_.on_update) cluster_.on_update(updates_);
-    const Seconds pause = monitor_.checkpoint_pause(peer.worker, updates_);
+    peer.worker.step.staleness = std::max<std::int64_t>(0, done_.updates - 1 - peer.updates_at_start);
+    monitor_.end_step(peer.worker, done_.updates);
+    if (!is_late && cluster_.on_update) cluster_.on_update(done_);
+    const Seconds pause = monitor_.checkpoint_pause(peer.worker, done_);
     if (pause == Seconds{})
       begin_step(peer);
     else
@@ -213,20 +215,20 @@ class PairwiseAveraging final : public Session {
   const Scenario& scenario_;
   OwnedClock clock_;
   RunMonitor& monitor_;
-  std::int64_t steps_;
+  std::int64_t all_samples_;
   Bytes model_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> present_;
   std::vector<Peer*> idle_;  // found no step left to begin
-  std::int64_t started_steps_;
-  std::int64_t updates_;
+  std::int64_t started_samples_;
+  TrainingProgress done_;
   Seconds end_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
-  return std::make_unique<PairwiseAveraging>(cluster, monitor, updates);
+std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
+  return std::make_unique<PairwiseAveraging>(cluster, monitor, done);
 }
 
 }  // namespace rehearse

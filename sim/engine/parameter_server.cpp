@@ -50,18 +50,20 @@ namespace {
 
 class ParameterServers final : public Session {
  public:
-  ParameterServers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates)
+  ParameterServers(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
       : cluster_{cluster},
         scenario_{cluster.scenario},
         strategy_{std::get<ParameterServerStrategy>(cluster.scenario.training.strategy.kind)},
         exchange_{cluster.scenario.training.strategy.exchange},
         clock_{cluster.clock, cluster.clock.new_owner()},
         monitor_{monitor},
-        steps_{cluster.scenario.training.steps},
+        all_samples_{cluster.scenario.training.samples},
         is_synchronous_{cluster.scenario.training.strategy.is_synchronous()},
-        first_step_{updates},
-        started_steps_{updates},
-        updates_{updates} {
+        changes_members_{may_leave_full_cluster(cluster.scenario)},
+        first_step_{done.updates},
+        started_steps_{done.updates},
+        started_samples_{done.samples},
+        done_{done} {
     create_servers();
     create_trainers();
     create_teams();
@@ -70,6 +72,7 @@ class ParameterServers final : public Session {
   ~ParameterServers() override {
     clock_.retire();
     for (const auto& team : teams_) team->clock.retire();
+    monitor_.lose_samples(samples_of_update_);
   }
 
   void begin() override {
@@ -103,16 +106,11 @@ class ParameterServers final : public Session {
         lose(*trainer);
       }
     std::erase_if(arrived_, [machine](const Trainer* waiting) { return waiting->worker.gpu.machine == machine; });
-    for (Trainer* idle : std::exchange(idle_, {})) {
-      if (idle->is_present)
-        begin_step(*idle);
-      else if (monitor_.is_there(idle->worker.gpu.machine))
-        join(*idle);
-    }
+    call_idle();
     return true;
   }
 
-  std::int64_t updates() const override { return updates_; }
+  TrainingProgress progress() const override { return done_; }
   Seconds last_update() const override { return end_; }
 
  private:
@@ -178,6 +176,10 @@ class ParameterServers final : public Session {
     bool is_present = false;
     bool is_training = false;
     bool is_computed = false;  // every kernel of the step is dispatched
+    // Of the step that it is in, or will begin next:
+    const ComputePlan* next_plan = nullptr;
+    int next_passes = 1;
+    std::int64_t next_samples = 0;
   };
 
   void create_servers() {
@@ -204,15 +206,16 @@ class ParameterServers final : public Session {
       trainer.gradients_left.resize(units_.units.size());
       trainer.pieces_left.resize(variables);
       trainer.arrived.resize(variables);
+      trainer.next_plan = worker.plan;
+      trainer.next_passes = worker.passes;
+      trainer.next_samples = worker.samples;
     }
   }
 
   /// What a worker needs to exchange with its host and compute; nothing of what it had before is under way any more.
   void equip(Trainer& trainer) {
-    Worker& worker = trainer.worker;
-    trainer.compute.emplace(*worker.plan, scenario_.workload.variables.size(), exchange_.accumulation_steps,
-                            cluster_.recorder, worker.gpu,
-                            [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
+    const Worker& worker = trainer.worker;
+    plan_compute_of(trainer);
     Network& network = cluster_.network;
     std::vector<PathIndex> to_gpus{network.path(worker.host, worker.gpu)};
     std::vector<PathIndex> from_gpus{network.path(worker.gpu, worker.host)};
@@ -225,6 +228,13 @@ class ParameterServers final : public Session {
                            [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
     trainer.from_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, from_gpus,
                              [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
+  }
+
+  void plan_compute_of(Trainer& trainer) {
+    const Worker& worker = trainer.worker;
+    trainer.compute.emplace(*worker.plan, scenario_.workload.variables.size(), worker.passes, cluster_.recorder,
+                            worker.gpu,
+                            [this, &trainer](int variable, Seconds ready) { gradient(trainer, variable, ready); });
   }
 
   void create_teams() {
@@ -322,8 +332,63 @@ class ParameterServers final : public Session {
   /// Synchronous: the number, from 0, of the step that the worker would begin; counts steps that it left out.
   static std::int64_t next_step(const Trainer& trainer) { return trainer.worker.steps + trainer.left_out; }
 
+  /// Whether no samples are left for a step that begins now. Those of synchronous steps whose update is under way are
+  /// taken as those of the current one; should they be fewer in the end, call_idle() goes on.
   bool is_over(const Trainer& trainer) const {
-    return is_synchronous_ ? next_step(trainer) >= steps_ : started_steps_ == steps_;
+    if (!is_synchronous_) return started_samples_ >= all_samples_;
+    const std::int64_t not_counted = std::max<std::int64_t>(0, next_step(trainer) - done_.updates);
+    return done_.samples + not_counted * samples_expected_ >= all_samples_;
+  }
+
+  /// Samples are left after all.
+  void call_idle() {
+    for (Trainer* idle : std::exchange(idle_, {})) {
+      if (idle->is_present)
+        begin_step(*idle);
+      else if (monitor_.is_there(idle->worker.gpu.machine))
+        join(*idle);
+    }
+  }
+
+  /// Synchronous: the workers that will take part in a step, the first of which begins it now, and what each does.
+  void share_step(std::int64_t step) {
+    if (step <= shared_step_) return;
+    shared_step_ = step;
+    if (!changes_members_ && samples_expected_ > 0) return;
+    WorkerCounts counts(scenario_.groups.size());
+    std::vector<Trainer*> sharing;
+    std::vector<std::int64_t> weights;
+    for (const auto& trainer : trainers_) {
+      const bool arrives = std::find(arrived_.begin(), arrived_.end(), trainer.get()) != arrived_.end();
+      if ((!trainer->is_present && !arrives) || monitor_.has_to_leave(trainer->worker)) continue;
+      ++counts[static_cast<std::size_t>(group_of(*trainer))];
+      sharing.push_back(trainer.get());
+      weights.push_back(trainer->worker.samples);
+    }
+    samples_expected_ = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
+    const std::vector<StepShare> shares = step_shares(scenario_, counts);
+    const std::int64_t all = strategy_.backup_workers > 0 ? std::accumulate(weights.begin(), weights.end(), std::int64_t{})
+                                                          : samples_expected_;
+    const std::vector<std::int64_t> samples = split_samples(all, weights);
+    const auto workers = static_cast<std::int64_t>(sharing.size());
+    for (std::size_t i = 0; i < sharing.size(); ++i) {
+      const StepShare& share = shares[static_cast<std::size_t>(group_of(*sharing[i]))];
+      sharing[i]->next_plan = &monitor_.plan_of(sharing[i]->worker.gpu.machine, share, workers);
+      sharing[i]->next_passes = share.passes;
+      sharing[i]->next_samples = samples[i];
+    }
+  }
+
+  void take_part(Trainer& trainer) {
+    trainer.worker.step.samples = trainer.next_samples;
+    if (trainer.worker.plan == trainer.next_plan && trainer.worker.passes == trainer.next_passes) return;
+    trainer.worker.plan = trainer.next_plan;
+    trainer.worker.passes = trainer.next_passes;
+    plan_compute_of(trainer);
+  }
+
+  int group_of(const Trainer& trainer) const {
+    return cluster_.machines[static_cast<std::size_t>(trainer.worker.gpu.machine)].group;
   }
 
   /// The time at which the worker joins has come.
@@ -335,7 +400,7 @@ class ParameterServers final : public Session {
   }
 
   void join(Trainer& trainer) {
-    std::int64_t slowest = is_synchronous_ ? updates_ : started_steps_;
+    std::int64_t slowest = is_synchronous_ ? done_.updates : started_steps_;
     for (const auto& other : trainers_)
       if (other->is_present) slowest = std::min(slowest, next_step(*other));
     trainer.left_out = slowest - trainer.worker.steps;
@@ -363,7 +428,10 @@ class ParameterServers final : public Session {
   /// Its machine is gone. With bounded staleness the others wait for it until they notice.
   void lose(Trainer& trainer) {
     trainer.is_present = false;
-    if (std::exchange(trainer.is_training, false)) --started_steps_;
+    if (std::exchange(trainer.is_training, false)) {
+      --started_steps_;
+      started_samples_ -= trainer.worker.step.samples;
+    }
     trainer.held_since.reset();
     std::erase(held_, &trainer);
     Team& team = *trainer.team;
@@ -412,9 +480,12 @@ class ParameterServers final : public Session {
     }
     ++started_steps_;
     trainer.is_training = true;
-    trainer.updates_at_pull = updates_;
+    trainer.updates_at_pull = done_.updates;
     trainer.worker.step = {.span = {std::exchange(trainer.held_since, {}).value_or(clock_.now()), {}}};
     trainer.worker.step.times.held = clock_.now() - trainer.worker.step.span.start;
+    if (is_synchronous_) share_step(next_step(trainer));
+    take_part(trainer);
+    started_samples_ += trainer.worker.step.samples;
     for (std::size_t u = 0; u < units_.units.size(); ++u)
       trainer.gradients_left[u] = static_cast<int>(units_.units[u].variables.size());
     for (std::size_t v = 0; v < trainer.pieces_left.size(); ++v) {
@@ -533,7 +604,7 @@ class ParameterServers final : public Session {
     // dispatched then: one that waits would keep back gradients without which no server sends anything.
     if (trainer.compute->is_done()) {
       trainer.came_early.emplace_back(index, when);
-      if (updates_ == steps_) end_ = std::max(end_, when);
+      if (done_.samples == all_samples_) end_ = std::max(end_, when);
       return;
     }
     for (const int variable : unit(index).variables) {
@@ -718,13 +789,14 @@ class ParameterServers final : public Session {
       for (const auto& team : teams_) send_value(*team, index);
     if (++applied_units_ < static_cast<std::int64_t>(units_.units.size())) return;
     applied_units_ = 0;
-    count_update();
+    count_update(samples_expected_);
   }
 
-  void count_update() {
-    ++updates_;
+  /// An asynchronous step that ends when all samples are done began when more were left.
+  void count_update(std::int64_t samples) {
+    if (!monitor_.count_update(done_, samples)) return;
     end_ = clock_.now();
-    if (cluster_.on_update) cluster_.on_update(updates_);
+    if (cluster_.on_update) cluster_.on_update(done_);
   }
 
   void end_step(Trainer& trainer) {
@@ -737,14 +809,18 @@ class ParameterServers final : public Session {
       monitor_.end_step(trainer.worker, completed);
     } else {
       releases = ++reached(completed) == needed_workers();
-      const bool is_late = is_synchronous_ && completed <= updates_;
-      if (!is_synchronous_ || releases) count_update();
+      const bool is_late = is_synchronous_ && completed <= done_.updates;
+      if (is_late)
+        monitor_.drop(trainer.worker.step.samples);
+      else
+        samples_of_update_ += trainer.worker.step.samples;
+      if (!is_synchronous_ || releases) count_update(std::exchange(samples_of_update_, 0));
       trainer.worker.step.staleness =
-          is_synchronous_ ? 0 : std::max<std::int64_t>(0, updates_ - 1 - trainer.updates_at_pull);
-      monitor_.end_step(trainer.worker, is_synchronous_ ? completed : updates_);
-      if (is_late) trainer.left_out += updates_ - completed;
+          is_synchronous_ ? 0 : std::max<std::int64_t>(0, done_.updates - 1 - trainer.updates_at_pull);
+      monitor_.end_step(trainer.worker, is_synchronous_ ? completed : done_.updates);
+      if (is_late) trainer.left_out += done_.updates - completed;
     }
-    const Seconds pause = monitor_.checkpoint_pause(trainer.worker, updates_);
+    const Seconds pause = monitor_.checkpoint_pause(trainer.worker, done_);
     if (pause == Seconds{})
       begin_step(trainer);
     else
@@ -752,6 +828,7 @@ class ParameterServers final : public Session {
     if (!releases) return;
     release_held();
     admit_arrived();
+    if (done_.samples < all_samples_) call_idle();
   }
 
   void record(const Server& server, const CorePool::Slot& slot, int index, bool is_update) {
@@ -790,8 +867,9 @@ class ParameterServers final : public Session {
   const GradientExchange& exchange_;
   OwnedClock clock_;
   RunMonitor& monitor_;
-  std::int64_t steps_;
+  std::int64_t all_samples_;
   bool is_synchronous_;
+  bool changes_members_;
   std::vector<Server> servers_;
   GradientUnits units_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
@@ -800,7 +878,11 @@ class ParameterServers final : public Session {
   std::size_t pulled_units_ = 0;  // of all servers
   std::int64_t first_step_;       // from 0; whoever is there has completed those before
   std::int64_t started_steps_;
-  std::int64_t updates_;
+  std::int64_t started_samples_;  // of the workers' own steps; asynchronous
+  TrainingProgress done_;
+  std::int64_t shared_step_ = -1;       // synchronous: the latest step whose workers are known
+  std::int64_t samples_expected_ = 0;   // of its update
+  std::int64_t samples_of_update_ = 0;  // of steps that have ended, for the next update
   Seconds end_{};
   std::vector<std::int64_t> reached_;   // [steps] workers that have completed so many, from first_step_ on
   int present_ = 0;                     // workers, those among them whose loss is not noticed yet
@@ -813,8 +895,8 @@ class ParameterServers final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates) {
-  return std::make_unique<ParameterServers>(cluster, monitor, updates);
+std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
+  return std::make_unique<ParameterServers>(cluster, monitor, done);
 }
 
 }  // namespace rehearse

@@ -37,11 +37,17 @@ RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& ch
     for (int gpu = 0; gpu < machine.workers; ++gpu) {
       workers_.emplace_back(static_cast<int>(workers_.size()), Endpoint{static_cast<int>(m), gpu},
                             plans_[static_cast<std::size_t>(machine.group)], scenario.seed);
+      workers_.back().passes = scenario.training.strategy.exchange.accumulation_steps;
+      workers_.back().samples =
+          samples_per_step(scenario, scenario.groups[static_cast<std::size_t>(machine.group)]);
       for (int other = 1; other < machine.gpus / machine.workers; ++other)
         workers_.back().other_gpus.push_back({static_cast<int>(m), next_gpu++});
     }
   }
   skipped_use_.machines.resize(cluster.machines.size());
+  for (std::vector<Seconds>* of_steps : {&gpu_time_, &memory_time_})
+    of_steps->resize(cluster.machines.size());
+  timed_steps_.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
   for (const Worker& worker : workers_) reporting_workers_ += is_there_from_the_start(worker) ? 1 : 0;
   if (scenario.training.warmup_steps == 0) use_at_start_ = use_so_far();
@@ -91,6 +97,8 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
   worker.step.global_step = global_step;
   cluster_.recorder.steps.push_back(worker.step);
   worker.steps += worker.step.repeats - 1;
+  samples_.computed += worker.step.samples * worker.step.repeats;
+  if (cluster_.scenario.training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker) time_step(worker);
   end_recording(worker);
   if (!is_there_from_the_start(worker) || worker.steps != cluster_.scenario.training.warmup_steps ||
       ++warm_workers_ != reporting_workers_)
@@ -98,6 +106,36 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
   if (window_is_closed_) return;
   window_.start = cluster_.clock.now();
   use_at_start_ = use_so_far();
+}
+
+bool RunMonitor::count_update(TrainingProgress& done, std::int64_t samples) {
+  const std::int64_t used = std::min(samples, cluster_.scenario.training.samples - done.samples);
+  if (used <= 0) {
+    drop(samples);
+    return false;
+  }
+  samples_.unfilled += samples - used;
+  ++done.updates;
+  done.samples += used;
+  return true;
+}
+
+void RunMonitor::time_step(const Worker& worker) {
+  const auto m = static_cast<std::size_t>(worker.gpu.machine);
+  const auto repeats = static_cast<double>(worker.step.repeats);
+  gpu_time_[m] += worker.plan->gpu_time * worker.passes * repeats;
+  memory_time_[m] += worker.plan->memory_time * worker.passes * repeats;
+  timed_steps_[m] += worker.step.repeats;
+}
+
+const ComputePlan& RunMonitor::plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers) {
+  const int g = cluster_.machines[static_cast<std::size_t>(machine)].group;
+  const Group& group = cluster_.scenario.groups[static_cast<std::size_t>(g)];
+  if (share.batch == group.batch) return plans_[static_cast<std::size_t>(g)];
+  const auto known = other_plans_.find({g, share.batch});
+  if (known != other_plans_.end()) return known->second;
+  const Group other = with_batch(cluster_.scenario, group, share.batch, workers);
+  return other_plans_.emplace(std::pair{g, share.batch}, plan_step(cluster_.scenario, other)).first->second;
 }
 
 void RunMonitor::end_recording(const Worker& worker) {
@@ -119,18 +157,18 @@ void RunMonitor::close_window() {
   use_at_end_ = use_so_far();
 }
 
-Seconds RunMonitor::checkpoint_pause(const Worker& worker, std::int64_t updates) {
+Seconds RunMonitor::checkpoint_pause(const Worker& worker, const TrainingProgress& progress) {
   const auto& rule = cluster_.scenario.training.checkpoint;
   if (!rule) return Seconds{};
   const Seconds now = cluster_.clock.now();
   Seconds& recorded = cluster_.recorder.steps.back().times.pause;
   if (worker.index != checkpoints_.chief)
     return recorded = rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
-  if (!checkpoints_.is_due(updates, now)) return Seconds{};
+  if (!checkpoints_.is_due(progress.updates, now)) return Seconds{};
   const Seconds pause = *checkpoint_time(cluster_.scenario);
-  checkpoints_.begin(updates, now, now + pause);
+  checkpoints_.begin(progress, now, now + pause);
   cluster_.recorder.events.push_back(
-      {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(updates)});
+      {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(progress.updates)});
   return recorded = pause;
 }
 
@@ -204,6 +242,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.end = end;
   record.drained = std::max(end, cluster_.clock.now());
   record.updates = updates;
+  record.samples = samples_;
   record.is_synchronous = cluster_.scenario.training.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
   record.presence = membership_.presence();
@@ -224,6 +263,11 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
+    const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
+    if (timed_steps_[by] == 0) continue;
+    const auto steps = static_cast<double>(timed_steps_[by]);
+    record.gpu_time_per_step[m] = gpu_time_[by] / steps;
+    record.memory_time_per_step[m] = memory_time_[by] / steps;
   }
   return record;
 }

@@ -3,7 +3,9 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/base/random.hpp"
@@ -12,6 +14,7 @@
 #include "sim/engine/membership.hpp"
 #include "sim/engine/strategy.hpp"
 #include "sim/engine/traffic.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -27,7 +30,9 @@ struct Worker {
   Endpoint gpu;                      // the first, which stands for all in what is recorded
   std::vector<Endpoint> other_gpus;  // do the same at the same time
   Endpoint host;
-  const ComputePlan* plan;
+  const ComputePlan* plan;  // of one pass
+  int passes = 1;           // of a step
+  std::int64_t samples = 0;  // of a step of its group's batch
   Rng noise;
   std::int64_t steps = 0;  // completed
   StepSpan step;           // the current one
@@ -71,29 +76,45 @@ class RunMonitor {
   /// Only one worker of each class of identical ones will report its steps, for all of the class: `classes` of them are
   /// there from the start. `recorded_by` [machines] is the machine of the worker that stands for a machine's.
   void fold(std::size_t classes, std::vector<MachineIndex> recorded_by);
-  /// The step of a worker ends now.
+  /// The step of a worker ends now. Its samples are computed.
   void end_step(Worker& worker, std::int64_t global_step);
+  /// An update uses the worker's step, whose end never comes.
+  void cut_used_step(const Worker& worker) { samples_.computed += worker.step.samples; }
+  /// Adds an update of so many samples, of which the last one uses what is left. False if nothing was left: it is used
+  /// by nobody.
+  bool count_update(TrainingProgress& done, std::int64_t samples);
+  /// Of ended steps: samples that came too late, and those whose update will never be.
+  void drop(std::int64_t samples) { samples_.dropped += samples; }
+  void lose_samples(std::int64_t samples) { samples_.lost += samples; }
+  /// What a worker of the machine does in a step of which `share` is its part and in which `workers` take part. Throws
+  /// NoResultError if it has not enough memory for it.
+  const ComputePlan& plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers);
   /// The first worker has run out of work, or a machine is lost.
   void close_window();
   /// How long the worker pauses now, at the end of its step, for a checkpoint. The chief writes one after its first step for which one is due;
   /// the others pause with it if all have to. Recorded as an event.
-  Seconds checkpoint_pause(const Worker& worker, std::int64_t updates);
+  Seconds checkpoint_pause(const Worker& worker, const TrainingProgress& progress);
 
   /// `count` steps are skipped, each of which would have used `each`.
   void skip(std::int64_t count, const Use& each);
   Use use_so_far() const;
 
-  /// Fills all but what only the strategy knows.
+  /// Fills all but what only the strategy and the job know.
   RunRecord collect(Seconds end, std::int64_t updates);
 
  private:
+  void time_step(const Worker& worker);
   void end_recording(const Worker& worker);
   LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
 
   Cluster& cluster_;
   Membership& membership_;
   Checkpoints& checkpoints_;
-  std::deque<ComputePlan> plans_;  // [groups]; addresses stay
+  std::deque<ComputePlan> plans_;                                        // [groups]; addresses stay
+  std::map<std::pair<int, int>, ComputePlan> other_plans_;               // by group and batch
+  std::vector<Seconds> gpu_time_, memory_time_;         // [machines] of all steps
+  std::vector<std::int64_t> timed_steps_;                                // [machines]
+  SampleCounts samples_;
   std::vector<Worker> workers_;
   std::vector<CorePool> cores_;  // [machines]
   Traffic traffic_;

@@ -48,6 +48,24 @@ struct Rental {
   Seconds startup{};  // of it, before it could train
 };
 
+/// How far a training has come.
+struct TrainingProgress {
+  std::int64_t updates = 0;
+  std::int64_t samples = 0;
+};
+
+/// Where a job's samples went. What its workers have computed is used, lost or dropped:
+///   computed = done + lost + dropped + unfilled
+/// Steps that were cut before their end have computed none.
+struct SampleCounts {
+  std::int64_t done = 0;      // in updates that the model has
+  std::int64_t lost = 0;      // in updates that a roll-back destroyed, and in steps whose update a lost machine prevented
+  std::int64_t repeated = 0;  // done again after a roll-back
+  std::int64_t dropped = 0;   // computed too late to be used by anybody, such as by backup workers
+  std::int64_t computed = 0;  // by the workers' own steps
+  std::int64_t unfilled = 0;  // by which the last update was larger than what was left
+};
+
 /// What revocations did to the job.
 struct Interruptions {
   int notices = 0;
@@ -74,6 +92,7 @@ struct RunRecord {
                              // worker runs out of work
   Seconds end{};             // the last update
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
+  SampleCounts samples;
   bool is_synchronous = false;
   Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without

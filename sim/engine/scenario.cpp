@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kMaxMachines = 20'000;
 constexpr std::int64_t kMaxSteps = 10'000'000;
+constexpr std::int64_t kMaxSamples = 1'000'000'000'000'000;  // a double holds each number of them
 constexpr int kMaxBatch = 65536;
 
 /// The value of a closed set of words; the error lists or suggests the known ones.
@@ -53,6 +55,7 @@ class ScenarioReader {
     root_.reject_unknown_keys();
     check_topology();
     check_memory();
+    check_shares();
     warn_about_spot();
     warn_about_steady_state();
     warn_about_range();
@@ -106,6 +109,11 @@ class ScenarioReader {
              std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
     scenario_.framework = json.optional<std::string>("framework", "");
     if (json.has("copies_input")) scenario_.copies_input = json.required<bool>("copies_input");
+    if (json.has("samples_per_epoch")) {
+      samples_per_epoch_ = json.required<std::int64_t>("samples_per_epoch");
+      json.expect(*samples_per_epoch_ >= 1 && *samples_per_epoch_ <= kMaxSamples, "samples_per_epoch",
+                  "1 to 1000000000000000 samples");
+    }
     if (json.has("convergence")) scenario_.convergence = read_convergence(json.child("convergence"));
     json.reject_unknown_keys();
     scenario_.workload =
@@ -432,13 +440,14 @@ class ScenarioReader {
     Json& effective = effective_["training"];
     Training& training = scenario_.training;
     read_strategy(json.child("strategy"), effective["strategy"]);
-    read_steps(json, effective);
+    read_size(json, effective);
     training.warmup_steps = json.optional<int>("warmup_steps", 5);
     if (json.has("warmup_steps"))
       json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps",
                   "0 to 1000000 steps");
     training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
     read_recovery(json);
+    read_smaller_cluster(json, effective);
     training.step_time_variation = json.optional<double>("step_time_variation", 0);
     if (json.has("step_time_variation"))
       json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
@@ -727,22 +736,80 @@ class ScenarioReader {
                 std::to_string(static_cast<long long>(workers) * scenario_.count(Role::kParameterServer)));
   }
 
+  /// The size of the job, by one of kJobSizes.
+  void read_size(const JsonReader& json, Json& effective) {
+    std::vector<const char*> stated;
+    for (const char* key : kJobSizes)
+      if (json.has(key)) stated.push_back(key);
+    if (stated.size() > 1)
+      json.fail(stated[1], "expected one of \"steps\", \"steps_per_worker\", \"samples\" and \"epochs\"; found " +
+                               in_quotes(stated[0]) + " as well");
+    if (json.has("samples")) {
+      const auto samples = json.required<std::int64_t>("samples");
+      json.expect(samples >= 1 && samples <= kMaxSamples, "samples", "1 to 1000000000000000 samples");
+      set_samples(scenario_, samples);
+    } else if (json.has("epochs")) {
+      const auto epochs = json.required<double>("epochs");
+      if (!samples_per_epoch_)
+        json.fail("epochs", "expected \"samples_per_epoch\" in the workload beside it; found none");
+      const double samples = epochs * static_cast<double>(*samples_per_epoch_);
+      json.expect(samples >= 0.5 && samples <= static_cast<double>(kMaxSamples), "epochs",
+                  "epochs of 1 to 1000000000000000 samples");
+      set_samples(scenario_, std::max<std::int64_t>(1, std::llround(samples)));
+    } else {
+      set_steps(scenario_, read_steps(json, effective));
+    }
+    if (stated.empty()) return;
+    json.expect(scenario_.training.samples <= kMaxSamples, stated[0], "at most 1000000000000000 samples");
+    if (scenario_.training.steps > kMaxSteps)
+      json.fail(stated[0], "expected at most 10000000 steps of the full cluster; found " +
+                               std::to_string(scenario_.training.steps) + " of " +
+                               to_text(samples_per_update(scenario_)) + " samples");
+  }
+
+  void read_smaller_cluster(const JsonReader& json, Json& effective) {
+    if (!json.has("smaller_cluster")) {
+      effective["smaller_cluster"] = "keeps_batch_per_worker";
+      return;
+    }
+    SmallerCluster& way = scenario_.training.smaller_cluster;
+    way = read_word<SmallerCluster>(json, "smaller_cluster",
+                                    {{"keeps_batch_per_worker", SmallerCluster::kKeepsBatchPerWorker},
+                                     {"larger_shares", SmallerCluster::kLargerShares},
+                                     {"accumulates", SmallerCluster::kAccumulates}});
+    if (way != SmallerCluster::kKeepsBatchPerWorker && !scenario_.training.strategy.is_synchronous())
+      json.fail("smaller_cluster", "expected \"keeps_batch_per_worker\" for " +
+                                       describe_strategy(scenario_.training.strategy) +
+                                       ", whose steps are of one worker each: no global batch is to be kept");
+  }
+
+  /// Larger shares need a model of other batches, and memory.
+  void check_shares() {
+    if (scenario_.training.smaller_cluster != SmallerCluster::kLargerShares || !may_leave_full_cluster(scenario_))
+      return;
+    try {
+      (void)build_workload(scenario_.model, 2 * scenario_.batch, scenario_.precision, "a batch twice as large");
+    } catch (const InputError& error) { root_.child("training").fail("smaller_cluster", error.what()); }
+    if (const std::int64_t fewest = fewest_workers_for_shares(scenario_); fewest > 1)
+      scenario_.warnings.push_back("larger shares fit the GPUs' memory with " + std::to_string(fewest) +
+                                   " workers and more: the job has no result if it trains with fewer; "
+                                   "\"minimum_workers\" in \"recovery\" makes it wait");
+  }
+
   /// "steps" as Training says, or "steps_per_worker".
-  void read_steps(const JsonReader& json, Json& effective) {
-    std::int64_t& steps = scenario_.training.steps;
+  std::int64_t read_steps(const JsonReader& json, Json& effective) const {
     if (json.has("steps_per_worker")) {
-      if (json.has("steps")) json.fail("steps_per_worker", "expected \"steps\" or \"steps_per_worker\"; found both");
       const auto per_worker = json.required<std::int64_t>("steps_per_worker");
       const std::int64_t workers = scenario_.training.strategy.is_synchronous() ? 1 : scenario_.count(Role::kWorker);
       json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker",
                   "at least 1 step, and at most 10000000 of all workers together");
-      steps = per_worker * workers;
       effective.erase("steps_per_worker");
-      effective["steps"] = steps;
-      return;
+      effective["steps"] = per_worker * workers;
+      return per_worker * workers;
     }
-    steps = json.required<std::int64_t>("steps");
+    const auto steps = json.required<std::int64_t>("steps");
     json.expect(steps >= 1 && steps <= kMaxSteps, "steps", "1 to 10000000 steps");
+    return steps;
   }
 
   void read_calibration() {
@@ -788,12 +855,6 @@ class ScenarioReader {
                                      " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
                                      " has, which is within 10 % of the limit");
     }
-  }
-
-  static std::string gibibytes(Bytes bytes) {
-    const auto hundredths = static_cast<std::int64_t>(as_double(bytes) / (1024.0 * 1024 * 1024) * 100 + 0.5);
-    const std::string rest = std::to_string(hundredths % 100);
-    return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
   }
 
   void warn_about_spot() {
@@ -878,6 +939,7 @@ class ScenarioReader {
 
   JsonReader root_;
   const Catalog& catalog_;
+  std::optional<std::int64_t> samples_per_epoch_;
   Json effective_;
   Scenario scenario_;
 };

@@ -175,9 +175,19 @@ struct TrainingTarget {
   std::optional<double> samples;
 };
 
+/// What synchronous workers do in a step of a cluster that is not the full one (work.hpp): by keeping their batch they
+/// change the global batch, by the other two they keep it.
+enum class SmallerCluster {
+  kKeepsBatchPerWorker,  // a step has as many samples as its workers have in their batches
+  kLargerShares,         // each worker's batch grows; memory is checked
+  kAccumulates,          // each worker adds up the gradients of more batches
+};
+
 struct Training {
   Strategy strategy;
-  std::int64_t steps = 0;          // synchronous: of all workers together; otherwise the sum of the workers' steps
+  std::int64_t samples = 0;        // that the job has to train on: its size (work.hpp)
+  std::int64_t steps = 0;          // of the full cluster, that these samples take; set_steps() changes both
+  SmallerCluster smaller_cluster = SmallerCluster::kKeepsBatchPerWorker;
   int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time

@@ -33,6 +33,7 @@ constexpr std::string_view kSchema = R"json({
         "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
+        "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
         "convergence": {
           "type": "object",
           "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",
@@ -117,7 +118,7 @@ constexpr std::string_view kSchema = R"json({
     "training": {
       "type": "object",
       "required": ["strategy"],
-      "oneOf": [{ "required": ["steps"] }, { "required": ["steps_per_worker"] }],
+      "oneOf": [{ "required": ["steps"] }, { "required": ["steps_per_worker"] }, { "required": ["samples"] }, { "required": ["epochs"] }],
       "additionalProperties": false,
       "properties": {
         "strategy": {
@@ -143,8 +144,12 @@ constexpr std::string_view kSchema = R"json({
             "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }
         },
-        "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "synchronous: of all workers together; otherwise the sum of the workers' steps" },
+        "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "the size of the job in steps of the full cluster, the workers that are there from the start; synchronous: of all together; otherwise the sum of their steps. A cluster with fewer workers does as many samples" },
         "steps_per_worker": { "type": "integer", "minimum": 1, "description": "instead of steps" },
+        "samples": { "type": "integer", "minimum": 1, "description": "instead of steps" },
+        "epochs": { "type": "number", "exclusiveMinimum": 0, "description": "instead of steps; of samples_per_epoch in the workload" },
+        "smaller_cluster": { "enum": ["keeps_batch_per_worker", "larger_shares", "accumulates"], "default": "keeps_batch_per_worker",
+                             "description": "what synchronous workers do when they are fewer, or more, than in the full cluster: keep their batch, so that a step has fewer samples and the job takes more steps; or keep the global batch, by a larger share of each (whose memory is checked) or by more batches whose gradients are added up" },
         "warmup_steps": { "type": "integer", "minimum": 0, "default": 5, "description": "first steps of each worker, left out of steady-state figures" },
         "start_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "between the starts of two workers" },
         "step_time_variation": { "type": "number", "minimum": 0, "maximum": 10, "default": 0,

@@ -12,6 +12,7 @@
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/simgrid_backend.hpp"
 #include "sim/engine/strategy.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -20,7 +21,7 @@ namespace {
 constexpr std::size_t kPathsBetweenReports = 256;
 
 /// What must hold in every run, whatever the scenario. A violation is a bug of ours.
-void check_invariants(const RunRecord& record) {
+void check_invariants(const RunRecord& record, std::int64_t all_samples) {
   const auto require = [](bool holds, const char* invariant) {
     if (!holds) throw std::logic_error{std::string{"invariant broken: "} + invariant};
   };
@@ -40,6 +41,11 @@ void check_invariants(const RunRecord& record) {
   require(sent == record.sent && received == record.received, "bytes of the machines = bytes of the run");
   for (const StepSpan& step : record.recorder.steps)
     require(step.span.end > step.span.start && step.staleness >= 0, "every step takes time");
+  const SampleCounts& samples = record.samples;
+  require(samples.done == all_samples, "samples done = samples of the job");
+  require(samples.computed == samples.done + samples.lost + samples.dropped + samples.unfilled,
+          "samples computed = samples done + lost + dropped");
+  require(samples.repeated <= samples.lost, "only lost samples are repeated");
 }
 
 /// Slower links make dates that a double cannot hold, faster ones bytes that take no time.
@@ -51,6 +57,13 @@ void check_rates(const Topology& topology) {
   for (const TopologyLink& link : topology.links()) require(link.rate, link.name);
   for (const RegionLink& link : topology.region_links())
     if (link.per_flow_rate) require(*link.per_flow_rate, "a connection from " + link.from + " to " + link.to);
+}
+
+/// Steps of the full cluster that have as many samples.
+std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progress) {
+  const Training& training = scenario.training;
+  if (progress.samples >= training.samples) return training.steps;
+  return static_cast<std::int64_t>(static_cast<double>(progress.samples) / samples_per_update(scenario));
 }
 
 template <class Backend>
@@ -87,25 +100,25 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                   .recorder = recorder,
                   .is_exact = options.is_exact,
                   .on_update =
-                      [&](std::int64_t updates) {
-                        progress.updates = updates;
-                        job->updated(updates);
-                        if (options.on_update) options.on_update(updates);
+                      [&](const TrainingProgress& done) {
+                        progress.updates = full_steps(scenario, done);
+                        job->updated(done);
+                        if (options.on_update) options.on_update(progress.updates);
                       },
                   .on_deserted = [&] { job->deserted(); }};
   RunMonitor monitor{cluster, membership, checkpoints};
   struct Begin {
     Cluster& cluster;
     RunMonitor& monitor;
-    std::int64_t updates;
+    TrainingProgress done;
     std::unique_ptr<Session> operator()(const ParameterServerStrategy&) const {
-      return train_with_parameter_servers(cluster, monitor, updates);
+      return train_with_parameter_servers(cluster, monitor, done);
     }
     std::unique_ptr<Session> operator()(const AllReduceStrategy&) const {
-      return train_by_all_reduce(cluster, monitor, updates);
+      return train_by_all_reduce(cluster, monitor, done);
     }
     std::unique_ptr<Session> operator()(const PairwiseAveragingStrategy&) const {
-      return train_by_pairwise_averaging(cluster, monitor, updates);
+      return train_by_pairwise_averaging(cluster, monitor, done);
     }
   };
   Job the_job{{.scenario = scenario,
@@ -115,8 +128,8 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                .membership = membership,
                .checkpoints = checkpoints,
                .begin_session =
-                   [&](std::int64_t updates) {
-                     return std::visit(Begin{cluster, monitor, updates}, scenario.training.strategy.kind);
+                   [&](TrainingProgress done) {
+                     return std::visit(Begin{cluster, monitor, done}, scenario.training.strategy.kind);
                    },
                .on_loss = [&](MachineIndex machine) { monitor.lose(machine); },
                .run =
@@ -128,7 +141,10 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
   job = &the_job;
   JobResult result = the_job.run();
   the_job.session().settle();
-  RunRecord record = monitor.collect(result.end, result.updates);
+  RunRecord record = monitor.collect(result.end, result.done.updates);
+  record.samples.done = result.samples.done;
+  record.samples.lost += result.samples.lost;
+  record.samples.repeated = result.samples.repeated;
   the_job.session().describe(record);
   record.rentals = std::move(result.rentals);
   for (std::size_t m = 0; m < machines.size(); ++m) {
@@ -142,7 +158,7 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
   record.recorder = std::move(recorder);
   record.fingerprint = backend.clock().fingerprint();
   record.events = backend.clock().events();
-  check_invariants(record);
+  check_invariants(record, scenario.training.samples);
   return record;
 }
 

@@ -14,7 +14,7 @@ struct RunProgress {
   bool is_set_up = false;      // machines, plans and their paths are there: simulated time passes
   std::uint64_t events = 0;    // before that, paths found
   Seconds simulated{};
-  std::int64_t updates = 0;
+  std::int64_t updates = 0;    // of the full cluster (work.hpp), with as many samples
   std::uint64_t messages = 0;  // that have been started, those under way included; none by collectives that are timed
 };
 
@@ -28,8 +28,8 @@ struct SimulateOptions {
   /// Events are handed on by a loop of ours instead of SimGrid's (plain_loop.hpp): the same events at the same dates,
   /// any number of runs in one process. Not with is_exact.
   bool is_plain = false;
-  /// Called after each update with the number of updates so far. May throw to end the run.
-  std::function<void(std::int64_t updates)> on_update;
+  /// Called after each update with the progress so far, of Training::steps. May throw to end the run.
+  std::function<void(std::int64_t steps)> on_update;
   /// Called every 256 events, as an update may take millions, and while the run is set up every 256 paths. May throw to
   /// end the run.
   std::function<void(const RunProgress&)> on_progress;

@@ -24,11 +24,11 @@ struct Cluster {
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact = false;
-  std::function<void(std::int64_t updates)> on_update;  // after each
+  std::function<void(const TrainingProgress&)> on_update;       // after each
   std::function<void()> on_deserted;                    // every worker has left, and with them the model
 };
 
-/// Uninterrupted training by one strategy, from some update on until the last step is done or this is destroyed: then
+/// Uninterrupted training by one strategy, from some update on until all samples are done or this is destroyed: then
 /// whatever is under way is cut, messages as well as kernels. job.hpp drives it.
 class Session {
  public:
@@ -41,9 +41,9 @@ class Session {
   virtual bool lose(MachineIndex machine) = 0;
   /// Somebody has to leave, or a checkpoint is asked for: for a session that does not look between two steps.
   virtual void reconsider() {}
-  virtual std::int64_t updates() const = 0;
+  virtual TrainingProgress progress() const = 0;
   virtual Seconds last_update() const = 0;
-  /// Who waits for whom, when nothing is left to do although steps are.
+  /// Who waits for whom, when nothing is left to do although samples are.
   virtual std::string deadlock() const = 0;
   /// Counts the traffic that it has not counted yet.
   virtual void settle() const {}
@@ -52,13 +52,13 @@ class Session {
 };
 
 /// Workers that loop over pull, compute, push against parameter servers: asynchronous, synchronous with backup workers,
-/// or with bounded staleness (parameter_server.cpp says how). `updates` are done already.
-std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
+/// or with bounded staleness (parameter_server.cpp says how). `done` already.
+std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
 /// Workers that add up their gradients by collectives in every step (all_reduce.cpp).
-std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
+std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
 /// Workers that average their models in pairs, without waiting (pairwise_averaging.cpp).
-std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, std::int64_t updates);
+std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
 }  // namespace rehearse

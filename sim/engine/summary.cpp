@@ -57,6 +57,28 @@ std::vector<double> machine_rates(const RunRecord& record) {
   return rates;
 }
 
+/// [machines] mean samples of one pass of a worker in the window's steps; the group's batch where it is kept.
+std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& record) {
+  std::vector<double> batches;
+  for (const Machine& machine : record.machines)
+    batches.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].batch);
+  if (scenario.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker) return batches;
+  const std::vector<int> stands_for = workers_for_each_recorded(record);
+  std::vector<double> samples(batches.size()), steps(batches.size());
+  for (const StepSpan& step : record.recorder.steps) {
+    if (!ends_in_window(step, record)) continue;
+    const auto m = static_cast<std::size_t>(step.machine);
+    samples[m] += static_cast<double>(step.samples * step.repeats);
+    steps[m] += static_cast<double>(step.repeats * stands_for[m]);
+  }
+  for (std::size_t m = 0; m < batches.size(); ++m) {
+    const auto by = record.recorded_by[m] >= 0 ? static_cast<std::size_t>(record.recorded_by[m]) : m;
+    if (steps[by] > 0)
+      batches[m] = samples[by] / steps[by] / scenario.training.strategy.exchange.accumulation_steps;
+  }
+  return batches;
+}
+
 /// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
 /// unknown.
 std::optional<double> training_cost(const Scenario& scenario, Seconds time) {
@@ -128,9 +150,11 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   Summary summary;
   summary.time = record.end;
   summary.steps = record.updates;
+  summary.samples = record.samples;
   summary.window = record.window;
   const Seconds window = record.window.end - record.window.start;
   const std::vector<double> rates = machine_rates(record);
+  const std::vector<double> batches = machine_batches(scenario, record);
   double workers = 0;                                          // mean over the window
   double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
   double more_samples_per_s = 0;                               // than with the scenario's batch in every group
@@ -152,7 +176,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
       entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
       entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m] * share;
-      const int batch = scenario.groups[static_cast<std::size_t>(machine.group)].batch;
+      const double batch = batches[m];
       entry.samples_per_s = rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
       more_samples_per_s += rates[m] * share * (batch - scenario.batch);
       summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
@@ -253,6 +277,11 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"time_s_low", shortest(summary.time.value())},
             {"time_s_high", longest(summary.time.value())},
             {"steps", summary.steps},
+            {"samples", scenario.training.samples},
+            {"samples_done", summary.samples.done},
+            {"samples_lost", summary.samples.lost},
+            {"samples_repeated", summary.samples.repeated},
+            {"samples_dropped", summary.samples.dropped},
             {"steps_per_s", summary.steps_per_s},
             {"steps_per_s_low", low(summary.steps_per_s)},
             {"steps_per_s_high", high(summary.steps_per_s)},

@@ -59,6 +59,7 @@ struct Verdict {
 struct Summary {
   Seconds time{};  // until the last update
   std::int64_t steps = 0;
+  SampleCounts samples;
   /// Steady state: sum over workers of (steps - 1) / (time from first to last end of a step) within the window;
   /// synchronous: the mean over workers. Workers that join or leave count for the part of the window in which they are
   /// there, or, synchronous, not at all if others are there throughout.

@@ -1,6 +1,7 @@
 #include "sim/plan/cluster_variants.hpp"
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace rehearse {
 
@@ -10,6 +11,22 @@ Json with_machines(Json effective, std::size_t group, int count) {
     groups[group]["count"] = count;
   else
     groups.erase(group);
+  return effective;
+}
+
+Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers) {
+  effective["training"].erase("smaller_cluster");
+  const std::vector<StepShare> shares = step_shares(scenario, workers);
+  for (std::size_t g = 0; g < shares.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    if (group.role != Role::kWorker || workers[g] == 0) continue;
+    if (shares[g].batch != group.batch) {
+      (void)with_batch(scenario, group, shares[g].batch, std::accumulate(workers.begin(), workers.end(), std::int64_t{}));
+      effective["cluster"]["groups"][g]["batch_per_worker"] = shares[g].batch;
+    }
+    if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps)
+      effective["training"]["strategy"]["accumulation_steps"] = shares[g].passes;
+  }
   return effective;
 }
 

@@ -15,6 +15,7 @@
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/engine/work.hpp"
 #include "sim/plan/cluster_variants.hpp"
 
 namespace rehearse {
@@ -29,15 +30,25 @@ struct Measured {
   double numerator = 1;  // of the convergence model
 };
 
-/// The scenario with these machines, none of which is revoked.
+WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
+  WorkerCounts workers;
+  for (std::size_t g = 0; g < counts.size(); ++g)
+    workers.push_back(std::int64_t{counts[g]} * scenario.groups[g].workers_per_machine());
+  return workers;
+}
+
+/// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it is
+/// the same.
 Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) {
   Json json = parse_json(scenario.effective, scenario.name);
   for (Json& group : json["cluster"]["groups"])
     for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+  json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
   for (std::size_t g = counts.size(); g-- > 0;)
     if (scenario.groups[g].role == Role::kWorker) json = with_machines(std::move(json), g, counts[g]);
   Json& training = json["training"];
-  for (const char* key : {"checkpoint", "recovery", "target", "steps", "start_interval"}) training.erase(key);
+  for (const char* key : {"checkpoint", "recovery", "target", "start_interval"}) training.erase(key);
+  for (const char* key : kJobSizes) training.erase(key);
   training["warmup_steps"] = 5;
   training["steps_per_worker"] = scenario.training.step_time_variation > 0 ? 100 : 25;
   return json;
@@ -67,23 +78,33 @@ class Speeds {
     measure({reference_});
   }
 
-  std::int64_t steps() const {
+  /// Samples and steps of the job.
+  void set_size(Scenario& job) const {
     const auto& target = scenario_.training.target;
-    if (!target) return scenario_.training.steps;
-    const Measured& measured = measured_.at(reference_);
-    const double batch = measured.samples_per_s / measured.steps_per_s;
-    const double updates = target->samples ? *target->samples / batch : reference_updates_;
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(updates)));
+    if (!target) return;
+    const double batch = samples_per_step();
+    const double updates = std::max(1.0, std::ceil(target->samples ? *target->samples / batch : reference_updates_));
+    job.training.steps = static_cast<std::int64_t>(updates);
+    job.training.samples = static_cast<std::int64_t>(std::ceil(target->samples ? *target->samples : updates * batch));
+    job.training.target.reset();
   }
 
-  /// In steps of the reference cluster. A membership that has not been simulated yet is remembered as missing, and
-  /// goes at the reference's speed per machine meanwhile.
-  double operator()(const MachineCounts& counts) {
+  /// Of the full cluster.
+  double samples_per_step() const { return speed(reference_, measured_.at(reference_)).samples_per_update; }
+
+  /// A membership that has not been simulated yet is remembered as missing, and goes at the reference's speed per
+  /// machine meanwhile.
+  TrainingSpeed operator()(const MachineCounts& counts) {
     const auto found = measured_.find(counts);
-    if (found != measured_.end()) return worth(found->second);
+    if (found != measured_.end()) return speed(counts, found->second);
     missing_.insert(counts);
     const auto machines = [](const MachineCounts& some) { return std::accumulate(some.begin(), some.end(), 0.0); };
-    return worth(measured_.at(reference_)) * machines(counts) / machines(reference_);
+    TrainingSpeed guess = speed(reference_, measured_.at(reference_));
+    const double share = machines(counts) / machines(reference_);
+    const bool keeps_updates = scenario_.training.strategy.is_synchronous() &&
+                               scenario_.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker;
+    (keeps_updates ? guess.samples_per_update : guess.updates_per_s) *= share;
+    return guess;
   }
 
   const std::set<MachineCounts>& missing() const { return missing_; }
@@ -117,7 +138,11 @@ class Speeds {
 
   std::map<MachineCounts, double> all() const {
     std::map<MachineCounts, double> speeds;
-    for (const auto& [counts, measured] : measured_) speeds[counts] = worth(measured);
+    const double reference = samples_per_step();
+    for (const auto& [counts, measured] : measured_) {
+      const TrainingSpeed of = speed(counts, measured);
+      speeds[counts] = of.updates_per_s * (of.samples_per_update / reference);
+    }
     return speeds;
   }
 
@@ -149,16 +174,21 @@ class Speeds {
     return to_json_text(result);
   }
 
-  double worth(const Measured& measured) const {
+  /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.
+  TrainingSpeed speed(const MachineCounts& counts, const Measured& measured) const {
     const auto& target = scenario_.training.target;
+    const auto batch = [this](const MachineCounts& some, const Measured& of) {
+      return is_known_ ? samples_per_update(scenario_, workers_of(scenario_, some)) : of.samples_per_s / of.steps_per_s;
+    };
+    if (!target || !target->loss) return {measured.steps_per_s, batch(counts, measured)};
     const Measured& reference = measured_.at(reference_);
-    if (!target) return measured.steps_per_s;
-    if (target->samples) return measured.samples_per_s * reference.steps_per_s / reference.samples_per_s;
-    return measured.steps_per_s * reference.numerator / measured.numerator;
+    return {measured.steps_per_s, batch(reference_, reference) * reference.numerator / measured.numerator};
   }
 
   const Scenario& scenario_;
   const MonteCarloOptions& options_;
+  /// Samples of an update follow from who trains, not from how fast each is.
+  bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
   MachineCounts reference_;
   double reference_updates_ = 0;
   std::map<MachineCounts, Measured> measured_;
@@ -188,10 +218,20 @@ std::optional<CostSplit> split_cost(const Scenario& scenario, const std::vector<
   return split;
 }
 
+/// By backup workers, of a cluster that stays as it is.
+std::int64_t dropped_samples(const Scenario& scenario, const TrainingProgress& done) {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  if (servers == nullptr || servers->backup_workers == 0) return 0;
+  const double workers = scenario.count(Role::kWorker);
+  return std::llround(static_cast<double>(done.updates) * samples_per_update(scenario) * servers->backup_workers /
+                      (workers - servers->backup_workers));
+}
+
 Json to_json(const RunOutcome& run) {
   const Interruptions& i = run.interruptions;
   Json json{run.is_finished, run.time_s, i.notices,      i.revocations,     i.replacements,
             i.restarts,      i.pauses,   i.lost_updates, i.stopped.value(), i.checkpoints};
+  json.push_back({run.samples.done, run.samples.lost, run.samples.repeated, run.samples.dropped});
   if (run.cost_usd)
     for (const double usd : {run.cost_usd->workers, run.cost_usd->servers, run.cost_usd->idle, run.cost_usd->startup})
       json.push_back(usd);
@@ -200,7 +240,7 @@ Json to_json(const RunOutcome& run) {
 
 RunOutcome run_outcome(const Json& json) {
   RunOutcome run{
-      .is_finished = json[0].get<bool>(), .time_s = json[1].get<double>(), .cost_usd = {}, .interruptions = {}};
+      .is_finished = json[0].get<bool>(), .time_s = json[1].get<double>(), .cost_usd = {}, .interruptions = {}, .samples = {}};
   run.interruptions = {.notices = json[2].get<int>(),
                        .revocations = json[3].get<int>(),
                        .replacements = json[4].get<int>(),
@@ -209,9 +249,14 @@ RunOutcome run_outcome(const Json& json) {
                        .lost_updates = json[7].get<std::int64_t>(),
                        .stopped = Seconds{json[8].get<double>()},
                        .checkpoints = json[9].get<std::int64_t>()};
-  if (json.size() > 10)
+  const Json& samples = json[10];
+  run.samples = {.done = samples[0].get<std::int64_t>(),
+                 .lost = samples[1].get<std::int64_t>(),
+                 .repeated = samples[2].get<std::int64_t>(),
+                 .dropped = samples[3].get<std::int64_t>()};
+  if (json.size() > 11)
     run.cost_usd =
-        CostSplit{json[10].get<double>(), json[11].get<double>(), json[12].get<double>(), json[13].get<double>()};
+        CostSplit{json[11].get<double>(), json[12].get<double>(), json[13].get<double>(), json[14].get<double>()};
   return run;
 }
 
@@ -238,11 +283,12 @@ RunPercentiles percentiles(const std::vector<double>& values) {
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
   Speeds speeds{scenario, options};
   Scenario job = scenario;
-  job.training.steps = speeds.steps();
-  job.training.target.reset();
+  speeds.set_size(job);
   const std::vector<Machine> machines = list_machines(scenario);
   MonteCarlo result;
   result.steps = job.training.steps;
+  result.samples = job.training.samples;
+  result.samples_per_step = speeds.samples_per_step();
   const auto run = [&](std::size_t i, bool keeps_events) {
     return run_trajectory(
         job, scenario.seed + i, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
@@ -261,7 +307,9 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
             RunOutcome outcome{.is_finished = trajectory.is_finished,
                                .time_s = trajectory.job.end.value(),
                                .cost_usd = split_cost(job, machines, trajectory.job),
-                               .interruptions = trajectory.job.interruptions};
+                               .interruptions = trajectory.job.interruptions,
+                               .samples = trajectory.job.samples};
+            outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
             json[0].push_back(to_json(outcome));
           }
           for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
@@ -328,6 +376,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
             {"runs", result.runs.size()},
             {"finished", finished},
             {"steps", result.steps},
+            {"samples", result.samples},
             {"time_s", finite(time.p50)},
             {"time_s_p5", finite(time.p5)},
             {"time_s_p95", finite(time.p95)},
@@ -344,6 +393,10 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
              {"pauses", mean_of([](const RunOutcome& run) { return run.interruptions.pauses; })},
              {"checkpoints", mean_of([](const RunOutcome& run) { return run.interruptions.checkpoints; })},
              {"lost_steps", mean_of([](const RunOutcome& run) { return run.interruptions.lost_updates; })},
+             {"samples_done", mean_of([](const RunOutcome& run) { return run.samples.done; })},
+             {"samples_lost", mean_of([](const RunOutcome& run) { return run.samples.lost; })},
+             {"samples_repeated", mean_of([](const RunOutcome& run) { return run.samples.repeated; })},
+             {"samples_dropped", mean_of([](const RunOutcome& run) { return run.samples.dropped; })},
              {"stopped_s", mean_of([](const RunOutcome& run) { return run.interruptions.stopped.value(); })}};
   if (cost) {
     means["workers_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->workers; });
@@ -357,7 +410,9 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
     Json machines = Json::object();
     for (std::size_t g = 0; g < counts.size(); ++g)
       if (scenario.groups[g].role == Role::kWorker) machines[scenario.groups[g].name] = counts[g];
-    json["memberships"].push_back({{"machines", std::move(machines)}, {"steps_per_s", speed}});
+    json["memberships"].push_back({{"machines", std::move(machines)},
+                                   {"steps_per_s", speed},
+                                   {"samples_per_s", speed * result.samples_per_step}});
   }
   json["warnings"] = scenario.warnings;
   return json;
@@ -365,7 +420,8 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
 
 std::string runs_csv(const MonteCarlo& result) {
   CsvWriter csv{{"run", "finished", "time_s", "cost_usd", "workers_usd", "servers_usd", "idle_usd", "startup_usd",
-                 "revocations", "replacements", "restarts", "pauses", "checkpoints", "lost_steps", "stopped_s"}};
+                 "revocations", "replacements", "restarts", "pauses", "checkpoints", "lost_steps", "samples_done",
+                 "samples_lost", "samples_repeated", "samples_dropped", "stopped_s"}};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     const RunOutcome& run = result.runs[i];
     const Interruptions& what = run.interruptions;
@@ -375,7 +431,8 @@ std::string runs_csv(const MonteCarlo& result) {
     csv.row({static_cast<std::int64_t>(i), run.is_finished ? "yes" : "no", run.time_s,
              run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""}, usd(&CostSplit::workers),
              usd(&CostSplit::servers), usd(&CostSplit::idle), usd(&CostSplit::startup), what.revocations,
-             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, what.stopped.value()});
+             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, run.samples.done, run.samples.lost,
+             run.samples.repeated, run.samples.dropped, what.stopped.value()});
   }
   return csv.text();
 }

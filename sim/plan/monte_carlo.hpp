@@ -33,12 +33,15 @@ struct RunOutcome {
   double time_s = 0;                  // until the end, or until it was given up
   std::optional<CostSplit> cost_usd;  // none if a price is unknown
   Interruptions interruptions;
+  SampleCounts samples;
 };
 
 struct MonteCarlo {
   std::vector<RunOutcome> runs;
-  std::map<MachineCounts, double> speeds;  // steps per second, of the reference cluster's steps
-  std::int64_t steps = 0;
+  std::map<MachineCounts, double> speeds;  // steps per second, of the full cluster's steps
+  std::int64_t steps = 0;                  // of the full cluster
+  std::int64_t samples = 0;                // of the job
+  double samples_per_step = 0;             // of the full cluster
   Trajectory sample;  // the run whose time is the median
   std::size_t sample_index = 0;
 };
@@ -57,10 +60,9 @@ struct MonteCarloOptions {
 /// Thrown when `limits.is_stopped` has ended the runs.
 struct MonteCarloStopped {};
 
-/// Steps are those of the scenario, or those that its target takes at the speed of the cluster that is there at the
-/// start. With a loss as the target a step of another membership counts A / A' as much, the numerators of the
-/// convergence model; with a number of samples, as its samples. Throws NoResultError if a membership cannot be
-/// simulated.
+/// The job's samples are those of the scenario, of its target, or of the updates that the full cluster takes to its
+/// loss; an update of another membership then counts A / A' as much, the numerators of the convergence model. Throws
+/// NoResultError if a membership cannot be simulated.
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options);
 
 /// Percentiles over all runs; one that is not finished takes for ever.

@@ -10,6 +10,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/scenario.hpp"
+#include "sim/engine/work.hpp"
 #include "sim/pool/pool.hpp"
 
 namespace rehearse {
@@ -93,7 +94,7 @@ class Preparation {
     for (const char* key : {"count", "joins_at", "leaves_at"}) template_.erase(key);
     base_["cluster"]["groups"] = servers;
     if (base_.contains("training") && base_["training"].is_object()) {
-      base_["training"].erase("steps_per_worker");
+      for (const char* key : kJobSizes) base_["training"].erase(key);
       base_["training"].erase("target");
     }
   }
@@ -306,8 +307,8 @@ class Preparation {
         [&](std::size_t i) {
           Scenario scenario = alone[i];
           for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
-          scenario.training.steps = static_cast<std::int64_t>(scenario.groups.back().workers()) *
-                                    (scenario.training.warmup_steps + kProfiledSteps);
+          set_steps(scenario, std::int64_t{scenario.groups.back().workers()} *
+                                  (scenario.training.warmup_steps + kProfiledSteps));
           return scenario;
         },
         [&](std::size_t i, const PooledRun& run) {

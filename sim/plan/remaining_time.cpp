@@ -122,10 +122,16 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   const int workers = whole.count(Role::kWorker);
   const int left = workers - request.lost * group.workers_per_machine();
 
+  WorkerCounts left_of_groups = full_cluster(whole);
+  left_of_groups[lost] = std::int64_t{group.count - request.lost} * group.workers_per_machine();
+  const double batch = samples_per_update(whole);
+
   std::vector<Json> clusters{effective, one_machine_alone(effective, lost)};
-  if (left > 0) clusters.push_back(with_machines(effective, lost, group.count - request.lost));
-  std::array<double, 3> speeds{};
+  if (left > 0)
+    clusters.push_back(with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost));
+  std::array<double, 3> speeds{}, batches{batch, batch, batch};
   RemainingPrediction prediction{.group = group.name, .steps_left = whole.training.steps - request.step};
+  prediction.samples_left = static_cast<double>(prediction.steps_left) * batch;
   std::string problem;
   const bool is_complete = simulate_each(
       clusters.size(), parallel,
@@ -139,6 +145,8 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
         if (!run.error.empty()) return void(problem = run.error);
         const Json summary = parse_json(run.summary, "summary");
         speeds[i] = summary["steps_per_s"].get<double>();
+        if (!whole.training.strategy.is_synchronous() && has_unequal_batches(whole))
+          batches[i] = summary["samples_per_s"].get<double>() / speeds[i];
         if (i == 0 && summary["steps_per_s_low"].is_number())
           prediction.speed_interval = {summary["steps_per_s_low"].get<double>() / speeds[0],
                                        summary["steps_per_s_high"].get<double>() / speeds[0]};
@@ -147,8 +155,10 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   if (!is_complete) return std::nullopt;
   if (!problem.empty()) throw NoResultError{file_name + ": " + problem};
 
-  prediction.full = with_checkpoints(whole, speeds[0], workers);
-  prediction.degraded = left > 0 ? with_checkpoints(whole, speeds[2], left) : 0;
+  // A smaller cluster's step may have fewer samples than one of the full cluster.
+  if (whole.training.strategy.is_synchronous()) batches[2] = samples_per_update(whole, left_of_groups);
+  prediction.full = with_checkpoints(whole, speeds[0], workers) * (batches[0] / batch);
+  prediction.degraded = left > 0 ? with_checkpoints(whole, speeds[2], left) * (batches[2] / batch) : 0;
   double factor = 1;
   if (!request.history.empty()) {
     prediction.fit = fit_remaining_time(request.history, prediction.degraded, prediction.full);
@@ -162,7 +172,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   // Workers that wait for one another add nothing to the speed: the whole cluster's is the lost one's.
   prediction.by_addition = whole.training.strategy.is_synchronous()
                                ? prediction.full
-                               : prediction.degraded + request.lost * speeds[1] * factor;
+                               : prediction.degraded + request.lost * speeds[1] * (batches[1] / batch) * factor;
   prediction.until_replaced = time_until_replaced(whole, group, request, prediction);
 
   const auto n = static_cast<double>(prediction.steps_left);
@@ -186,6 +196,7 @@ Json to_json(const RemainingPrediction& prediction) {
   return {{"format", 1},
           {"group", prediction.group},
           {"steps_left", prediction.steps_left},
+          {"samples_left", prediction.samples_left},
           {"steps_per_s", prediction.full},
           {"steps_per_s_degraded", prediction.degraded},
           {"steps_per_s_by_addition", prediction.by_addition},

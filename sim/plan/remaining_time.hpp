@@ -16,7 +16,7 @@
 
 namespace rehearse {
 
-/// Time for `steps_left` steps at `degraded` steps/s until the replacement works, at `full` from then on:
+/// Time for `steps_left` steps of the full cluster at `degraded` of them per second until the replacement works, at `full` from then on:
 ///   T = t + (n - t degraded) / full, or n / degraded if the training ends before
 /// n `steps_left`, t `until_replaced`. Infinite if it never ends.
 Seconds remaining_time(double steps_left, double degraded, double full, Seconds until_replaced);
@@ -58,8 +58,9 @@ struct RemainingRequest {
 
 struct RemainingPrediction {
   std::string group;
-  std::int64_t steps_left = 0;
-  double full = 0, degraded = 0, by_addition = 0;           // steps/s
+  std::int64_t steps_left = 0;                              // of the full cluster
+  double samples_left = 0;                                  // in them
+  double full = 0, degraded = 0, by_addition = 0;           // steps/s, of the full cluster
   std::optional<std::pair<double, double>> speed_interval;  // factors on them, 90 %
   Seconds until_replaced{};
   std::optional<Seconds> machine, framework;                     // its parts, by the profile

@@ -116,12 +116,13 @@ Section memberships(const Scenario& scenario, const MonteCarlo& result) {
   Table table{.header = {}, .rows = {}};
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker) table.header.push_back(group.name);
-  table.header.push_back("steps/s");
+  table.header.insert(table.header.end(), {"steps/s of the full cluster", "samples/s"});
   for (const auto& [counts, speed] : result.speeds) {
     std::vector<std::string> row;
     for (std::size_t g = 0; g < counts.size(); ++g)
       if (scenario.groups[g].role == Role::kWorker) row.push_back(std::to_string(counts[g]));
     row.push_back(display(speed));
+    row.push_back(display(speed * result.samples_per_step));
     table.rows.push_back(std::move(row));
   }
   return {.title = "Speed of each membership",
@@ -165,6 +166,8 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   mean_row("revocations", [](const RunOutcome& run) { return run.interruptions.revocations; });
   mean_row("restarts", [](const RunOutcome& run) { return run.interruptions.restarts; });
   mean_row("steps lost", [](const RunOutcome& run) { return run.interruptions.lost_updates; });
+  mean_row("samples lost", [](const RunOutcome& run) { return run.samples.lost; });
+  mean_row("samples repeated", [](const RunOutcome& run) { return run.samples.repeated; });
   mean_row("job stood still, s", [](const RunOutcome& run) { return run.interruptions.stopped.value(); });
   mean_row("checkpoints", [](const RunOutcome& run) { return run.interruptions.checkpoints; });
   if (finished < count) table.rows.push_back({"runs that never finish", "", "", "", percent(1 - finished / count)});
@@ -176,8 +179,8 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
 
 std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
   Document document{.title = scenario.name,
-                    .subtitle = std::to_string(result.runs.size()) + " runs of " + std::to_string(result.steps) +
-                                " steps, " + describe_strategy(scenario.training.strategy)};
+                    .subtitle = std::to_string(result.runs.size()) + " runs of " + std::to_string(result.samples) +
+                                " samples, " + describe_strategy(scenario.training.strategy)};
   const RunPercentiles time = time_percentiles(result);
   document.headlines = {{"finish time, median", number(time.p50 / 3600) + " h"},
                         {"finish time, 5 % to 95 %", number(time.p5 / 3600) + " to " + number(time.p95 / 3600) + " h"}};

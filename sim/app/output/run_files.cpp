@@ -28,6 +28,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
       .headlines = {{is_synchronous ? "speed" : "speed, all workers", display(summary.steps_per_s) + " steps/s"},
                     {"samples", display(summary.samples_per_s) + " /s"},
                     {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
+                    {"samples done", std::to_string(summary.samples.done)},
                     {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
                     {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
                     {"GPU utilization", percent(summary.gpu_utilization)},
@@ -46,6 +47,13 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
         " on measurements that its fit had not seen and from the uncertainty of its values: " +
         display(summary.steps_per_s * summary.interval->first) + " to " +
         display(summary.steps_per_s * summary.interval->second) + " steps/s.");
+  if (const SampleCounts& samples = summary.samples; samples.lost > 0 || samples.dropped > 0)
+    document.sections.push_back(
+        {.title = "Samples",
+         .paragraphs = {std::to_string(samples.done) + " are done. " + std::to_string(samples.lost) +
+                        " were computed and lost with a machine or in a roll-back, of which " +
+                        std::to_string(samples.repeated) + " were done again; " + std::to_string(samples.dropped) +
+                        " came too late to be used."}});
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
 
   Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "NIC send", "NIC receive"}, .rows = {}};
