@@ -311,7 +311,16 @@ class Substitution {
           on.batch != scenario.workload_of(group).batch)
         on.workload = std::make_shared<const Workload>(
             build_workload(other.model, on.batch, other.precision, "step time of " + series.model));
-      return step_time_factor(other, on);
+      const auto factor = step_time_factor(other, on);
+      if (!factor || *factor >= 1 || on.accelerator->name == group.accelerator->name) return factor;
+      // Faster than its peak: by units or algorithms that the peak does not count. From one GPU to another such a step
+      // scales with whichever of peak and memory bandwidth differs to its disadvantage.
+      const double ratio = std::max(other.peak_of(*on.accelerator) / other.peak_of(*group.accelerator),
+                                    on.accelerator->memory_bandwidth / group.accelerator->memory_bandwidth);
+      const Seconds there = step_time_with(other, on, *factor);
+      on.accelerator = group.accelerator;
+      on.interconnect = group.interconnect;
+      return std::max(*factor, there * ratio / step_time_with(other, on, 1));
     } catch (const InputError&) { return {}; }
   }
 
@@ -356,7 +365,7 @@ class Substitution {
     profile_["step_times"].push_back(step);
     note(own() + " has no step time of " +
              describe({scenario.model.name, group.accelerator->name, to_text(scenario.precision), scenario.framework}) +
-             ": modelled, " + rounded(factor) + " times as long, as that of " + describe(median) +
+             ": " + rounded(factor) + " times the modelled one, as that of " + describe(median) +
              (factors.size() > 1 ? ", the median of " + std::to_string(factors.size()) + " that are as near" : "") +
              "; predictions may be off by " + percent(spread),
          spread);
@@ -426,7 +435,7 @@ class Substitution {
           const Interconnect inside = read_interconnect(catalog_.interconnect(name, asked_by_), gpu.host_link);
           list.push_back({profile, name, kind_of(inside), rate_of(inside), far, merged(library, name)});
         }
-      else if (library.contains("protocols") && !library["protocols"].empty())
+      if (library.contains("protocols") && !library["protocols"].empty())
         list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
                         states_pcie(library) ? gpu.host_link.value() : 0, far, merged(library, "")});
     };
@@ -534,8 +543,8 @@ class Substitution {
       for (const auto& [key, value] : entry.items()) profile_["collectives"][key] = value;
     else
       profile_["collectives"]["by_interconnect"][name] = entry;
-    note(text + "; they may be off by up to " + percent(most) + ", as they differ between machines", kLeastSpread,
-         std::move(components));
+    note(text + "; these times and shares may be off by up to " + percent(most) + ", as they differ between machines",
+         kLeastSpread, std::move(components));
   }
 
   /// Those that carry out what the scenario asks for; otherwise rings, or all, whose costs stand for it.
@@ -558,15 +567,23 @@ class Substitution {
     return nullptr;
   }
 
-  /// Of what the candidates state, a value for each.
+  /// Of the best that each candidate states.
   static double spread_over(const std::vector<Candidate>& list, const std::string& key) {
     std::vector<double> values;
-    for (const Candidate& candidate : list)
-      if (const Json* value = stated(candidate.entry["protocols"], "", key)) {
-        const double number =
-            value->is_string() ? parse_quantity<Seconds>(value->get<std::string>()).value() : value->get<double>();
-        if (number > 0) values.push_back(number);
+    for (const Candidate& candidate : list) {
+      double best = 0;
+      for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
+        if (!protocol.contains(key)) continue;
+        const Json& value = protocol[key];
+        if (value.is_string()) {
+          const double time = parse_quantity<Seconds>(value.get<std::string>()).value();
+          best = best == 0 ? time : std::min(best, time);
+        } else {
+          best = std::max(best, value.get<double>());
+        }
       }
+      if (best > 0) values.push_back(best);
+    }
     return spread_of(values);
   }
 
