@@ -24,6 +24,19 @@ std::pair<double, double> PredictionSpread::interval(double by_parameters) const
   return {std::exp(-high * deviation), std::exp(-low * deviation)};
 }
 
+void PredictionSpread::widen(const std::vector<Substitute>& substitutes) {
+  double added = 0;
+  for (const Substitute& substitute : substitutes) {
+    added = std::hypot(added, substitute.spread);
+    if (!substitute.components.empty()) components.push_back(substitute.components);
+  }
+  if (added == 0) return;
+  constexpr double kNormal = 1.645;  // 5 % of a normal distribution lie above
+  low = std::min(low, -kNormal);
+  high = std::max(high, kNormal);
+  residual = std::hypot(residual, added);
+}
+
 const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect) const {
   const auto found = by_interconnect.find(interconnect);
   return found == by_interconnect.end() ? otherwise : found->second;
@@ -50,7 +63,7 @@ GpuParameters read_gpu(JsonReader json) {
       .memory_efficiency = share(json, "memory_efficiency"),
       .reduction_half = json.required<double>("reduction_half"),
       .winograd_gain = json.required<double>("winograd_gain"),
-      .default_peak_efficiency = share(json, "default_peak_efficiency"),
+      .default_peak_efficiency = json.has("default_peak_efficiency") ? share(json, "default_peak_efficiency") : 1,
       .peak_efficiency = {},
       .update_accesses = {},
   };
@@ -71,6 +84,15 @@ GpuParameters read_gpu(JsonReader json) {
   return gpu;
 }
 
+LocalExchange read_local_exchange(const JsonReader& json) {
+  const LocalExchange local{.time_per_variable = json.required<Seconds>("time_per_variable"),
+                            .time_per_byte = json.required<Seconds>("time_per_byte")};
+  json.expect(local.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
+  json.expect(local.time_per_byte <= Seconds{1e-3}, "time_per_byte", "at most 1ms");
+  json.reject_unknown_keys();
+  return local;
+}
+
 ServerParameters read_servers(JsonReader json) {
   ServerParameters servers{
       .time_per_variable = json.required<Seconds>("time_per_variable"),
@@ -78,7 +100,11 @@ ServerParameters read_servers(JsonReader json) {
       .time_per_split_update = json.required<Seconds>("time_per_split_update"),
       .time_per_update = json.optional<Seconds>("time_per_update", Seconds{0}),
       .split_update_threshold = json.required<Bytes>("split_update_threshold"),
+      .between_processes = {},
+      .in_process = {},
   };
+  if (json.has("between_processes")) servers.between_processes = read_local_exchange(json.child("between_processes"));
+  if (json.has("in_process")) servers.in_process = read_local_exchange(json.child("in_process"));
   json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
   json.expect(servers.time_per_update <= Seconds{10}, "time_per_update", "at most 10s");
   json.expect(servers.time_per_split_update <= Seconds{10}, "time_per_split_update", "at most 10s");
@@ -106,6 +132,15 @@ NetworkParameters read_network(JsonReader json) {
   return network;
 }
 
+std::map<std::string, double> read_component(const JsonReader& json) {
+  std::map<std::string, double> component;
+  for (const auto& [pointer, change] : json.items()) {
+    component[pointer] = change.as<double>();
+    change.expect(std::abs(change.as<double>()) <= 10, "-10 to 10");
+  }
+  return component;
+}
+
 PredictionSpread read_spread(const JsonReader& json) {
   PredictionSpread spread{.residual = json.required<double>("residual"),
                           .low = json.required<double>("low"),
@@ -114,13 +149,8 @@ PredictionSpread read_spread(const JsonReader& json) {
   json.expect(spread.residual >= 0 && spread.residual <= 10, "residual", "0 to 10");
   json.expect(std::abs(spread.low) <= 100, "low", "-100 to 100");
   json.expect(spread.high >= spread.low && spread.high <= 100, "high", "low to 100");
-  for (const JsonReader& component : json.children("components")) {
-    spread.components.emplace_back();
-    for (const auto& [pointer, change] : component.items()) {
-      spread.components.back()[pointer] = change.as<double>();
-      change.expect(std::abs(change.as<double>()) <= 10, "-10 to 10");
-    }
-  }
+  for (const JsonReader& component : json.children("components"))
+    spread.components.push_back(read_component(component));
   return spread;
 }
 
@@ -162,6 +192,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   }
   for (const char* key : {"launch", "nvlink_step", "pcie_step", "network_step"})
     if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
+  protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
   if (json.has("copy")) protocol.copy = read_rate(json, "copy");
   json.reject_unknown_keys();
   return protocol;
@@ -219,13 +250,16 @@ CheckpointParameters read_checkpoint(const JsonReader& json) {
 
 Profile read_profile(JsonReader json) {
   json.expect(json.required<int>("format") == 1, "format", "1");
+  if (json.has("unstated"))
+    if (const auto word = json.required<std::string>("unstated"); word != "nearest" && word != "ideal")
+      json.expect(false, "unstated", "\"nearest\" or \"ideal\"");
   Profile profile{
       .name = json.required<std::string>("name"),
       .source = json.required<std::string>("source"),
-      .host = read_host(json.child("host")),
-      .gpu = read_gpu(json.child("gpu")),
-      .servers = read_servers(json.child("servers")),
-      .network = read_network(json.child("network")),
+      .host = json.has("host") ? read_host(json.child("host")) : HostParameters{},
+      .gpu = json.has("gpu") ? read_gpu(json.child("gpu")) : GpuParameters{},
+      .servers = json.has("servers") ? read_servers(json.child("servers")) : ServerParameters{},
+      .network = json.has("network") ? read_network(json.child("network")) : NetworkParameters{},
       .collectives = json.has("collectives") ? read_collectives(json.child("collectives")) : CollectiveLibrary{},
   };
   if (json.has("step_times"))
@@ -245,6 +279,16 @@ Profile read_profile(JsonReader json) {
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
   }
+  if (json.has("substitutes"))
+    for (const JsonReader& substitute : json.children("substitutes")) {
+      Substitute& known = profile.substitutes.emplace_back();
+      known.text = substitute.required<std::string>("text");
+      known.spread = substitute.required<double>("spread");
+      substitute.expect(known.spread >= 0 && known.spread <= 10, "spread", "0 to 10");
+      if (substitute.has("components")) known.components = read_component(substitute.child("components"));
+      substitute.reject_unknown_keys();
+    }
+  profile.spread.widen(profile.substitutes);
   return profile;
 }
 

@@ -31,7 +31,7 @@ struct GpuParameters {
   double memory_efficiency = 1;        // m: share of peak device-memory bandwidth that kernels reach
   double reduction_half = 0;           // K_half: reduction length at which matrix-like kernels reach half of e_max
   double winograd_gain = 1;            // direct-convolution FLOPs done per FLOP executed, for 3x3 stride-1 kernels
-  double default_peak_efficiency = 1;  // e_max of GPUs that the profile does not name
+  double default_peak_efficiency = 1;  // e_max of GPUs that the profile does not name, if it states one
   std::map<std::string, double> peak_efficiency;  // e_max by accelerator name
   /// Accesses to device memory per trained scalar of one update on a worker, by optimizer: 5 if one kernel does all of
   /// momentum's arithmetic, about 10 with a kernel for each elementary operation, about 20 for Adam so. An update takes
@@ -42,15 +42,28 @@ struct GpuParameters {
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
 };
 
+/// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.
+struct LocalExchange {
+  Seconds time_per_variable{};
+  Seconds time_per_byte{};  // seconds for each byte
+
+  Seconds time(Bytes bytes) const { return time_per_variable + time_per_byte * as_double(bytes); }
+};
+
 /// CPU cost of one variable passing through a parameter server, on one of its cores:
 /// t = time_per_variable + bytes * time_per_byte (+ time_per_split_update when a pushed tensor is large enough for its
-/// update to be split over threads).
+/// update to be split over threads). Most of it is the remote call's: its messages are serialised, copied and parsed.
 struct ServerParameters {
   Seconds time_per_variable{};
   Seconds time_per_byte{};  // seconds for each byte
   Seconds time_per_split_update{};
   Seconds time_per_update{};       // synchronous: once per variable and step, when the gradients of all workers are in
   Bytes split_update_threshold{};  // updates of tensors above this size are split over the server's threads
+  /// Between two processes of one machine: no NIC, but messages and copies. Not stated: as between machines.
+  std::optional<LocalExchange> between_processes;
+  /// Of variables in the workers' own process, which are neither messages nor copied besides over PCIe: arithmetic on
+  /// one gradient or update. With tensors above split_update_threshold all cores share the bytes.
+  std::optional<LocalExchange> in_process;
 };
 
 struct NetworkParameters {
@@ -101,6 +114,13 @@ struct StepTime {
   Seconds time{};
 };
 
+/// What a profile does not know and has from elsewhere.
+struct Substitute {
+  std::string text;                          // one sentence: what, from where, how far it may be off
+  double spread = 0;                         // standard deviation of ln(predicted / measured) that it adds
+  std::map<std::string, double> components;  // and how uncertain its values are: see PredictionSpread
+};
+
 /// How far predictions lie from measurements. ln(predicted / measured) has the standard deviation
 ///   sd = sqrt(residual^2 + sum over components of (what they change ln predicted by)^2)
 /// and lay between low * sd and high * sd for 90 % of the rows that the fit had not seen. Every component is a
@@ -113,6 +133,9 @@ struct PredictionSpread {
   /// What a prediction is multiplied by for the two ends of its interval of 90 %; `by_parameters` is the root of the
   /// sum over components.
   std::pair<double, double> interval(double by_parameters) const;
+  /// Adds their components, and residual := sqrt(residual^2 + sum of their spread^2), with no narrower tails than those
+  /// of a normal distribution.
+  void widen(const std::vector<Substitute>& substitutes);
 };
 
 /// One way in which a library carries out an all-reduce, and what it costs besides latency and rate of the links. An
@@ -126,6 +149,9 @@ struct CollectiveProtocol {
   Seconds launch{};                                    // once for each collective
   Seconds nvlink_step{}, pcie_step{}, network_step{};  // software's time for passing a part on, over such a link
   double efficiency = 1;  // payload's share of the bytes on a link: LL sends a flag with every word, so 0.5
+  /// One ring of the GPUs in the order of their numbers, over PCIe between two without an NVLink, instead of the rings
+  /// that NVLinks make: NCCL 1 (src/core.cu, commBuildMaps).
+  bool is_in_gpu_order = false;
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
 };
 
@@ -165,9 +191,11 @@ struct Profile {
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
   PredictionSpread spread;
+  std::vector<Substitute> substitutes;  // `spread` includes theirs
 };
 
-/// Reads a profile file's object. Throws InputError.
+/// Reads a profile file's object; a section that it leaves out costs nothing: sim/engine/substitutes.hpp fills in what
+/// a scenario needs. Throws InputError.
 Profile read_profile(JsonReader json);
 
 }  // namespace rehearse

@@ -74,7 +74,8 @@ Tree complement(const Tree& tree) {
 
 class Planner {
  public:
-  Planner(const Ranks& gpus, Network& network) : gpus_{gpus}, network_{network} {}
+  Planner(const Ranks& gpus, Network& network, bool is_in_gpu_order)
+      : gpus_{gpus}, network_{network}, is_in_gpu_order_{is_in_gpu_order} {}
 
   CollectivePlan ring() const {
     const auto count = static_cast<std::int64_t>(gpus_.size());
@@ -280,8 +281,9 @@ class Planner {
       phase.edges.push_back(network_.path(ranks[i], ranks[(i + 1) % ranks.size()]));
   }
 
-  /// Over NVLinks if they make rings; otherwise one ring in order.
+  /// Over NVLinks if they make rings; otherwise, or if it is asked for, one ring in order.
   std::vector<Ranks> local_rings(const Ranks& ranks) const {
+    if (is_in_gpu_order_) return {ranks};
     const int machine = ranks.front().machine;
     std::vector<int> gpus;
     for (const Endpoint gpu : ranks) gpus.push_back(gpu.gpu);
@@ -312,13 +314,14 @@ class Planner {
 
   const Ranks& gpus_;
   Network& network_;
+  bool is_in_gpu_order_;
   mutable std::vector<int> known_gpus_;  // what the rings were last searched for
   mutable std::vector<NvlinkPair> known_nvlinks_;
   mutable std::vector<std::vector<int>> known_rings_;
 };
 
-CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Network& network) {
-  const Planner planner{gpus, network};
+CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Network& network, bool is_in_gpu_order) {
+  const Planner planner{gpus, network, is_in_gpu_order};
   const int count = static_cast<int>(gpus.size());
   switch (algorithm) {
     case CollectiveAlgorithm::kRing:
@@ -349,8 +352,9 @@ CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Networ
 
 }  // namespace
 
-CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network) {
-  CollectivePlan plan = plan_all(algorithm, gpus, network);
+CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
+                               bool is_in_gpu_order) {
+  CollectivePlan plan = plan_all(algorithm, gpus, network, is_in_gpu_order);
   std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });
   return plan;
 }
@@ -429,7 +433,7 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
   for (const auto& [name, protocol] : parameters.protocols) {
     const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
     if (!takes_any && algorithm != wanted) continue;
-    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network);
+    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network, protocol.is_in_gpu_order);
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
   }

@@ -26,6 +26,12 @@
 // happens in host memory, with which each GPU exchanges by PCIe; or on one of the GPUs, each variable on another one,
 // with which the others exchange directly, and it alone with the host (MXNet's kvstore dist_device_sync). Without
 // aggregation each worker is a team of its own.
+//
+// Servers that share a machine with workers: between processes a variable is a message, without a NIC; in the workers'
+// process (`variables`) it is only copied over PCIe, and cores spend the arithmetic's time on it: all of them on a
+// large one, once for each gradient that is added up and once for the update. Variables that live on the GPUs are
+// exchanged between those alone, each being updated where it lives; the time of that does not hold up the GPU's
+// kernels.
 
 #include <algorithm>
 #include <deque>
@@ -510,6 +516,10 @@ class ParameterServers final : public Session {
       link.last_update = {};
       if (servers_[s].pushed == 0) continue;  // more servers than units
       ++team.servers_left;
+      if (live_on_gpus()) {
+        team.clock.schedule(requested, [&team, server = static_cast<int>(s)] { team.session.share(team, server); });
+        continue;
+      }
       team.clock.schedule(requested + link.up->latency(),
                           [&team, server = static_cast<int>(s)] { team.session.serve_pull(team, server); });
     }
@@ -531,21 +541,54 @@ class ParameterServers final : public Session {
     check_computed(trainer);
   }
 
-  Seconds server_time(Bytes size) const {
-    const ServerParameters& server = scenario_.profile.servers;
-    return server.time_per_variable + server.time_per_byte * as_double(size);
+  bool live_on_gpus() const { return strategy_.variables == VariableHome::kGpus; }
+  bool is_on_machine_of(const Team& team, const Server& server) const {
+    return team.members.front()->worker.host.machine == server.machine;
+  }
+  bool is_in_process(const Team& team, const Server& server) const {
+    return strategy_.variables == VariableHome::kWorkerProcess && is_on_machine_of(team, server);
+  }
+
+  /// Of a core of the server, for a message from or to the team.
+  Seconds message_time(const Team& team, const Server& server, Bytes size) const {
+    const ServerParameters& costs = scenario_.profile.servers;
+    if (costs.between_processes && is_on_machine_of(team, server)) return costs.between_processes->time(size);
+    return LocalExchange{costs.time_per_variable, costs.time_per_byte}.time(size);
+  }
+
+  /// Arithmetic on one gradient in the memory of a host; what it returns ends when all is done.
+  CorePool::Slot compute_in_memory(MachineIndex machine, Bytes size) const {
+    const ServerParameters& costs = scenario_.profile.servers;
+    CorePool& cores = monitor_.cores(machine);
+    const int parts = size > costs.split_update_threshold ? cores.cores() : 1;
+    const LocalExchange arithmetic = costs.in_process.value_or(LocalExchange{});
+    const Seconds part = arithmetic.time_per_variable + arithmetic.time_per_byte * (as_double(size) / parts);
+    CorePool::Slot last;
+    for (int i = 0; i < parts; ++i)
+      if (const CorePool::Slot slot = cores.run(clock_.now(), part); slot.end >= last.end) last = slot;
+    return last;
   }
 
   void serve_pull(Team& team, int s) {
     const Server& server = servers_[static_cast<std::size_t>(s)];
     OwnedClock clock = team.links[static_cast<std::size_t>(s)].down->clock();
     for (const int pulled : server.pulled) {
-      const Bytes size = unit(pulled).value_bytes;
       team.dates[static_cast<std::size_t>(pulled)].asked = clock_.now();
-      const CorePool::Slot slot = monitor_.cores(server.machine).run(clock_.now(), server_time(size));
+      if (is_in_process(team, server)) {
+        send_value(team, pulled);
+        continue;
+      }
+      const Seconds duration = message_time(team, server, unit(pulled).value_bytes);
+      const CorePool::Slot slot = monitor_.cores(server.machine).run(clock_.now(), duration);
       record(server, slot, pulled, false);
       clock.schedule(slot.end, [&team, pulled] { team.session.send_value(team, pulled); });
     }
+  }
+
+  /// Variables that live on the GPUs.
+  void share(Team& team, int s) {
+    for (const int pulled : servers_[static_cast<std::size_t>(s)].pulled)
+      copied_to_gpu(*adder(team, pulled), pulled, clock_.now());
   }
 
   void send_value(Team& team, int index) {
@@ -651,10 +694,15 @@ class ParameterServers final : public Session {
   void copied_to_host(Trainer& trainer, int index, Seconds when) {
     Team& team = *trainer.team;
     team.clock.schedule(when, [&team, index] {
-      if (team.session.adder(team, index) == nullptr)
-        team.session.gradient_added(team, index);
+      ParameterServers& session = team.session;
+      const MachineIndex machine = team.members.front()->worker.host.machine;
+      if (session.adder(team, index) != nullptr)
+        session.push(team, index);
+      else if (team.members.size() > 1 && session.cluster_.machines[static_cast<std::size_t>(machine)].cores > 0)
+        team.clock.schedule(session.compute_in_memory(machine, session.unit(index).gradient_bytes).end,
+                            [&team, index] { team.session.gradient_added(team, index); });
       else
-        team.session.push(team, index);
+        session.gradient_added(team, index);
     });
   }
 
@@ -662,10 +710,35 @@ class ParameterServers final : public Session {
     std::size_t& added = team.added[static_cast<std::size_t>(index)];
     if (++added < team.members.size()) return;
     added = 0;
-    if (Trainer* on = adder(team, index))
-      on->from_gpu->copy(clock_.now(), index, unit(index).gradient_bytes, priority(index));
-    else
+    Trainer* on = adder(team, index);
+    if (on == nullptr)
       push(team, index);
+    else if (live_on_gpus())
+      team.clock.schedule_in(time_on_gpu(team, index), [&team, index] { team.session.updated_on_gpu(team, index); });
+    else
+      on->from_gpu->copy(clock_.now(), index, unit(index).gradient_bytes, priority(index));
+  }
+
+  /// Of the kernels that add up the gradients, two at a time, and update the variable: each reads and writes memory.
+  Seconds time_on_gpu(const Team& team, int index) const {
+    const GpuParameters& costs = scenario_.profile.gpu;
+    const MachineIndex machine = team.members.front()->worker.gpu.machine;
+    const Machine& on = cluster_.machines[static_cast<std::size_t>(machine)];
+    const Accelerator& gpu = *scenario_.groups[static_cast<std::size_t>(on.group)].accelerator;
+    const auto additions = static_cast<double>(team.members.size() - 1);
+    const auto stated = costs.update_accesses.find(to_text(scenario_.optimizer));
+    const double update =
+        stated != costs.update_accesses.end() ? stated->second : 3 + 2 * optimizer_slots(scenario_.optimizer);
+    const Bytes bytes = unit(index).gradient_bytes;
+    return costs.kernel_overhead * (additions + 1) +
+           bytes / (gpu.memory_bandwidth * costs.memory_efficiency) * (3 * additions + update);
+  }
+
+  void updated_on_gpu(Team& team, int index) {
+    if (strategy_.pushes_back_each_variable)
+      push_back(index);
+    else
+      acknowledge(team, static_cast<std::size_t>(unit(index).server), index, clock_.now(), Seconds{});
   }
 
   /// Once every kernel of the step is dispatched, the date of its end is known.
@@ -701,6 +774,10 @@ class ParameterServers final : public Session {
     const Team& team = *trainer.team;
     for (const ComputeStream::Stall& stall : trainer.compute->stalls()) {
       times.stalled += stall.time;
+      if (live_on_gpus()) {
+        times.copies += stall.time;
+        continue;
+      }
       const auto v = static_cast<std::size_t>(stall.variable);
       const bool needs_all = exchange_.overlap == Overlap::kNone;
       const Seconds arrived = needs_all ? trainer.worker.step.last_pull : trainer.arrived[v];
@@ -734,6 +811,10 @@ class ParameterServers final : public Session {
   /// What kept the last acknowledgement, after the kernels.
   void record_push(Trainer& trainer, const Link& link) {
     StepTimes& times = trainer.worker.step.times;
+    if (live_on_gpus()) {
+      times.copies += std::max(Seconds{}, clock_.now() - trainer.compute->end());
+      return;
+    }
     const Seconds pushed = trainer.team->dates[static_cast<std::size_t>(link.last_unit)].pushed;
     Wait wait{std::max(Seconds{}, clock_.now() - trainer.compute->end())};
     wait.was(times.latency, link.down->latency());
@@ -750,7 +831,8 @@ class ParameterServers final : public Session {
   }
 
   void update_arrived(Team& team, std::size_t s, const Connection::Message& message) {
-    Seconds duration = server_time(message.size);
+    const Server& server = servers_[s];
+    Seconds duration = message_time(team, server, message.size);
     if (message.size > scenario_.profile.servers.split_update_threshold)
       duration += scenario_.profile.servers.time_per_split_update;
     int& arrived = arrived_gradients_[static_cast<std::size_t>(message.unit)];
@@ -759,22 +841,29 @@ class ParameterServers final : public Session {
       arrived = 0;
       duration += scenario_.profile.servers.time_per_update;
     }
-    const CorePool::Slot slot = monitor_.cores(servers_[s].machine).run(clock_.now(), duration);
-    record(servers_[s], slot, message.unit, true);
+    const CorePool::Slot slot = is_in_process(team, server)
+                                    ? compute_in_memory(server.machine, message.size)
+                                    : monitor_.cores(server.machine).run(clock_.now(), duration);
+    record(server, slot, message.unit, true);
     if (strategy_.pushes_back_each_variable) {
       if (!completes_unit) return;
       for (const auto& each : teams_) each->dates[static_cast<std::size_t>(message.unit)].asked = clock_.now();
       clock_.schedule(slot.end, [this, index = message.unit] { push_back(index); });
       return;
     }
+    acknowledge(team, s, message.unit, slot.end, team.links[s].down->latency());
+  }
+
+  /// An update is applied at `when`; the server's last one is acknowledged.
+  void acknowledge(Team& team, std::size_t s, int last_unit, Seconds when, Seconds latency) {
     Link& link = team.links[s];
-    if (slot.end >= link.last_update) {
-      link.last_update = slot.end;
+    if (when >= link.last_update) {
+      link.last_update = when;
       link.last_arrived = clock_.now();
-      link.last_unit = message.unit;
+      link.last_unit = last_unit;
     }
     if (--link.updates_left > 0) return;
-    team.clock.schedule(link.last_update + link.down->latency(), [&team, &link] {
+    team.clock.schedule(link.last_update + latency, [&team, &link] {
       if (--team.servers_left > 0) return;
       for (Trainer* member : team.members) {
         team.session.record_push(*member, link);
@@ -786,7 +875,12 @@ class ParameterServers final : public Session {
   /// The gradients of all workers for a unit are applied.
   void push_back(int index) {
     if (unit(index).value_bytes > Bytes{})
-      for (const auto& team : teams_) send_value(*team, index);
+      for (const auto& team : teams_) {
+        if (live_on_gpus())
+          copied_to_gpu(*adder(*team, index), index, clock_.now());
+        else
+          send_value(*team, index);
+      }
     if (++applied_units_ < static_cast<std::int64_t>(units_.units.size())) return;
     applied_units_ = 0;
     count_update(samples_expected_);

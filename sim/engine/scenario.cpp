@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/substitutes.hpp"
 #include "sim/engine/work.hpp"
 
 namespace rehearse {
@@ -603,6 +604,7 @@ class ScenarioReader {
                                                  {"sharded", Placement::kSharded}});
     else
       effective["placement"] = "round_robin";
+    read_variable_home(json, strategy);
     const int workers = scenario_.count(Role::kWorker);
     switch (strategy.synchronization) {
       case Synchronization::kAsynchronous:
@@ -629,7 +631,30 @@ class ScenarioReader {
         json.expect(*strategy.staleness_bound >= 0, "staleness_bound", "0 steps or more");
         break;
     }
+    if (strategy.variables == VariableHome::kGpus && strategy.aggregation != Aggregation::kGpu)
+      json.fail("variables", "expected \"aggregation\": \"gpu\" for variables that live on the GPUs");
     return strategy;
+  }
+
+  void read_variable_home(const JsonReader& json, ParameterServerStrategy& strategy) const {
+    if (!json.has("variables")) return;
+    strategy.variables = read_word<VariableHome>(json, "variables",
+                                                 {{"server_process", VariableHome::kServerProcess},
+                                                  {"worker_process", VariableHome::kWorkerProcess},
+                                                  {"gpus", VariableHome::kGpus}});
+    if (strategy.variables == VariableHome::kServerProcess) return;
+    int machines = 0;
+    for (const Group& group : scenario_.groups) {
+      if (group.role == Role::kParameterServer && group.colocated_with < 0)
+        json.fail("variables",
+                  "expected servers with \"colocated_with\" for variables in the workers' process; found "
+                  "group " +
+                      in_quotes(group.name) + " on machines of its own");
+      machines += group.role == Role::kWorker ? group.count : 0;
+    }
+    if (strategy.variables == VariableHome::kGpus && machines > 1)
+      json.fail("variables", "expected one machine with workers for variables that live on its GPUs; found " +
+                                 std::to_string(machines));
   }
 
   static Aggregation read_aggregation(const JsonReader& json, Json& effective) {
@@ -818,6 +843,9 @@ class ScenarioReader {
         resolve(root_, "calibration", effective_["calibration"], name,
                 [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
     scenario_.profile = read_profile(profile);
+    substitute_unstated(scenario_, effective_["calibration"], catalog_);
+    scenario_.profile = read_profile(JsonReader{effective_["calibration"], profile.file_name(), profile.pointer()});
+    for (const Substitute& substitute : scenario_.profile.substitutes) scenario_.warnings.push_back(substitute.text);
     if (scenario_.training.checkpoint && !checkpoint_time(scenario_))
       root_.child("training")
           .fail("checkpoint", "expected \"fixed_time\" and \"rate\", since profile " +

@@ -71,6 +71,10 @@ enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
 enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };
 /// Where the gradients of a machine's GPUs are added up before they go to the servers as one.
 enum class Aggregation { kNone, kHost, kGpu };
+/// Where variables live, and so what passes between a worker and them on the same machine: a message between processes;
+/// nothing but the copy over PCIe, in the workers' own process; or copies between GPUs alone, each variable on another
+/// one, which also updates it.
+enum class VariableHome { kServerProcess, kWorkerProcess, kGpus };
 
 struct ParameterServerStrategy {
   Synchronization synchronization = Synchronization::kAsynchronous;
@@ -81,6 +85,7 @@ struct ParameterServerStrategy {
   bool pushes_back_each_variable = false;
   Placement placement = Placement::kRoundRobin;
   Aggregation aggregation = Aggregation::kNone;  // synchronous; variables, too, then come once for each machine
+  VariableHome variables = VariableHome::kServerProcess;  // others: of servers that share machines with workers
 };
 
 struct AllReduceStrategy {

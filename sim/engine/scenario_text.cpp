@@ -133,6 +133,7 @@ constexpr std::string_view kSchema = R"json({
             "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
+            "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
             "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },

@@ -72,6 +72,12 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   return factor(below) + share * (factor(above) - factor(below));
 }
 
+Seconds step_time_with(const Scenario& scenario, const Group& group, double factor) {
+  const ModelledStep modelled = modelled_step(scenario, group, group.batch / group.gpus_per_worker);
+  const bool has_copy = scenario.copies_input.value_or(false);
+  return modelled.time * factor + (has_copy ? copy_time(group.interconnect, modelled.input) : Seconds{});
+}
+
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan = plan_compute(scenario.workload_of(group), *group.accelerator, scenario.peak_of(*group.accelerator),
                                   scenario.profile);

@@ -16,6 +16,9 @@ namespace rehearse {
 /// simulated, which takes longer where GPUs share that link.
 std::optional<double> step_time_factor(const Scenario& scenario, const Group& group);
 
+/// The measured time, of one GPU and with its batch, for which step_time_factor() is `factor`.
+Seconds step_time_with(const Scenario& scenario, const Group& group, double factor);
+
 /// The step of one GPU of the group: plan_compute(), stretched, and without a copy of the input if that is a part of
 /// it.
 ComputePlan plan_step(const Scenario& scenario, const Group& group);

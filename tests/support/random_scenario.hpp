@@ -1,6 +1,7 @@
 #pragma once
 // Random valid scenarios of every strategy and topology.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class ScenarioGenerator {
     if (chance(4)) change_membership();
     scenario_["seed"] = pick(1000);
     collectives(seed_);
+    variable_home(seed_);
     return scenario_;
   }
 
@@ -180,6 +182,20 @@ class ScenarioGenerator {
     profile["servers"]["time_per_byte"] = "0.1ns";
     profile["servers"]["time_per_update"] = std::to_string(pick(2)) + "ms";
     scenario_["calibration"] = profile;
+  }
+
+  /// Servers on the workers' machines may keep their variables in the workers' process, or on the GPUs of the only one.
+  void variable_home(std::uint64_t seed) {
+    Rng random{seed, "variable home"};
+    const Json& groups = scenario_["cluster"]["groups"];
+    const bool is_colocated =
+        std::any_of(groups.begin(), groups.end(), [](const Json& group) { return group.contains("colocated_with"); });
+    if (!is_colocated || random.below(2) == 0) return;
+    Json& strategy = scenario_["training"]["strategy"];
+    const bool fits_gpus = groups[0]["count"] == 1 && strategy.value("aggregation", "") == "gpu";
+    strategy["variables"] = fits_gpus ? "gpus" : "worker_process";
+    if (Json& profile = scenario_["calibration"]; profile.is_object())
+      profile["servers"]["in_process"] = {{"time_per_variable", "10us"}, {"time_per_byte", "0.2ns"}};
   }
 
   /// What a library adds, in half of the scenarios with all-reduce.
