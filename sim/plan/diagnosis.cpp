@@ -242,7 +242,7 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   diagnosis.is_flagged = diagnosis.measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
   std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
-    explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel));
+    explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel, {}, Budget{{}, is_stopped}));
     const double speed = diagnosis.simulated.steps_per_s;
     diagnosis.interval = {speed * explained.first, speed * explained.second};
   }
