@@ -24,12 +24,14 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
     if (file) create_folder(fs::absolute(*file).parent_path());
   catch_interrupts();
   Progress progress{"lifetimes", command.common.is_quiet};
+  const auto stop_if_interrupted = [] {
+    if (is_interrupted()) throw Interrupted{};
+  };
   std::vector<SeriesFit> fits;
   std::vector<SeriesQuality> qualities;
   for (const LifetimeSeries& series : study.series) {
-    if (is_interrupted()) throw Interrupted{};
-    fits.push_back(fit_series(series));
-    qualities.push_back(check_series(series, fits.back().pool));
+    fits.push_back(fit_series(series, stop_if_interrupted));
+    qualities.push_back(check_series(series, fits.back().pool, stop_if_interrupted));
     progress.update(static_cast<std::int64_t>(fits.size()), static_cast<std::int64_t>(study.series.size()));
   }
   const std::string text = to_json_text(lifetime_catalog(fits));

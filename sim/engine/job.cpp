@@ -39,9 +39,10 @@ Job::~Job() = default;
 JobResult Job::run() {
   if (recovery_.give_up_after)
     provider_.schedule(*recovery_.give_up_after, [this] {
-      throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " +
-                          std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
-                          std::to_string(site_.scenario.training.steps) + " steps"};
+      throw RunError{"/training/recovery/give_up_after",
+                     "not finished after " + to_text(*recovery_.give_up_after) + ": " +
+                         std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
+                         std::to_string(site_.scenario.training.steps) + " steps"};
     });
   JobResult result = run_until_given_up();
   if (!is_done_) fail();
@@ -306,15 +307,16 @@ void Job::record(MachineIndex machine, const char* kind, const std::string& deta
 void Job::fail() const {
   const std::string progress = " after " + std::to_string(session_ ? session_->updates() : result_.updates) + " of " +
                                std::to_string(site_.scenario.training.steps) + " steps";
-  if (!session_ && workers_there() > 0) throw NoResultError{"the job waits for machines that never come" + progress};
+  if (!session_ && workers_there() > 0) 
+    throw RunError{"/cluster/groups", "the job waits for machines that never come" + progress};
   bool has_worker = false;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
     has_worker = has_worker ||
                  (is_worker(machine) && site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine));
   }
-  if (!has_worker) throw NoResultError{"every worker has left" + progress};
-  throw NoResultError{"deadlock" + progress + ": " + session_->deadlock()};
+  if (!has_worker) throw RunError{"/cluster/groups", "every worker has left" + progress};
+  throw RunError{"/training/strategy", "deadlock" + progress + ": " + session_->deadlock()};
 }
 
 }  // namespace rehearse

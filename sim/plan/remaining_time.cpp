@@ -136,7 +136,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
         return cluster;
       },
       [&](std::size_t i, const PooledRun& run) {
-        if (!run.error.empty()) return void(problem = run.error);
+        if (!run.error.empty()) return void(problem = run.error_in(file_name));
         const Json summary = parse_json(run.summary, "summary");
         speeds[i] = summary["steps_per_s"].get<double>();
         if (i == 0 && summary["steps_per_s_low"].is_number())
@@ -145,7 +145,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
       },
       {.is_stopped = is_stopped, .job_wall_s = {}});
   if (!is_complete) return std::nullopt;
-  if (!problem.empty()) throw NoResultError{file_name + ": " + problem};
+  if (!problem.empty()) throw NoResultError{problem};
 
   prediction.full = with_checkpoints(whole, speeds[0], workers);
   prediction.degraded = left > 0 ? with_checkpoints(whole, speeds[2], left) : 0;

@@ -146,7 +146,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 
 void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record,
                      const Summary& summary) {
-  const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
+  const ResourceProfile profile = resource_profile(scenario, record);
   write_file(folder / "scenario.json", scenario.effective);
   write_file(folder / "iterations.csv", iterations_csv(record));
   write_file(folder / "resources.csv", resources_csv(record, profile));

@@ -25,7 +25,7 @@ const Catalog& catalog() {
 SweepRequest request(const std::vector<std::string>& grids, const std::string& set = "/training/steps=8") {
   SweepRequest result;
   result.scenario = kScenario;
-  if (!set.empty()) result.set.emplace_back("--set", read_set_option(set));
+  if (!set.empty()) result.set.push_back(read_set_option(set));
   for (const std::string& grid : grids) add_axis(result, read_grid_option(grid));
   return result;
 }
