@@ -19,6 +19,7 @@ constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
 constexpr int kFleetsOfFit = 20, kFleetsOfChurn = 40, kFleetsOfCheck = 100, kPolishes = 2, kFleetsOfMean = 1000;
 constexpr double kLikeEnough = 0.10;  // distance of up-times with which a pool without churn is kept
 constexpr double kClearEvidence = 4;  // of AIC
+constexpr std::size_t kBulkValues = 4, kChurnValues = 6;  // of bulk revocations alone, and with churn
 constexpr double kMostDistance = 0.12, kMostSizeError = 0.05;  // of a pool that is like its fleet
 
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
@@ -199,17 +200,21 @@ BulkShape fit_bulk(const FleetRecord& record) {
   return bulk;
 }
 
-double mean_size_of(const SpotPool& pool, const FleetRecord& record, bool has_names, int fleets) {
+double mean_size_of(const SpotPool& pool, const FleetRecord& record, bool has_names, int fleets,
+                    const std::function<void()>& on_step) {
   double sum = 0;
-  for (int i = 0; i < fleets; ++i)
+  for (int i = 0; i < fleets; ++i) {
+    if (on_step) on_step();
     sum += observe(simulate_fleet(pool, record.slots, record.duration, has_names, static_cast<std::uint64_t>(i)),
                    record.resolution, record.slots)
                .mean_size;
+  }
   return sum / fleets;
 }
 
 /// Stretches waits and outages until the mean size comes out.
-void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names) {
+void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names,
+                     const std::function<void()>& on_step) {
   if (!pool.wait && !(pool.bulk && pool.bulk->outage)) return;
   const auto with_factor = [&](double factor) {
     SpotPool changed = pool;
@@ -220,7 +225,7 @@ void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names) 
   double low = std::log(0.02), high = std::log(50);
   for (int i = 0; i < 14; ++i) {
     const double middle = (low + high) / 2;
-    (mean_size_of(with_factor(std::exp(middle)), record, has_names, kFleetsOfMean) > record.mean_size ? low : high) =
+    (mean_size_of(with_factor(std::exp(middle)), record, has_names, kFleetsOfMean, on_step) > record.mean_size ? low : high) =
         middle;
   }
   pool = with_factor(std::exp((low + high) / 2));
@@ -331,11 +336,12 @@ double loss_size_distance(const std::vector<FleetLoss>& a, const std::vector<Fle
 }
 
 FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
-                        std::uint64_t seed) {
+                        std::uint64_t seed, const std::function<void()>& on_step) {
   FleetComparison result{.mean_size = record.mean_size, .losses = static_cast<int>(record.losses.size())};
   std::vector<LifetimeObservation> lives;
   std::vector<FleetLoss> losses;
   for (int i = 0; i < fleets; ++i) {
+    if (on_step) on_step();
     const FleetRecord simulated =
         observe(simulate_fleet(pool, record.slots, record.duration, has_names, seed + static_cast<std::uint64_t>(i)),
                 record.resolution, record.slots);
@@ -428,18 +434,19 @@ Seconds mean_gap(const FleetRecord& record) {
 
 }  // namespace
 
-FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
+FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::function<void()>& on_step) {
   const auto fit_times = [&](const std::vector<LifetimeObservation>& seen, int most_values, Seconds minimum) {
     return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
                                                                 .most_values = most_values,
                                                                 .minimum = minimum,
                                                                 .always_ends = minimum > Seconds{},
-                                                                .looked_at_every = record.resolution})
+                                                                .looked_at_every = record.resolution,
+                                                                .on_step = on_step})
         .front();
   };
-  if (record.slots == 1 || record.losses.empty()) {
+  const auto fit_lives = [&](const std::string& reason) {
     const LifetimeFit lives = fit_times(record.lives, 5, Seconds{});
-    FleetFit fit{.life_law = lives.law, .life_values = lives.values};
+    FleetFit fit{.life_law = lives.law + reason, .life_values = lives.values};
     fit.pool.lifetime = lives.lifetime;
     if (!record.waits.empty()) {
       const LifetimeFit waits = fit_times(record.waits, 5, record.resolution);
@@ -447,9 +454,14 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
       fit.wait_law = waits.law;
       fit.wait_values = waits.values;
     }
-    match_mean_size(fit.pool, record, has_names);
+    match_mean_size(fit.pool, record, has_names, on_step);
     return fit;
-  }
+  };
+  if (record.slots == 1 || record.losses.empty()) return fit_lives("");
+  if (record.losses.size() < kBulkValues)
+    return fit_lives(" (no bulk revocations: fewer losses than their " + std::to_string(kBulkValues) + " values)");
+  if (record.waits.empty() && record.gaps.empty())
+    return fit_lives(" (no bulk revocations: no machine came back)");
   const BulkShape likeliest = fit_bulk(record);
   std::vector<FleetFit> structures;
   if (!record.waits.empty()) {
@@ -491,7 +503,8 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
     const auto badness = [&](const std::vector<double>& x) {
       const std::optional<SpotPool> pool = pool_of(x);
       if (!pool) return std::numeric_limits<double>::infinity();
-      const FleetComparison likeness = compare(record, *pool, has_names, churn ? kFleetsOfChurn : kFleetsOfFit, 1);
+      const FleetComparison likeness =
+          compare(record, *pool, has_names, churn ? kFleetsOfChurn : kFleetsOfFit, 1, on_step);
       const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / kMostSizeError;
       const double life = likeness.life_distance / kMostDistance;
       const double loss = likeness.loss_size_distance / kMostDistance;
@@ -520,10 +533,12 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names) {
     best.first.life_values = (churn ? 6 : 4) + (has_life ? 1 : 0);
   };
   for (const FleetFit& structure : structures)
-    for (const bool has_life : {false, true}) fit_structure(structure, has_life, {});
+    for (const bool has_life : {false, true})
+      if (!has_life || record.losses.size() > kBulkValues) fit_structure(structure, has_life, {});
+  if (best.second == std::numeric_limits<double>::infinity()) return fit_lives(" (no law of bulk revocations fits)");
   if (compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000).life_distance <= kLikeEnough) return best.first;
   const ChurnEvidence churn = churn_evidence(record);
-  if (churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;
+  if (record.losses.size() < kChurnValues || churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;
   for (FleetFit structure : structures) {
     if (structure.pool.wait && structure.pool.bulk) continue;
     const Seconds mean = structure.pool.wait ? mean_wait(record) : mean_gap(record);

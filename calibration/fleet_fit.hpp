@@ -3,6 +3,7 @@
 // were others. Recorded and simulated fleets are looked at in the same way, by a probe every `resolution`.
 
 #include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ struct FleetComparison {
   SurvivalCurve observed, simulated;
 };
 FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
-                        std::uint64_t seed);
+                        std::uint64_t seed, const std::function<void()>& on_step = {});
 
 /// Whether losses come in spells of churn. Dates are counted in time with machines; each look that finds a loss is one
 /// date. Both laws by maximum likelihood: a renewal process with Weibull intervals (two values), and a Markov-modulated
@@ -86,6 +87,9 @@ struct FleetFit {
 /// difference of 4 to 7 leaves the other law "considerably less support": Burnham and Anderson, Model Selection, 2002).
 /// Six values then: interval of bulk revocations in calm, two of their shares, factor, two mean times; none for single
 /// revocations. The time until there is another has one (exponential).
-FleetFit fit_fleet(const FleetRecord& record, bool has_names);
+///
+/// A fleet with fewer losses than the values of bulk revocations, or none of whose machines came back, is fitted as one
+/// machine is: lifetimes alone, and the law says so. `on_step` is called again and again; what it throws ends the fit.
+FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::function<void()>& on_step = {});
 
 }  // namespace rehearse

@@ -61,7 +61,7 @@ struct Family {
   Distribution (*read)(Values&);
 };
 
-std::vector<Candidate> candidates(const LifetimeFitOptions& options) {
+std::vector<Candidate> candidates(const LifetimeFitOptions& options, int most_values) {
   const std::vector<Family> families{{"exponential", {Kind::kTime}, exponential},
                                      {"Weibull", {Kind::kTime, Kind::kShape}, weibull},
                                      {"lognormal", {Kind::kTime, Kind::kSigma}, lognormal}};
@@ -127,7 +127,7 @@ std::vector<Candidate> candidates(const LifetimeFitOptions& options) {
   }
   std::erase_if(all, [&](const Candidate& candidate) {
     const bool lasts_for_ever = candidate.name.find("the others never") != std::string::npos;
-    return static_cast<int>(candidate.values.size()) > options.most_values || (options.always_ends && lasts_for_ever);
+    return static_cast<int>(candidate.values.size()) > most_values || (options.always_ends && lasts_for_ever);
   });
   return all;
 }
@@ -275,7 +275,12 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
     never.distance = survival_distance(never.lifetime, observed, options.edges);
     return {never};
   }
-  const std::vector<Candidate> all = candidates(options);
+  double lost = 0;
+  for (const LifetimeObservation& seen : observations)
+    if (!std::isinf(seen.high.value())) lost += seen.count;
+  const int losses = static_cast<int>(std::min(lost, 1e6));
+  const int most_values = std::min(options.most_values, std::max(1, losses));
+  const std::vector<Candidate> all = candidates(options, most_values);
   const Seconds shortest = options.looked_at_every.value_or(Seconds{2}) * (options.minimum > Seconds{} ? 0.05 : 0.5);
   const auto fit_of = [&](const Candidate& candidate, const std::vector<double>& x) {
     LifetimeFit fit{.law = candidate.name,
@@ -291,6 +296,7 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
   std::vector<std::pair<std::size_t, Minimum>> likeliest;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto badness = [&](const std::vector<double>& x) {
+      if (options.on_step) options.on_step();
       const Lifetime lifetime = with_minimum(all[i].build(Values{x, shortest}), options.minimum);
       return -log_likelihood(lifetime, observations, options.looked_at_every);
     };
@@ -310,7 +316,10 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
     likeliest.resize(std::min<std::size_t>(likeliest.size(), 6));
     for (const auto& [i, minimum] : likeliest) {
       const Candidate& candidate = all[i];
-      const auto distance = [&](const std::vector<double>& x) { return fit_of(candidate, x).distance; };
+      const auto distance = [&](const std::vector<double>& x) {
+        if (options.on_step) options.on_step();
+        return fit_of(candidate, x).distance;
+      };
       fits.push_back(fit_of(candidate, nelder_mead(distance, minimum.at, 0.3, 1e-6, 1000).at));
       fits.back().law += ", least distance";
     }
@@ -322,6 +331,8 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
     chosen = std::min_element(fits.begin(), fits.end(),
                               [](const LifetimeFit& a, const LifetimeFit& b) { return a.distance < b.distance; });
   std::rotate(fits.begin(), chosen, chosen + 1);
+  if (most_values < options.most_values)
+    fits.front().law += " (no law of more values: " + std::to_string(losses) + (losses == 1 ? " loss)" : " losses)");
   return fits;
 }
 

@@ -8,6 +8,7 @@
 //
 // Source: Kaplan and Meier, J. Amer. Statist. Assoc. 53, 1958; Akaike, IEEE Trans. Automat. Control 19(6), 1974.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,11 +59,14 @@ struct LifetimeFitOptions {
   /// them. A machine found at k looks then counts with P(K = k | K >= 1), where  P(K >= k) = mean of S over [(k - 1) r,
   /// k r].
   std::optional<Seconds> looked_at_every;
+  /// Called again and again while a fit is under way; what it throws ends the fit.
+  std::function<void()> on_step;
 };
 
 /// All laws that were tried, the chosen one first, the others by AIC. If none is within the distance, those that are
 /// nearest are fitted again for the least distance, and the nearest is chosen. Deterministic. `observations` must not
-/// be empty. If none was revoked: the exponential law of the greatest mean, 1e9 s.
+/// be empty. If none was revoked: the exponential law of the greatest mean, 1e9 s. No law has more values than machines
+/// were revoked; where that leaves laws out, the name of the chosen one says so.
 std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& observations,
                                       const LifetimeFitOptions& options);
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "platforms/pool_origin.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
@@ -48,7 +49,8 @@ class SeriesReader {
       group_by_ = json_.optional<std::vector<std::string>>("group_by", {});
       for (const auto& [group, members] : grouped(table, json_, group_by_)) {
         LifetimeSeries series = common;
-        series.name = replace_columns(common.name, group);
+        series.name = replace_columns(common.name, group, true);
+        series.fitted_on = replace_columns(common.fitted_on, group, false);
         (rows == "durations" ? read_durations(series, members) : read_counts(series, members));
         if (json_.has("hours")) read_hours(series, group);
         result.push_back(std::move(series));
@@ -72,6 +74,8 @@ class SeriesReader {
 
   LifetimeSeries read_common() const {
     LifetimeSeries series{.name = json_.required<std::string>("name"), .source = json_.required<std::string>("source")};
+    (void)read_pool_origin(json_);
+    if (json_.has("fitted_on")) series.fitted_on = json_.child("fitted_on").value().dump();
     series.notice = json_.optional<Seconds>("notice", Seconds{});
     json_.expect(!json_.has("notice") || series.notice <= Seconds{86400}, "notice", "at most 1d");
     series.cap = maybe_time("cap");
@@ -113,10 +117,10 @@ class SeriesReader {
     return groups;
   }
 
-  std::string replace_columns(std::string name, const Group& group) const {
+  std::string replace_columns(std::string name, const Group& group, bool in_lower_case) const {
     for (std::size_t i = 0; i < group_by_.size(); ++i) {
       std::string value = group[i];
-      std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) {
+      if (in_lower_case) std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) {
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
       });
       const std::string pattern = "{" + group_by_[i] + "}";
@@ -231,7 +235,8 @@ Lifetime without_cap(Lifetime lifetime) {
 }
 
 /// Machines of 1000 fleets, each started at its own time of day, that are lost up to each age.
-std::vector<LossBand> loss_bands(const LifetimeSeries& series, const SpotPool& pool) {
+std::vector<LossBand> loss_bands(const LifetimeSeries& series, const SpotPool& pool,
+                                 const std::function<void()>& on_step) {
   std::vector<LossBand> bands;
   Seconds watched = kNever;   // for so long all machines were
   std::vector<Seconds> ends;  // of watching, by machine
@@ -251,6 +256,7 @@ std::vector<LossBand> loss_bands(const LifetimeSeries& series, const SpotPool& p
   std::vector<std::vector<double>> lost(bands.size());
   Rng starts{1, "starts of simulated machines"};
   for (int fleet = 0; fleet < kFleets; ++fleet) {
+    if (on_step) on_step();
     std::vector<double> counts(bands.size());
     for (const Seconds end : ends) {
       Fleet machine{{{.slots = 1, .pool = pool}}, starts.uniform(0, 86400), starts.bits()};
@@ -302,22 +308,25 @@ LifetimeStudy load_lifetime_study(const fs::path& path) {
   return study;
 }
 
-SeriesFit fit_series(const LifetimeSeries& series) {
+SeriesFit fit_series(const LifetimeSeries& series, const std::function<void()>& on_step) {
   SeriesFit fit;
   if (series.fleet) {
     const FleetRecord record = observe(*series.fleet, series.resolution, series.slots);
-    FleetFit fleet = fit_fleet(record, series.fleet->has_names);
+    FleetFit fleet = fit_fleet(record, series.fleet->has_names, on_step);
     fit.pool = std::move(fleet.pool);
     fit.law = fleet.life_law + (fleet.wait_law.empty() ? "" : "; " + fleet.wait_law);
     fit.values = fleet.life_values;
     fit.wait_values = fleet.wait_values;
   } else {
-    fit.tried = fit_lifetime(series.lives, series.options);
+    LifetimeFitOptions options = series.options;
+    options.on_step = on_step;
+    fit.tried = fit_lifetime(series.lives, options);
     fit.pool.lifetime = fit.tried.front().lifetime;
     fit.law = fit.tried.front().law;
     fit.values = fit.tried.front().values;
   }
   fit.pool.name = series.name;
+  fit.fitted_on = series.fitted_on;
   fit.pool.notice = series.notice;
   fit.pool.lifetime.cap = series.cap;
   if (series.revocations_by_hour) {
@@ -331,12 +340,12 @@ SeriesFit fit_series(const LifetimeSeries& series) {
   return fit;
 }
 
-SeriesQuality check_series(const LifetimeSeries& series, const SpotPool& pool) {
+SeriesQuality check_series(const LifetimeSeries& series, const SpotPool& pool, const std::function<void()>& on_step) {
   SeriesQuality quality;
   if (series.fleet) {
     const FleetRecord record = observe(*series.fleet, series.resolution, series.slots);
     const int fleets = series.slots == 1 ? 500 : 100;
-    quality.comparison = compare(record, pool, series.fleet->has_names, fleets, 10'000);
+    quality.comparison = compare(record, pool, series.fleet->has_names, fleets, 10'000, on_step);
     quality.distance = quality.comparison->life_distance;
     quality.observed = quality.comparison->observed;
     quality.fitted = quality.comparison->simulated;
@@ -350,7 +359,7 @@ SeriesQuality check_series(const LifetimeSeries& series, const SpotPool& pool) {
     quality.fitted.ages.push_back(end * (i / 200.0));
     quality.fitted.survival.push_back(lifetime.survival(quality.fitted.ages.back()));
   }
-  quality.bands = loss_bands(series, pool);
+  quality.bands = loss_bands(series, pool, on_step);
   return quality;
 }
 
@@ -380,7 +389,14 @@ std::string describe(const LifetimeSeries& series, const SeriesQuality& quality)
 
 Json lifetime_catalog(const std::vector<SeriesFit>& fits) {
   Json pools = Json::object();
-  for (const SeriesFit& fit : fits) pools[fit.pool.name] = to_json(fit.pool);
+  for (const SeriesFit& fit : fits) {
+    const Json pool = to_json(fit.pool);
+    Json& written = pools[fit.pool.name];
+    for (const auto& [key, value] : pool.items()) {
+      written[key] = value;
+      if (key == "source" && !fit.fitted_on.empty()) written["fitted_on"] = parse_json(fit.fitted_on, fit.pool.name);
+    }
+  }
   return {{"format", 1}, {"spot_pools", std::move(pools)}};
 }
 

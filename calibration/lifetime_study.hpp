@@ -2,6 +2,7 @@
 // Studies of kind "lifetimes": recorded lifetimes and fleets of spot machines, fitted and checked, one spot pool each.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace rehearse {
 /// One spot pool to be: either lifetimes of machines or a recorded fleet.
 struct LifetimeSeries {
   std::string name, source;
+  std::string fitted_on;  // JSON text of a pool's origin (platforms/pool_origin.hpp); empty: not stated
   Seconds notice{};
   std::vector<LifetimeObservation> lives;  // of machines watched one by one
   LifetimeFitOptions options;
@@ -31,7 +33,7 @@ struct LifetimeSeries {
 };
 
 /// A file { "format": 1, "kind": "lifetimes", "series": [...] }. Each series has "name", "source", "file" (a CSV), and
-/// optionally "notice", "cap" and "start_within". "rows" says what the file's rows are:
+/// optionally "fitted_on" (as platforms/pool_origin.hpp says, with "{column}" for values of "group_by"), "notice", "cap" and "start_within". "rows" says what the file's rows are:
 ///   "fleet"          a trace as fleet_trace.hpp reads it, "from" some date on (default 0s); "slots" (default: the most
 ///   at one time) and "resolution" (default:
 ///                    the shortest time between two changes)
@@ -58,9 +60,11 @@ struct SeriesFit {
   int values = 0;       // of the lifetimes and bulk revocations
   int wait_values = 0;  // of the waits or outages
   int hour_values = 0;
+  std::string fitted_on;           // of the series
   std::vector<LifetimeFit> tried;  // laws of lives watched one by one, the chosen one first
 };
-SeriesFit fit_series(const LifetimeSeries& series);
+/// `on_step` is called again and again; what it throws ends the fit.
+SeriesFit fit_series(const LifetimeSeries& series, const std::function<void()>& on_step = {});
 
 /// Machines lost up to some age: counted, and 95 % of 1000 simulated fleets.
 struct LossBand {
@@ -76,7 +80,8 @@ struct SeriesQuality {
   std::vector<LossBand> bands;                // at 1, 6, 12 and 24 h, as far as all machines were watched
   std::optional<FleetComparison> comparison;  // of a fleet
 };
-SeriesQuality check_series(const LifetimeSeries& series, const SpotPool& pool);
+SeriesQuality check_series(const LifetimeSeries& series, const SpotPool& pool,
+                           const std::function<void()>& on_step = {});
 
 /// One line: what was found, for the pool's "source" and the terminal.
 std::string describe(const SeriesFit& fit);

@@ -32,6 +32,7 @@ struct PlanMapping {
 /// it is a plan.
 struct ColumnMapping {
   std::string column;
+  std::string place;  // "study.json: /columns/gpu", for messages
   std::string pointer;                                                              // empty if `changes` is used
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
   std::optional<PlanMapping> plan;
@@ -43,10 +44,15 @@ std::string scalar_text(const JsonReader& json) {
   json.fail("expected a string or a number");
 }
 
+void expect_column(const JsonReader& json, const std::string& column, const CsvTable& table) {
+  if (!table.has_column(column))
+    json.fail(unknown_name_message("column", column, table.columns()) + ", of " + table.file_name());
+}
+
 RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
   RowFilter filter;
   for (const auto& [column, value] : json.items()) {
-    if (!table.has_column(column)) value.fail(unknown_name_message("column", column, table.columns()));
+    expect_column(value, column, table);
     if (value.is_array())
       for (const JsonReader& one : value.elements()) filter[column].push_back(scalar_text(one));
     else
@@ -76,7 +82,7 @@ std::vector<std::string> read_columns(const JsonReader& json, std::string_view k
   const JsonReader value = json.child(key);
   const auto columns = value.is_string() ? std::vector{value.as<std::string>()} : value.as<std::vector<std::string>>();
   for (const std::string& column : columns)
-    if (!table.has_column(column)) value.fail(unknown_name_message("column", column, table.columns()));
+    expect_column(value, column, table);
   return columns;
 }
 
@@ -92,7 +98,7 @@ FreeValue read_free_value(const JsonReader& json) {
 }
 
 ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
-  ColumnMapping mapping{.column = column, .pointer = {}, .changes = {}, .plan = {}};
+  ColumnMapping mapping{.column = column, .place = json.place(), .pointer = {}, .changes = {}, .plan = {}};
   if (json.is_string()) {
     mapping.pointer = json.as<std::string>();
     return mapping;
@@ -120,7 +126,8 @@ void mark(Study& study, const JsonReader& fit, std::string_view key, RowUse use,
 }
 
 /// Appends the groups of a plan; returns what is wrong with it, or nothing.
-std::string add_plan(Json& scenario, const PlanMapping& mapping, const std::string& plan) {
+std::string add_plan(Json& scenario, JsonOrigins& origins, const PlanMapping& mapping, const std::string& plan,
+                     const std::string& place) {
   const Json* found = json_pointer_find(scenario, mapping.pointer);
   if (found == nullptr || !found->is_array()) return "the scenario has no array at " + mapping.pointer;
   Json& groups = scenario[Json::json_pointer{mapping.pointer}];
@@ -143,34 +150,39 @@ std::string add_plan(Json& scenario, const PlanMapping& mapping, const std::stri
       for (const auto& [name, entry] : mapping.instances) known.push_back(name);
       return unknown_name_message("instance", instance, known);
     }
+    origins.add(mapping.pointer + "/" + std::to_string(groups.size()), place);
     groups.push_back(std::move(group));
   }
   return {};
 }
 
-/// The scenario of a row; sets `problem` if a value is not mapped.
-std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const CsvRow& row,
-                          std::string& problem) {
+/// The scenario of a row, whose place is `row_place`; sets its problem if a value is not mapped.
+std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const std::string& row_place,
+                          StudyRow& row) {
   Json scenario = base;
   for (const ColumnMapping& mapping : mappings) {
-    const std::string value{row.text(mapping.column)};
+    const std::string value{row.row.text(mapping.column)};
+    const std::string place = mapping.place + " (" + row_place + ")";
     if (!mapping.pointer.empty()) {
-      set_json_pointer(scenario, mapping.pointer, value);
+      row.origins.set(scenario, mapping.pointer, value, place);
       continue;
     }
     if (mapping.plan) {
-      problem = add_plan(scenario, *mapping.plan, value);
-      if (!problem.empty()) return {};
+      row.problem = add_plan(scenario, row.origins, *mapping.plan, value, place);
+      if (!row.problem.empty()) return {};
       continue;
     }
     const auto changes = mapping.changes.find(value);
     if (changes == mapping.changes.end()) {
       std::vector<std::string> known;
       for (const auto& [name, change] : mapping.changes) known.push_back(name);
-      problem = unknown_name_message(mapping.column, value, known);
+      row.problem = unknown_name_message(mapping.column, value, known);
       return {};
     }
-    for (const auto& [pointer, text] : changes->second) set_json_pointer(scenario, pointer, text);
+    for (const auto& [pointer, text] : changes->second)
+      row.origins.set(scenario, pointer, text,
+                      mapping.place + extend_json_pointer(extend_json_pointer("", value), pointer) + " (" + row_place +
+                          ")");
   }
   return to_json_text(scenario);
 }
@@ -192,17 +204,18 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   const CsvTable& table = *study.table;
 
   Json base = load_json_file(study.scenario_file);
+  std::vector<std::pair<std::string, std::string>> set;  // pointer, place
   if (json.has("set"))
-    for (const auto& [pointer, value] : json.child("set").items())
-      set_json_pointer(base, pointer, value.value().dump());
+    for (const auto& [pointer, value] : json.child("set").items()) {
+      JsonOrigins{}.set(base, pointer, value.value().dump(), value.place());
+      set.emplace_back(pointer, value.place());
+    }
   if (const Json* profile = json_pointer_find(base, "/calibration"); profile != nullptr && profile->is_string())
     study.profile_name = profile->get<std::string>();
 
   std::vector<ColumnMapping> mappings;
   for (const auto& [column, mapping] : json.child("columns").items()) {
-    if (!table.has_column(column))
-      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
-                       " (asked for by " + path.string() + ")"};
+    expect_column(mapping, column, table);
     mappings.push_back(read_mapping(column, mapping));
   }
 
@@ -214,10 +227,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
   target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
   const double scale = units.at(unit);
-  for (const std::string& column : {study.target_column, noise_column})
-    if (!column.empty() && !table.has_column(column))
-      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, table.columns()) +
-                       " (asked for by " + path.string() + ")"};
+  expect_column(target.child("column"), study.target_column, table);
+  if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
   study.sample_of = read_columns(target, "sample_of", table);
   target.reject_unknown_keys();
 
@@ -230,7 +241,13 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     }
 
   for (const CsvRow row : table.rows()) {
-    StudyRow entry{.row = row, .scenario = {}, .problem = {}, .use = RowUse::kPredicted};
+    const std::string row_place = table.file_name() + ":" + std::to_string(row.line());
+    StudyRow entry{.row = row,
+                   .scenario = {},
+                   .origins = JsonOrigins{"row " + row_place + " of " + study.file_name},
+                   .problem = {},
+                   .use = RowUse::kPredicted};
+    for (const auto& [pointer, place] : set) entry.origins.add(pointer, place);
     const auto excluded =
         std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
     if (excluded != exclusions.end()) {
@@ -241,15 +258,17 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
     if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column) * scale;
     entry.measured *= scale;
-    entry.scenario = make_scenario(base, mappings, row, entry.problem);
+    entry.scenario = make_scenario(base, mappings, row_place, entry);
     study.rows.push_back(std::move(entry));
   }
-  if (study.rows.empty()) throw InputError{study.measurements_file + ": every row is excluded by " + path.string()};
+  if (study.rows.empty())
+    json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
 
   study.group_by = read_columns(json, "group_by", table);
   if (json.has("curves")) {
     const JsonReader curves = json.child("curves");
-    study.curve_x = read_columns(curves, "x", table).at(0);
+    study.curve_x = curves.required<std::string>("x");
+    expect_column(curves.child("x"), study.curve_x, table);
     study.curve_by = read_columns(curves, "by", table);
     curves.reject_unknown_keys();
   }
@@ -344,9 +363,11 @@ namespace {
 /// A scenario's text and, of a value of a sample, its probability.
 using Question = std::pair<std::string, std::optional<double>>;
 
-std::vector<Prediction> answer(const std::vector<Question>& questions, const std::string& scenario_file,
-                               const std::string& metric, const Catalog& catalog, int parallel,
-                               const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
+/// `rows`: those that ask, or nobody.
+std::vector<Prediction> answer(const std::vector<Question>& questions, const std::vector<StudyRow>& rows,
+                               const std::string& scenario_file, const std::string& metric, const Catalog& catalog,
+                               int parallel, const std::function<void(std::size_t, std::size_t)>& on_done,
+                               const Budget& budget) {
   std::vector<Question> distinct = questions;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -356,7 +377,9 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
       [&](std::size_t i) {
         const auto& [scenario, probability] = distinct[i];
         const Json json = parse_json(scenario, scenario_file);
-        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog), metric, probability));
+        const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
+        const JsonOrigins origins = rows.empty() ? JsonOrigins{} : rows[static_cast<std::size_t>(asked_by)].origins;
+        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog, origins), metric, probability));
       },
       [&](std::size_t finished) {
         if (on_done) on_done(finished, distinct.size());
@@ -391,14 +414,14 @@ std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const std::string& scenario : scenarios) questions.emplace_back(scenario, std::nullopt);
-  return answer(questions, scenario_file, metric, catalog, parallel, on_done, budget);
+  return answer(questions, {}, scenario_file, metric, catalog, parallel, on_done, budget);
 }
 
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
-  return answer(questions, study.scenario_file, study.metric, catalog, parallel, on_done, budget);
+  return answer(questions, study.rows, study.scenario_file, study.metric, catalog, parallel, on_done, budget);
 }
 
 }  // namespace rehearse

@@ -31,6 +31,7 @@ enum class RowUse {
 struct StudyRow {
   CsvRow row;
   std::string scenario{};  // JSON text; empty if the row cannot be mapped
+  JsonOrigins origins{};   // what the study has set in it
   std::string problem{};   // why it cannot
   RowUse use = RowUse::kPredicted;
   double measured = 0;

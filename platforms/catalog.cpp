@@ -108,6 +108,7 @@ RegionLink read_region_link(JsonReader json) {
       .latency = json.required<Seconds>("latency"),
       .per_flow_rate = json.maybe<BytesPerSecond>("per_flow_rate"),
       .source = json.required<std::string>("source"),
+      .place = json.place(),
   };
   if (link.per_flow_rate) json.expect(*link.per_flow_rate > BytesPerSecond{0}, "per_flow_rate", "a rate above 0Bps");
   json.expect(link.latency <= Seconds{60}, "latency", "at most 60s");

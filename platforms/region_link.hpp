@@ -18,6 +18,7 @@ struct RegionLink {
   std::optional<BytesPerSecond>
       per_flow_rate;  // window- or policy-limited rate of a single connection; none: only the NICs limit
   std::string source;
+  std::string place = {};  // "scenario.json: /cluster/network/links/0", for messages
   /// Of all connections between two machines, both directions together; not part of the file:
   /// NetworkParameters::duplex.
   std::optional<BytesPerSecond> per_pair_rate = {};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "platforms/pool_origin.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
@@ -126,6 +127,7 @@ SpotPool read_spot_pool(std::string name, const JsonReader& json) {
     json.expect(!pool.lifetime.hours, "churn", "none in a pool with \"hours\"");
   }
   if (json.has("wait")) pool.wait = read_time_law(json.child("wait"));
+  (void)read_pool_origin(json);
   json.reject_unknown_keys();
   return pool;
 }

@@ -132,7 +132,7 @@ std::string Topology::name_of(std::size_t machine) const {
 
 int Topology::add_link(std::string name, BytesPerSecond rate) {
   check_room_for(1);
-  links_.push_back({std::move(name), rate});
+  links_.push_back({.name = std::move(name), .rate = rate});
   return static_cast<int>(links_.size()) - 1;
 }
 
@@ -142,6 +142,7 @@ void Topology::add_machine(std::size_t m) {
   const auto gpus = static_cast<std::size_t>(machine.gpus);
   MachineLinks links;
   const std::string of = " of " + name_of(m);
+  const std::size_t first = links_.size();
   for (int n = 0; n < machine.nics; ++n) {
     const std::string nic = "NIC " + std::to_string(n) + of;
     links.nic_up.push_back(add_link(nic + ", sending", machine.nic));
@@ -174,6 +175,7 @@ void Topology::add_machine(std::size_t m) {
     links.nvlink[a][b] = add_link("NVLink " + ends + of, rate);
     links.nvlink[b][a] = add_link("NVLink " + ends + of + ", back", rate);
   }
+  for (std::size_t i = first; i < links_.size(); ++i) links_[i].machine = static_cast<int>(m);
   links.relay.assign(gpus, std::vector<int>(gpus, -1));
   if (inside.nvlink_relay_efficiency > 0) {
     std::vector<int> all(gpus);

@@ -34,6 +34,7 @@ struct TopologyMachine {
 struct TopologyLink {
   std::string name;
   BytesPerSecond rate{};
+  int machine = -1;  // that it is a part of; -1: of the network
 };
 
 /// What a path crosses: the network, NVLinks inside a machine, or only its PCIe.

@@ -35,7 +35,7 @@ struct Prepared {
 };
 
 Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
-  Prepared prepared{.base = read_scenario(setting.scenario, setting.file, catalog), .described = {}};
+  Prepared prepared{.base = read_scenario(setting.scenario, setting.file, catalog, setting.origins), .described = {}};
   Scenario& base = prepared.base;
   if (!has_uniform_workers(base))
     throw InputError{setting.file +
@@ -86,7 +86,7 @@ class Graphs {
         drawn->settings = next_settings();
         return drawn;
       }
-    throw NoResultError{space_.name + ": 1000 random workloads in a row gave no new graph: in all " +
+    throw NoResultError{space_.file_name + ": /workloads: 1000 random workloads in a row gave no new graph: in all " +
                         std::to_string(redrawn_.duplicates) + " duplicates, " +
                         std::to_string(redrawn_.exceeding_memory) + " too large for a GPU, " +
                         std::to_string(redrawn_.other_sizes) + " with another number of operators, " +
@@ -100,15 +100,15 @@ class Graphs {
   std::shared_ptr<Drawn> draw() {
     const DrawnWorkload chosen = draw_workload(space_, seed_, next_draw_++);
     auto drawn = std::make_shared<Drawn>();
-    const std::string place = space_.name + ": drawn model";
+    const std::string pointer = "/workloads/" + std::to_string(chosen.index) + "/model";
     const std::string model_text = chosen.model.dump();
     try {
       const bool is_named = chosen.model.is_string();
       const std::string name = is_named ? chosen.model.get<std::string>()
                                         : chosen.family + "-" + run_key(model_text, "").text().substr(0, 8);
-      const JsonReader own{chosen.model, space_.name};
+      const JsonReader own{chosen.model, space_.file_name, pointer};
       drawn->model = read_model(name, is_named ? catalog_.model(name, own) : own);
-      drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, place);
+      drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
     } catch (const InputError& error) {
       ++redrawn_.unbuildable;
       redrawn_.last_reason = error.what();

@@ -200,7 +200,7 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
   options.scope.machines.assign(machines.size(), false);
   options.scope.machines[chief_of(machines)] = true;
   const RunRecord record = record_of(scenario, options);
-  const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period, {}, traffic);
+  const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();
   std::vector<double> labels;
   for (const Bursts* metric : {&bursts.memory, &bursts.gpu, &bursts.receive, &bursts.transmit})

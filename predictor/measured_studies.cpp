@@ -191,7 +191,8 @@ class Collector {
 
   static void describe(const Study& study, const StudyRow& row, const Catalog& catalog, Described& described) {
     try {
-      described.scenario = read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog);
+      described.scenario = read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog,
+                                         row.origins);
       described.problem = undescribed(described.scenario);
     } catch (const NoResultError& error) { described.problem = error.what(); }
     described.graph = -1;

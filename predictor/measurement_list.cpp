@@ -13,16 +13,19 @@ std::string text_of(const Json& value) { return value.is_string() ? value.get<st
 MeasuredScenario read_where(const JsonReader& json) {
   MeasuredScenario where{.file = json.resolve(json.required<std::string>("scenario")),
                          .overrides = {},
+                         .places = {},
                          .name = json.optional<std::string>("setting", "")};
   for (const char* key : {"model", "batch_per_worker", "optimizer"})
     if (json.has(key)) {
       const std::string place = "/workload/";
       where.overrides.push_back(place + key + "=" + text_of(json.child(key).value()));
+      where.places.push_back(json.child(key).place());
     }
   if (json.has("set"))
     for (const auto& [pointer, value] : json.child("set").items()) {
       if (!pointer.starts_with('/')) value.fail("expected a JSON pointer, such as /cluster/groups/0/count, as the key");
       where.overrides.push_back(pointer + "=" + text_of(value.value()));
+      where.places.push_back(value.place());
     }
   return where;
 }
@@ -62,6 +65,7 @@ MeasuredJobs read_jobs(const JsonReader& json) {
 
 MeasurementList read_measurement_list(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
+  root.use_schema([] { return std::string{measurement_list_schema()}; });
   root.expect(root.is_object(), "an object");
   root.expect(root.required<int>("format") == 1, "format", "1");
   MeasurementList list{.source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};

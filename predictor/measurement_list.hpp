@@ -16,6 +16,7 @@ namespace rehearse {
 struct MeasuredScenario {
   std::filesystem::path file;
   std::vector<std::string> overrides;  // "/pointer=value"
+  std::vector<std::string> places;     // of the overrides: "measured.json: /profiles/0/set/~1seed"
   std::string name;                    // of the setting; empty: the scenario's
 };
 

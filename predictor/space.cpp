@@ -132,7 +132,10 @@ WorkloadFamily read_family(const JsonReader& json) {
   return family;
 }
 
-using Changes = std::vector<std::pair<std::string, std::string>>;
+struct Change {
+  std::string pointer, value, place;
+};
+using Changes = std::vector<Change>;
 
 Changes read_changes(const JsonReader& json) {
   Changes changes;
@@ -141,27 +144,25 @@ Changes read_changes(const JsonReader& json) {
     if (pointer.empty() || pointer.front() != '/')
       json.fail("set",
                 "expected JSON pointers such as \"/training/strategy/synchronization\"; found " + in_quotes(pointer));
-    changes.emplace_back(pointer, value.is_string() ? value.as<std::string>() : value.value().dump());
+    changes.push_back({pointer, value.is_string() ? value.as<std::string>() : value.value().dump(), value.place()});
   }
   return changes;
 }
 
-void apply(Json& scenario, const Changes& changes, const JsonReader& where) {
-  for (const auto& [pointer, text] : changes) try {
-      set_json_pointer(scenario, pointer, text);
-    } catch (const InputError& error) { where.fail("set", error.what()); }
+void apply(SpaceSetting& setting, const Changes& changes) {
+  for (const Change& change : changes)
+    setting.origins.set(setting.scenario, change.pointer, change.value, change.place);
 }
 
 void read_settings(const JsonReader& root, Space& space) {
   struct Variant {
     std::string name;
     Changes changes;
-    JsonReader json;
   };
   std::vector<Variant> variants;
   if (root.has("variants"))
     for (const JsonReader& json : root.children("variants")) {
-      variants.push_back({json.required<std::string>("name"), read_changes(json), json});
+      variants.push_back({json.required<std::string>("name"), read_changes(json)});
       json.reject_unknown_keys();
     }
   const std::vector<JsonReader> clusters = root.children("clusters");
@@ -171,27 +172,35 @@ void read_settings(const JsonReader& root, Space& space) {
   for (const JsonReader& json : clusters) {
     const auto name = json.required<std::string>("name");
     json.expect(!name.empty() && name.size() <= 100, "name", "1 to 100 characters");
-    const std::string file = json.resolve(json.required<std::string>("scenario")).string();
-    Json scenario = load_json_file(file);
-    if (!scenario.is_object()) json.fail("scenario", "expected a scenario file");
-    apply(scenario, read_changes(json), json);
-    const auto add = [&](const std::string& own_name, Json own) {
-      if (!names.insert(own_name).second)
-        json.fail("name", "another setting has this name already: " + in_quotes(own_name));
+    SpaceSetting setting{.name = name,
+                         .group = name,
+                         .file = json.resolve(json.required<std::string>("scenario")).string(),
+                         .scenario = {},
+                         .origins = {}};
+    setting.scenario = load_json_file(setting.file);
+    if (!setting.scenario.is_object()) json.fail("scenario", "expected a scenario file");
+    apply(setting, read_changes(json));
+    const auto add = [&](SpaceSetting added) {
+      if (!names.insert(added.name).second)
+        json.fail("name", "another setting has this name already: " + in_quotes(added.name));
+      Json& own = added.scenario;
       if (own.contains("training") && own["training"].is_object()) {
         for (const char* key : kJobSizes) own["training"].erase(key);
         own["training"]["steps_per_worker"] = space.warmup_steps + space.iterations + 1;
         own["training"]["warmup_steps"] = space.warmup_steps;
+        added.origins.add("/training/steps_per_worker", space.file_name + ": /iterations");
+        added.origins.add("/training/warmup_steps", space.file_name + ": /warmup_steps");
       }
       own["output"]["sampling_period"] = std::to_string(std::llround(space.sampling_period.value() * 1e6)) + "us";
-      space.settings.push_back({own_name, name, file, std::move(own)});
+      space.settings.push_back(std::move(added));
     };
-    if (scenario.contains("output") && !scenario["output"].is_object()) scenario.erase("output");
-    if (variants.empty()) add(name, scenario);
+    if (setting.scenario.contains("output") && !setting.scenario["output"].is_object()) setting.scenario.erase("output");
+    if (variants.empty()) add(setting);
     for (const Variant& variant : variants) {
-      Json own = scenario;
-      apply(own, variant.changes, variant.json);
-      add(name + " " + variant.name, std::move(own));
+      SpaceSetting own = setting;
+      own.name = name + " " + variant.name;
+      apply(own, variant.changes);
+      add(std::move(own));
     }
     json.reject_unknown_keys();
   }
@@ -201,8 +210,9 @@ void read_settings(const JsonReader& root, Space& space) {
 
 Space read_space(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
+  root.use_schema([] { return std::string{space_schema()}; });
   root.expect(root.required<int>("format") == 1, "format", "1");
-  Space space{.name = root.optional<std::string>("name", "unnamed")};
+  Space space{.name = root.optional<std::string>("name", "unnamed"), .file_name = file_name};
   space.iterations = root.optional<std::int64_t>("iterations", space.iterations);
   root.expect(space.iterations >= 1 && space.iterations <= 10'000, "iterations", "1 to 10000");
   space.warmup_steps = root.optional<std::int64_t>("warmup_steps", space.warmup_steps);
@@ -252,7 +262,9 @@ void keep_settings(Space& space, const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < space.settings.size(); ++i)
       if (space.settings[i].name == name || space.settings[i].group == name) is_kept[i] = is_known = true;
     if (!is_known)
-      throw InputError{unknown_name_message("setting", name, std::vector<std::string>{known.begin(), known.end()})};
+      throw InputError{"--setting: " +
+                       unknown_name_message("setting", name, std::vector<std::string>{known.begin(), known.end()}) +
+                       " (" + space.file_name + ")"};
     space.text += "\nsetting " + name;
   }
   std::vector<SpaceSetting> kept;
@@ -271,10 +283,10 @@ DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_
   while (chosen + 1 < space.families.size() && at >= space.families[chosen].weight)
     at -= space.families[chosen++].weight;
   const WorkloadFamily& family = space.families[chosen];
-  const std::string place = space.name + ": /workloads/" + std::to_string(chosen);
+  const std::string place = space.file_name + ": /workloads/" + std::to_string(chosen);
   Drawing drawing{random, place};
   for (const auto& [name, value] : family.let) drawing.let(name, value);
-  DrawnWorkload drawn{.family = family.family, .model = drawing.drawn(family.model, "model", 0)};
+  DrawnWorkload drawn{.index = chosen, .family = family.family, .model = drawing.drawn(family.model, "model", 0)};
   const Json batch = drawing.drawn(family.batch, "batch", 0),
              optimizer = drawing.drawn(family.optimizer, "optimizer", 0);
   if (!drawn.model.is_string() && !drawn.model.is_object())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
+#include "sim/base/json_origins.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
 
@@ -36,10 +37,12 @@ struct SpaceSetting {
   std::string name, group;  // "driple/01-v100-ps1-w2 synchronous", "driple/01-v100-ps1-w2"
   std::string file;         // of the scenario, for error messages and paths
   Json scenario;
+  JsonOrigins origins;  // what the space has set in it
 };
 
 struct Space {
   std::string name;
+  std::string file_name;  // for error messages
   std::vector<WorkloadFamily> families;
   std::vector<SpaceSetting> settings;  // every cluster with every variant
   int settings_per_graph = 0;          // chosen at random, all equally often; by default all
@@ -60,6 +63,7 @@ void keep_settings(Space& space, const std::vector<std::string>& names);
 
 /// A workload as drawn.
 struct DrawnWorkload {
+  std::size_t index = 0;  // in Space::families
   std::string family;
   Json model;  // a name, or an object
   int batch = 0;

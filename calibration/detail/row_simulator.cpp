@@ -57,7 +57,7 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
       if (!is_new) continue;
       const Json json = parse_json(row.scenario, studies[s].scenario_file);
       scenarios_.push_back(
-          {read_scenario(json, studies[s].scenario_file, catalog), studies[s].metric, row.probability});
+          {read_scenario(json, studies[s].scenario_file, catalog, row.origins), studies[s].metric, row.probability});
     }
 }
 

@@ -66,6 +66,7 @@ class Statement {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
     std::string value{text, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
     if (find_invalid_utf8(value)) refuse(column, "UTF-8");
+    if (find_deceptive_character(value)) refuse(column, "text without control characters and invisible ones");
     return value;
   }
   template <class T>

@@ -25,13 +25,13 @@ constexpr double kSamePeriod = 0.01;  // relative difference of sampling periods
 
 Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog) {
   Json json = load_json_file(where.file);
-  for (const std::string& text : where.overrides) {
+  JsonOrigins origins;
+  for (std::size_t i = 0; i < where.overrides.size(); ++i) {
+    const std::string& text = where.overrides[i];
     const std::size_t equals = text.find('=');
-    try {
-      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
-    } catch (const InputError& error) { throw InputError{where.file.string() + ": set " + error.what()}; }
+    origins.set(json, text.substr(0, equals), text.substr(equals + 1), where.places[i]);
   }
-  return read_scenario(json, where.file.string(), catalog);
+  return read_scenario(json, where.file.string(), catalog, origins);
 }
 
 DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {

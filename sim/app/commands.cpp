@@ -15,7 +15,6 @@
 #include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
-#include "platforms/fabric.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
 #include "sim/app/estimate.hpp"
@@ -43,10 +42,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Json load_scenario_json(const SimulateCommand& command) {
-  Json json = rehearse::load_scenario_json(command.scenario, command.overrides);
-  if (command.seed && json.is_object()) json["seed"] = *command.seed;
-  return json;
+Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
+  JsonOrigins origins;
+  Json json = load_scenario_json(command.scenario, command.overrides, origins);
+  if (command.seed && json.is_object()) origins.set(json, "/seed", std::to_string(*command.seed), "--seed");
+  return read_scenario(json, command.scenario.string(), catalog, origins);
 }
 
 void print_warnings(const Scenario& scenario) {
@@ -209,7 +209,7 @@ void print_validation(const Study& study, const Validation& validation, const St
 
 int run(const SimulateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  Scenario scenario = read_scenario(load_scenario_json(command), command.scenario.string(), catalog);
+  Scenario scenario = load_scenario(command, catalog);
   const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, list_machines(scenario));
   if (!command.trace_window.empty()) {
     scenario.output.timeline_start = scope.window.start;
@@ -455,55 +455,6 @@ int run(const CalibrateCommand& command) {
   return kSuccess;
 }
 
-namespace {
-
-/// What connects machines, then what connects the GPUs of one: name and one line each.
-std::vector<std::string> describe_topologies(const Catalog& catalog) {
-  std::vector<std::pair<std::string, std::string>> entries = list_fabrics();
-  const Json nobody;
-  for (const std::string& name : catalog.interconnect_names())
-    entries.emplace_back(
-        name,
-        "inside a machine: " +
-            catalog.interconnect(name, JsonReader{nobody, name}).optional<std::string>("source", "source not stated"));
-  std::size_t widest = 0;
-  for (const auto& [name, description] : entries) widest = std::max(widest, name.size());
-  std::vector<std::string> lines;
-  for (const auto& [name, description] : entries)
-    lines.push_back(name + std::string(widest + 2 - name.size(), ' ') + description);
-  return lines;
-}
-
-}  // namespace
-
-int list(const CommonOptions& common, const std::string& kind) {
-  const Catalog catalog = load_catalog(common);
-  std::vector<std::string> names;
-  if (kind == "gpus")
-    names = catalog.accelerator_names();
-  else if (kind == "instances")
-    names = catalog.instance_names();
-  else if (kind == "regions")
-    names = catalog.region_names();
-  else if (kind == "models")
-    names = catalog.model_names();
-  else if (kind == "profiles")
-    names = catalog.profile_names();
-  else if (kind == "spot_pools")
-    names = catalog.spot_pool_names();
-  else if (kind == "interconnects")
-    names = catalog.interconnect_names();
-  else if (kind == "topologies")
-    names = describe_topologies(catalog);
-  else
-    throw InputError{"list: " +
-                     unknown_name_message("kind", kind,
-                                          std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
-                                                                   "models", "profiles", "spot_pools", "topologies"})};
-  for (const std::string& name : names) std::printf("%s\n", name.c_str());
-  return kSuccess;
-}
-
 int print_schema(const std::string& kind) {
   if (kind == "scenario")
     std::cout << scenario_schema();
@@ -533,7 +484,7 @@ int init(const std::string& given) {
   const fs::path path = name + ".json";
   if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
   write_file(path, starter_scenario(file));
-  std::printf("%s\n", path.c_str());
+  std::printf("%s\n", printable(path.string()).c_str());
   return kSuccess;
 }
 

@@ -89,8 +89,9 @@ std::string csv_of(const std::vector<Column>& columns) {
 }
 
 Scenario load_comparable(const CompareCommand& command, const std::optional<MeasuredSeries>& series) {
-  Scenario scenario = read_scenario(load_scenario_json(command.input, command.overrides), command.input.string(),
-                                    load_catalog(command.common));
+  JsonOrigins origins;
+  const Json json = load_scenario_json(command.input, command.overrides, origins);
+  Scenario scenario = read_scenario(json, command.input.string(), load_catalog(command.common), origins);
   if (scenario.has_revocations() || scenario.has_changing_membership())
     throw InputError{command.input.string() + ": /cluster/groups: expected machines that stay, for a profile"};
   if (series) scenario.output.sampling_period = series->period;

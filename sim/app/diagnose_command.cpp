@@ -8,6 +8,7 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/engine/scenario.hpp"
 #include "sim/plan/diagnosis.hpp"
 
 namespace rehearse {
@@ -94,7 +95,9 @@ Measured measured_by(const DiagnoseCommand& command) {
 
 int run(const DiagnoseCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  const Json scenario = load_scenario_json(command.scenario, command.overrides);
+  JsonOrigins origins;
+  const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
+  (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
   if (command.common.output) create_folder(*command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   std::optional<Diagnosis> diagnosis;

@@ -23,12 +23,12 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
   for (const auto& file : {command.common.output, command.report})
     if (file) create_folder(fs::absolute(*file).parent_path());
   Progress progress{"lifetimes", command.common.is_quiet};
+  const auto check = [&command] { command.common.budget.check(); };
   std::vector<SeriesFit> fits;
   std::vector<SeriesQuality> qualities;
   for (const LifetimeSeries& series : study.series) {
-    command.common.budget.check();
-    fits.push_back(fit_series(series));
-    qualities.push_back(check_series(series, fits.back().pool));
+    fits.push_back(fit_series(series, check));
+    qualities.push_back(check_series(series, fits.back().pool, check));
     progress.update(static_cast<std::int64_t>(fits.size()), static_cast<std::int64_t>(study.series.size()));
   }
   const std::string text = to_json_text(lifetime_catalog(fits));

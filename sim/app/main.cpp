@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "sim/app/commands.hpp"
+#include "sim/app/option_names.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
@@ -77,7 +78,7 @@ int run_command_line(int argc, char** argv) {
       "Rehearse: try a distributed training run before paying for it.\n"
       "Simulates the operators, GPUs, parameter servers and network of a cluster, event by event.\n"
       "\nExample: rehearse init && rehearse simulate scenario.json -o results"};
-  app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
+  app.set_version_flag("--version", [] { return version_text(); });
   app.require_subcommand(1);
   CommonOptions common;
   common.parallel = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -433,7 +434,7 @@ int run_command_line(int argc, char** argv) {
                    "rehearse: a dataset file; driple: DATASET is a folder with this file, dataset.db, and one for each "
                    "setting, SETTING.dat, that Driple's program reads: graphs of 100 groups in batches of 32, the "
                    "splits of dataset.db without their incomplete last batch")
-      ->check(CLI::IsMember({"rehearse", "driple"}))
+      ->check(is_one_of({"rehearse", "driple"}))
       ->capture_default_str()
       ->type_name("NAME");
   generate_verb->add_flag("--dry-run", generate.is_dry_run, "Draw the graphs; print how many, and their size");
@@ -455,6 +456,8 @@ int run_command_line(int argc, char** argv) {
       ->add_option("KIND", list_kind,
                    "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
       ->required();
+  bool lists_json = false;
+  list_verb->add_flag("--json", lists_json, "Print an array of objects instead of lines");
   add_common(*list_verb, common);
 
   std::string schema_kind;
@@ -472,12 +475,12 @@ int run_command_line(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw InputError{std::string{error.what()} + "; see rehearse --help"};
+    throw InputError{describe_parse_error(app, error, argc, argv)};
   }
   std::optional<Seconds> wall_time;
   common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
                        provision.common.prints_json || diff.common.prints_json || remaining.common.prints_json ||
-                       diagnose.common.prints_json || generate.common.prints_json;
+                       diagnose.common.prints_json || generate.common.prints_json || lists_json;
   if (!max_wall_time.empty()) wall_time = read_seconds("--max-wall-time", max_wall_time);
   common.budget = start_budget("rehearse", wall_time);
   limit_memory();

@@ -63,22 +63,23 @@ Dataset load_prediction_input(const PredictCommand& command, const std::optional
                               std::vector<std::string>& warnings) {
   if (!command.scenario && is_dataset(command.input)) return load_dataset(command.input);
   const Catalog catalog = load_catalog(command.common);
+  JsonOrigins origins;
   if (!command.scenario) {
     if (is_graph_def(command.input))
       throw InputError{command.input.string() + ": a GraphDef tells of no cluster: expected --scenario beside it"};
-    const Json json = load_scenario_json(command.input, command.overrides);
+    const Json json = load_scenario_json(command.input, command.overrides, origins);
     if (json.is_object() && json.contains("structure") && !json.contains("cluster"))
       throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
-    return dataset_of(read_scenario(json, command.input.string(), catalog));
+    return dataset_of(read_scenario(json, command.input.string(), catalog, origins));
   }
   if (is_dataset(command.input))
     throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
-  Json json = load_scenario_json(*command.scenario, command.overrides);
+  Json json = load_scenario_json(*command.scenario, command.overrides, origins);
   if (!is_graph_def(command.input)) {
     set_model(json, command.input);
-    return dataset_of(read_scenario(json, command.scenario->string(), catalog));
+    return dataset_of(read_scenario(json, command.scenario->string(), catalog, origins));
   }
-  const Scenario scenario = read_scenario(json, command.scenario->string(), catalog);
+  const Scenario scenario = read_scenario(json, command.scenario->string(), catalog, origins);
   return dataset_of(load_graph_def_graph(command.input, scenario.batch, frequencies, warnings), scenario,
                     frequencies.has_value());
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "sim/app/predictor_inputs.hpp"
+#include "sim/app/option_names.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
@@ -33,7 +34,7 @@ void add_choice(CLI::App& verb, SampleChoice& choice, std::string& origin) {
       ->type_name("NAME");
   verb.add_option("--family", choice.family, "Only samples of this family")->type_name("NAME");
   verb.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
-      ->check(CLI::IsMember({"simulated", "measured", "both"}))
+      ->check(is_one_of({"simulated", "measured", "both"}))
       ->type_name("WORD");
 }
 
@@ -60,6 +61,7 @@ void set_origin(SampleChoice& choice, const std::string& origin) {
 
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Graph neural networks that predict the resource profiles of training jobs."};
+  app.set_version_flag("--version", [] { return version_text(); });
   app.require_subcommand(1);
   app.name("rehearse");
 
@@ -75,7 +77,7 @@ int run_command_line(int argc, char** argv) {
   train_verb
       ->add_option("--network", train.network,
                    "profile: our own, one for all settings; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
-      ->check(CLI::IsMember({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
+      ->check(is_one_of({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
       ->capture_default_str()
       ->type_name("NAME");
   add_choice(*train_verb, train.choice, train_origin);
@@ -156,7 +158,7 @@ int run_command_line(int argc, char** argv) {
       ->add_option(
           "--transfer", train.transfer,
           "What of it learns: fine-tune (all), readout (of profile), as-published or as-intended (of the others)")
-      ->check(CLI::IsMember({"fine-tune", "readout", "as-published", "as-intended"}))
+      ->check(is_one_of({"fine-tune", "readout", "as-published", "as-intended"}))
       ->capture_default_str()
       ->type_name("WORD");
   train_verb->add_option("--seed", train.plan.seed, "Of the first weights and the batches")
@@ -211,7 +213,7 @@ int run_command_line(int argc, char** argv) {
   add_choice(*compare_verb, compare.choice, compare_origin);
   compare_verb->add_flag("--no-baselines", compare.skips_baselines, "Models alone: quicker with a large dataset");
   compare_verb->add_option("--split", compare.split, "train, validation or test")
-      ->check(CLI::IsMember({"train", "validation", "test"}))
+      ->check(is_one_of({"train", "validation", "test"}))
       ->capture_default_str();
   compare_verb->add_flag("--json", compare.common.prints_json, "Print comparison.json instead of text");
   add_output(*compare_verb, compare.common, "Write comparison.json, predictions.csv and report.html here", false);
@@ -243,7 +245,7 @@ int run_command_line(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    throw InputError{std::string{error.what()} + "; see rehearse VERB --help"};
+    throw InputError{describe_parse_error(app, error, argc, argv)};
   }
   std::optional<Seconds> wall_time;
   if (!max_wall_time.empty()) {

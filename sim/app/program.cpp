@@ -3,12 +3,14 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "sim/app/commands.hpp"
 #include "sim/base/errors.hpp"
@@ -66,6 +68,13 @@ std::string is_positive(const std::string& text) {
 std::string is_not_negative(const std::string& text) {
   double value = 0;
   return is_number(text, value) && value >= 0 ? "" : "expected a number of at least 0; found " + text;
+}
+
+std::function<std::string(const std::string&)> is_one_of(std::vector<std::string> known) {
+  return [known = std::move(known)](const std::string& text) {
+    const bool is_known = std::find(known.begin(), known.end(), text) != known.end();
+    return is_known ? "" : unknown_name_message("value", text, known);
+  };
 }
 
 std::string is_seed(const std::string& text) {

@@ -28,7 +28,7 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
     if (known != request.candidates.end())
       kept.push_back(*known);
     else
-      kept.push_back({.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}});
+      kept.push_back({.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}, .place = "--candidate " + name});
   }
   request.candidates = std::move(kept);
 }

@@ -6,6 +6,7 @@
 #include "sim/app/commands.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/files.hpp"
+#include "sim/engine/scenario.hpp"
 #include "sim/plan/remaining_time.hpp"
 
 namespace rehearse {
@@ -34,7 +35,9 @@ void print(const RemainingPrediction& prediction, int lost) {
 
 int run(const RemainingCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  const Json scenario = load_scenario_json(command.scenario, command.overrides);
+  JsonOrigins origins;
+  const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
+  (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
   if (command.common.output) create_folder(*command.common.output);
   RemainingRequest request{.step = command.step,
                            .group = command.group,

@@ -117,10 +117,19 @@ void limit_memory() {
 }
 
 fs::path shipped_files() {
-  const fs::path program = fs::read_symlink("/proc/self/exe");
-  const fs::path installed = program.parent_path().parent_path() / "share" / "rehearse";
+  const fs::path program = fs::read_symlink("/proc/self/exe");  // the file itself, also behind a symbolic link
   std::error_code error;
-  return fs::is_directory(installed / "platforms", error) ? installed : fs::path{REHEARSE_SOURCE_DIR};
+  const auto holds_catalogs = [&](const fs::path& folder) {
+    return fs::is_directory(folder / "platforms/catalog", error) && fs::is_directory(folder / "workloads/models", error) &&
+           fs::is_directory(folder / "calibration/profiles", error);
+  };
+  constexpr int kMostLevels = 4;  // build/presets/release/rehearse
+  fs::path folder = program.parent_path();
+  for (int level = 0; level < kMostLevels; ++level, folder = folder.parent_path())
+    for (const fs::path& place : {folder, folder / "share/rehearse"})
+      if (holds_catalogs(place)) return place;
+  throw InputError{program.string() + ": expected the catalogs beside this program, in ../share/rehearse of its folder " +
+                   "or in the source tree around it; found none"};
 }
 
 Catalog load_catalog(const CommonOptions& common) {
@@ -149,15 +158,14 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides) {
+Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, JsonOrigins& origins) {
   Json json = load_json_file(file);
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || text.empty() || text.front() != '/')
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
-    try {
-      set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
-    } catch (const InputError& error) { throw InputError{std::string{"--set "} + error.what()}; }
+    const std::string pointer = text.substr(0, equals);
+    origins.set(json, pointer, text.substr(equals + 1), "--set " + shortened(pointer, 200));
   }
   name_changes(json, overrides);
   return json;
@@ -171,6 +179,10 @@ void create_folder(const fs::path& folder) {
 }
 
 void create_folder_of(const fs::path& file) { create_folder(fs::absolute(file).parent_path()); }
+
+std::string version_text() {
+  return "rehearse " REHEARSE_VERSION "\ncatalogs: " + printable(fs::canonical(shipped_files()).string());
+}
 
 std::string program_identity() {
   // Not the version alone: a build from changed sources has the same one, and would take over stale results.

@@ -8,6 +8,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/app/commands.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/json_origins.hpp"
 
 namespace rehearse {
 
@@ -27,14 +28,19 @@ void say_written(const CommonOptions& common, const std::filesystem::path& where
 /// needs more ends with one line (std::bad_alloc), not by the system's choice of a process to kill.
 void limit_memory();
 
-/// Where the shipped files are, found from the program's own place: the build tree or an installation.
+/// Where the shipped files are, found from the program's own place alone: the source tree around its build folder, or
+/// share/rehearse of an installation. Throws InputError.
 std::filesystem::path shipped_files();
+
+/// What --version prints: also which catalogs are in use.
+std::string version_text();
 
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
-/// A scenario file with overrides, "/pointer=value". Throws InputError.
-Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+/// A scenario file with overrides, "/pointer=value", which `origins` then knows. Throws InputError.
+Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                        JsonOrigins& origins);
 
 /// Made before the work starts, so that an unwritable place costs nothing. Throws InputError.
 void create_folder(const std::filesystem::path& folder);

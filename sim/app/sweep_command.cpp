@@ -34,11 +34,14 @@ constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s", "time_s
 
 SweepRequest make_request(const SweepCommand& command) {
   SweepRequest request = load_sweep_request(command.file);
-  for (const std::string& text : command.overrides) request.set.emplace_back("--set", read_set_option(text));
+  for (const std::string& text : command.overrides) request.set.push_back(read_set_option(text));
   for (const std::string& text : command.grids) add_axis(request, read_grid_option(text));
   if (!command.lists.empty()) add_axis(request, read_list_options(command.lists));
   for (const std::string& text : command.constraints) request.constraints.emplace_back("--constraint", text);
-  if (command.seeds) request.seeds = command.seeds;
+  if (command.seeds) {
+    request.seeds = command.seeds;
+    request.seeds_origin = "--seeds";
+  }
   if (request.axes.empty() && !request.seeds)
     throw InputError{command.file.string() +
                      ": expected something to vary: --grid, --list or --seeds, or a sweep file with one of them"};

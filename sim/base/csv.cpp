@@ -125,10 +125,33 @@ std::optional<T> read_number(std::string_view text) {
   return value;
 }
 
+/// Where a formula would begin behind apostrophes: a spreadsheet takes a field for one if it begins with = + - @, their
+/// wide forms, a tab or a carriage return. Source: OWASP, CSV Injection.
+bool begins_like_formula(std::string_view text) {
+  const std::string_view rest = text.substr(std::min(text.find_first_not_of('\''), text.size()));
+  if (rest.empty()) return false;
+  for (const std::string_view wide : {"\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D", "\xEF\xBC\xA0"})
+    if (rest.starts_with(wide)) return true;
+  return std::string_view{"=+-@\t\r"}.find(rest[0]) != std::string_view::npos;
+}
+
 bool needs_quotes(std::string_view text) {
   if (text.empty()) return false;
   const bool has_blank_end = text.front() == ' ' || text.back() == ' ';
   return has_blank_end || text.find_first_of(",\"\r\n") != std::string_view::npos || text.starts_with(kByteOrderMark);
+}
+
+/// Escaped line by line, should our own text hold what no input may.
+std::string without_deception(std::string_view text) {
+  if (!find_deceptive_character(text)) return std::string{text};
+  std::string result;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result += printable(text.substr(begin, end - begin));
+    if (end == text.size()) return result;
+    result += '\n';
+    begin = end + 1;
+  }
 }
 
 }  // namespace
@@ -146,6 +169,17 @@ CsvTable parse_csv(std::string text, const std::string& file_name) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
     fail_at(file_name, static_cast<std::size_t>(line),
             "expected UTF-8 text; found byte " + in_quotes(text.substr(bad, 1)));
+  }
+  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0, line = 1; begin < text.size();
+       ++line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view content = std::string_view{text}.substr(begin, end - begin);
+    if (content.ends_with('\r')) content.remove_suffix(1);
+    if (const auto deceptive = find_deceptive_character(content))
+      fail_at(file_name, line,
+              "expected text without control characters and invisible ones; found " +
+                  in_quotes(content.substr(*deceptive, 10)));
+    begin = end + 1;
   }
 
   CsvTable table;
@@ -201,7 +235,8 @@ std::size_t CsvRow::line() const { return table_->lines_[index_]; }
 
 std::string_view CsvRow::text_at(std::size_t column) const {
   const auto [begin, size] = table_->fields_[index_ * table_->columns_.size() + column];
-  return std::string_view{table_->text_}.substr(begin, size);
+  const std::string_view text = std::string_view{table_->text_}.substr(begin, size);
+  return text.starts_with('\'') && begins_like_formula(text) ? text.substr(1) : text;
 }
 
 std::string_view CsvRow::text(std::string_view column) const { return text_at(table_->column_index(column)); }
@@ -233,15 +268,17 @@ void CsvWriter::row(std::span<const CsvField> fields) {
   if (fields.size() != columns_) throw std::logic_error{"a CSV row has another number of fields than the header"};
   for (const CsvField& field : fields) {
     if (&field != fields.data()) text_ += ',';
-    const bool is_blank_line = fields.size() == 1 && field.text().empty();
-    if (!is_blank_line && !needs_quotes(field.text())) {
-      text_ += field.text();
+    const bool is_formula = begins_like_formula(field.text()) && !read_number<double>(field.text());
+    const std::string text = (is_formula ? "'" : "") + without_deception(field.text());
+    const bool is_blank_line = fields.size() == 1 && text.empty();
+    if (!is_blank_line && !needs_quotes(text)) {
+      text_ += text;
       continue;
     }
     text_ += '"';
-    for (const char c : field.text()) text_.append(c == '"' ? 2 : 1, c);
+    for (const char c : text) text_.append(c == '"' ? 2 : 1, c);
     text_ += '"';
-    line_ += static_cast<std::size_t>(std::ranges::count(field.text(), '\n'));
+    line_ += static_cast<std::size_t>(std::ranges::count(text, '\n'));
   }
   text_ += '\n';
   ++line_;

@@ -63,8 +63,8 @@ class CsvTable {
 };
 
 /// InputError if it cannot be read, has more than 256 MiB (uncompressed; "*.gz" is read through gunzip), no header, no
-/// row, a duplicate or empty column name, a row with more or fewer fields than the header, a misplaced quote, or text
-/// that is not UTF-8. Blank lines are skipped.
+/// row, a duplicate or empty column name, a row with more or fewer fields than the header, a misplaced quote, text that
+/// is not UTF-8, or control characters and invisible ones (find_deceptive_character). Blank lines are skipped.
 CsvTable load_csv_file(const std::filesystem::path& path);
 CsvTable parse_csv(std::string text, const std::string& file_name);
 
@@ -88,7 +88,8 @@ class CsvField {
   std::string text_;
 };
 
-/// Builds the text of a table:  CsvWriter csv{{"gpu", "time_s"}};  csv.row({"K80", 1.5});  write_file(path,
+/// Builds the text of a table. Text that a spreadsheet would take for a formula, such as "=1+2", is written behind an
+/// apostrophe, which CsvRow takes away again; numbers stay as they are:  CsvWriter csv{{"gpu", "time_s"}};  csv.row({"K80", 1.5});  write_file(path,
 /// csv.text());
 class CsvWriter {
  public:

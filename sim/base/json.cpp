@@ -39,7 +39,10 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override {
+    expect_plain(value);
+    return add(std::move(value));
+  }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }
@@ -47,6 +50,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
+    expect_plain(name);
     Level& level = levels_.back();
     if (!level.keys.insert(name).second) {
       throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " +
@@ -98,6 +102,13 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  /// Names go to terminals, tables and pages: none may look like another one there, or command a terminal.
+  void expect_plain(const std::string& text) const {
+    if (find_deceptive_character(text))
+      throw InputError{file_name_ + ": " + shortened(pointer(), 200) +
+                       ": expected text without control characters and invisible ones; found " + in_quotes(text)};
+  }
+
   std::string pointer() const {
     std::string result;
     for (std::size_t i = 0; i + 1 < levels_.size(); ++i) {
@@ -135,21 +146,6 @@ std::string unescape(std::string_view token) {
   return key;
 }
 
-std::vector<std::string> split_pointer(std::string_view pointer) {
-  if (pointer.empty()) return {};
-  if (pointer[0] != '/') {
-    throw InputError{shortened(pointer) + ": expected a JSON pointer, such as /cluster/groups/1/count"};
-  }
-  std::vector<std::string> keys;
-  while (!pointer.empty()) {
-    pointer.remove_prefix(1);
-    const auto end = std::min(pointer.find('/'), pointer.size());
-    keys.push_back(unescape(pointer.substr(0, end)));
-    pointer.remove_prefix(end);
-  }
-  return keys;
-}
-
 /// The element of an array that `key` stands for; nullptr if it is no index or beyond the end.
 Json* find_element(Json& array, const std::string& key) {
   std::size_t index = 0;
@@ -165,12 +161,6 @@ Json* find_child(Json& parent, const std::string& key) {
   return found == parent.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> keys_of(const Json& object) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.push_back(key);
-  return keys;
-}
-
 [[noreturn]] void fail_at_missing(std::string_view pointer, const std::string& deepest, const Json& parent,
                                   const std::string& key) {
   const std::string place = deepest.empty() ? "the top level" : shortened(deepest, 200);
@@ -179,9 +169,7 @@ std::vector<std::string> keys_of(const Json& object) {
     throw InputError{where + place + " is an array of " + std::to_string(parent.size()) + ", which has no element " +
                      in_quotes(key)};
   }
-  if (!parent.is_object())
-    throw InputError{where + place + " is neither an object nor an array, so it has no " + in_quotes(key)};
-  throw InputError{where + "at " + place + ": " + unknown_name_message("key", key, keys_of(parent))};
+  throw InputError{where + place + " is neither an object nor an array, so it has no " + in_quotes(key)};
 }
 
 }  // namespace
@@ -198,10 +186,25 @@ std::string to_json_text(const Json& value) {
   return value.dump(kIndentation, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+std::vector<std::string> split_json_pointer(std::string_view pointer) {
+  if (pointer.empty()) return {};
+  if (pointer[0] != '/') {
+    throw InputError{shortened(pointer) + ": expected a JSON pointer, such as /cluster/groups/1/count"};
+  }
+  std::vector<std::string> keys;
+  while (!pointer.empty()) {
+    pointer.remove_prefix(1);
+    const auto end = std::min(pointer.find('/'), pointer.size());
+    keys.push_back(unescape(pointer.substr(0, end)));
+    pointer.remove_prefix(end);
+  }
+  return keys;
+}
+
 const Json* json_pointer_find(const Json& value, std::string_view pointer) {
   if (!pointer.empty() && pointer[0] != '/') return nullptr;
   const Json* found = &value;
-  for (const std::string& key : split_pointer(pointer)) {
+  for (const std::string& key : split_json_pointer(pointer)) {
     found = find_child(const_cast<Json&>(*found), key);  // only looks
     if (!found) return nullptr;
   }
@@ -214,17 +217,19 @@ void set_json_pointer(Json& value, std::string_view pointer, std::string_view va
     constexpr bool kAllowsComments = false;
     new_value = parse(value_text, std::string{pointer}, kAllowsComments);
   } catch (const InputError&) {
-    if (const auto bad = find_invalid_utf8(value_text))
+    if (find_invalid_utf8(value_text))
       throw InputError{shortened(pointer) + ": expected UTF-8; found " + in_quotes(value_text)};
+    if (find_deceptive_character(value_text))
+      throw InputError{shortened(pointer) + ": expected text without control characters and invisible ones; found " +
+                       in_quotes(value_text)};
     new_value = std::string{value_text};
   }
   Json* place = &value;
   std::string deepest;
-  const std::vector<std::string> keys = split_pointer(pointer);
+  const std::vector<std::string> keys = split_json_pointer(pointer);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Json* next = find_child(*place, keys[i]);
-    const bool is_new_leaf = !next && place->is_object() && i + 1 == keys.size();
-    if (is_new_leaf) next = &(*place)[keys[i]];
+    if (!next && place->is_object()) next = &((*place)[keys[i]] = Json::object());
     if (!next) fail_at_missing(pointer, deepest, *place, keys[i]);
     place = next;
     deepest = extend_json_pointer(deepest, keys[i]);

@@ -32,7 +32,8 @@ namespace rehearse {
 /// Objects keep the order in which their keys were inserted.
 using Json = nlohmann::ordered_json;
 
-/// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double; // and /* */ comments are
+/// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double, no control characters but
+/// tab and line feed in texts, nor any that reverse the direction of writing or are invisible; // and /* */ comments are
 /// allowed. Syntax errors are "file:line:column: message".
 Json load_json_file(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& file_name);
@@ -44,19 +45,31 @@ std::string to_json_text(const Json& value);
 const Json* json_pointer_find(const Json& value, std::string_view pointer);
 
 /// Sets the place at `pointer` to `value_text`, read as JSON if it is JSON, otherwise as a string: 4 is a number,
-/// 25GBps a string. The place must exist, or be a new key of an existing object; otherwise InputError, which names the
-/// deepest part that exists.
+/// 25GBps a string. Objects that are missing on the way are made; InputError, which names the deepest part that exists,
+/// if that is an array without such an element or no object. Whoever reads the result refuses keys that have no meaning.
 void set_json_pointer(Json& value, std::string_view pointer, std::string_view value_text);
+
+/// The keys of a pointer, unescaped. InputError if it is neither empty nor begins with a slash.
+std::vector<std::string> split_json_pointer(std::string_view pointer);
 
 /// `pointer` extended by one `key`, with ~ and / escaped.
 std::string extend_json_pointer(std::string_view pointer, std::string_view key);
 
+class JsonOrigins;  // json_origins.hpp
+
+/// JSON Schema (draft 2020-12) of a kind of object.
+using JsonSchema = std::string (*)();
+
 /// One value of a JSON file, with its place for error messages. Cheap to copy; copies share what has been asked for, so
-/// that reject_unknown_keys() knows the keys that helper functions have read. Refers to the Json, which must outlive
-/// it.
+/// that reject_unknown_keys() knows the keys that helper functions have read. Refers to the Json and the origins, which
+/// must outlive it.
 class JsonReader {
  public:
-  JsonReader(const Json& value, std::string file_name, std::string pointer = "");
+  /// `origins`: which places somebody else than the file has set; mistakes there are told of them. May be null.
+  JsonReader(const Json& value, std::string file_name, std::string pointer = "", const JsonOrigins* origins = nullptr);
+
+  /// From now on a missing key of this value, or below, is told with all others that `schema` requires.
+  void use_schema(JsonSchema schema) const;
 
   // T: bool, int, std::int64_t, std::uint64_t, double, std::string, Seconds, Bytes, BytesPerSecond, Flops,
   // FlopsPerSecond, or a std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite.
@@ -99,6 +112,8 @@ class JsonReader {
   void expect(bool condition, std::string_view key, std::string_view expectation) const;
   /// The same about this value itself.
   void expect(bool condition, std::string_view expectation) const;
+  /// "file: /pointer", or who else has set this place.
+  std::string place() const;
   /// Throws InputError "file: /pointer/key: message".
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
   /// Throws InputError "file: /pointer: message".
@@ -115,10 +130,15 @@ class JsonReader {
   struct Place {
     std::string file_name;
     std::string pointer;
-    std::vector<std::string> known_keys;
+    const JsonOrigins* origins = nullptr;
+    JsonSchema schema = nullptr;
+    std::string schema_root{};  // pointer to what the schema describes
+    std::vector<std::string> known_keys{};
     bool all_keys_known = false;
   };
+  JsonReader(const Json& value, const Place& parent, std::string pointer);
   const Json* find(std::string_view key) const;
+  [[noreturn]] void fail_at(std::string_view pointer, std::string_view message) const;
 
   const Json* value_;
   std::shared_ptr<Place> place_;

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/json.hpp"
+#include "sim/base/json_origins.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
@@ -18,11 +20,7 @@ std::string shown(const Json& value) {
   return shortened(value.dump());
 }
 
-[[noreturn]] void fail_at(const JsonReader& reader, std::string_view pointer, std::string_view message) {
-  constexpr std::size_t kLongestPointer = 400;
-  const std::string place = pointer.empty() ? "" : shortened(pointer, kLongestPointer) + ": ";
-  throw InputError{reader.file_name() + ": " + place + std::string{message}};
-}
+constexpr std::size_t kLongestPointer = 400;
 
 [[noreturn]] void fail_type(const JsonReader& reader, std::string_view expectation) {
   reader.fail("expected " + std::string{expectation} + "; found " + shown(reader.value()));
@@ -66,8 +64,18 @@ Q read_quantity(const JsonReader& reader) {
 
 }  // namespace
 
-JsonReader::JsonReader(const Json& value, std::string file_name, std::string pointer)
-    : value_{&value}, place_{std::make_shared<Place>(Place{std::move(file_name), std::move(pointer), {}, false})} {}
+JsonReader::JsonReader(const Json& value, std::string file_name, std::string pointer, const JsonOrigins* origins)
+    : value_{&value}, place_{std::make_shared<Place>(Place{std::move(file_name), std::move(pointer), origins})} {}
+
+JsonReader::JsonReader(const Json& value, const Place& parent, std::string pointer)
+    : value_{&value},
+      place_{std::make_shared<Place>(
+          Place{parent.file_name, std::move(pointer), parent.origins, parent.schema, parent.schema_root})} {}
+
+void JsonReader::use_schema(JsonSchema schema) const {
+  place_->schema = schema;
+  place_->schema_root = place_->pointer;
+}
 
 template <class T>
 T JsonReader::as() const {
@@ -132,8 +140,18 @@ bool JsonReader::has(std::string_view key) const { return find(key) != nullptr; 
 
 JsonReader JsonReader::child(std::string_view key) const {
   const Json* found = find(key);
-  if (!found) fail("expected the key " + in_quotes(key) + "; found none");
-  return {*found, file_name(), extend_json_pointer(pointer(), key)};
+  if (!found) {
+    std::vector<std::string> missing{std::string{key}};
+    if (place_->schema != nullptr) {
+      const Json schema = parse_json(place_->schema(), "schema");
+      const std::string below = pointer().substr(place_->schema_root.size());
+      for (const std::string& other : missing_keys(schema, below, *value_))
+        if (other != key) missing.push_back(other);
+    }
+    fail(missing.size() == 1 ? "expected the key " + in_quotes(key) + "; found none"
+                             : "expected the keys " + list_in_quotes(missing) + "; found none of them");
+  }
+  return {*found, *place_, extend_json_pointer(pointer(), key)};
 }
 
 std::vector<JsonReader> JsonReader::children(std::string_view key) const { return child(key).elements(); }
@@ -143,7 +161,8 @@ std::vector<JsonReader> JsonReader::elements() const {
   std::vector<JsonReader> readers;
   readers.reserve(value_->size());
   for (const Json& element : *value_) {
-    readers.emplace_back(element, file_name(), extend_json_pointer(pointer(), std::to_string(readers.size())));
+    readers.push_back(
+        JsonReader{element, *place_, extend_json_pointer(pointer(), std::to_string(readers.size()))});
   }
   return readers;
 }
@@ -154,7 +173,7 @@ std::vector<std::pair<std::string, JsonReader>> JsonReader::items() const {
   std::vector<std::pair<std::string, JsonReader>> result;
   result.reserve(value_->size());
   for (const auto& [key, member] : value_->get_ref<const Json::object_t&>()) {
-    result.emplace_back(key, JsonReader{member, file_name(), extend_json_pointer(pointer(), key)});
+    result.emplace_back(key, JsonReader{member, *place_, extend_json_pointer(pointer(), key)});
   }
   return result;
 }
@@ -169,18 +188,35 @@ void JsonReader::expect(bool condition, std::string_view expectation) const {
   if (!condition) fail_type(*this, expectation);
 }
 
-void JsonReader::fail(std::string_view key, std::string_view message) const {
-  fail_at(*this, extend_json_pointer(pointer(), key), message);
+std::string JsonReader::place() const {
+  if (place_->origins != nullptr)
+    if (const auto set_by = place_->origins->place_of(pointer())) return *set_by;
+  return file_name() + (pointer().empty() ? "" : ": " + shortened(pointer(), kLongestPointer));
 }
 
-void JsonReader::fail(std::string_view message) const { fail_at(*this, pointer(), message); }
+void JsonReader::fail_at(std::string_view pointer, std::string_view message) const {
+  const JsonReader at{*value_, *place_, std::string{pointer}};
+  const bool is_set = place_->origins != nullptr && place_->origins->place_of(pointer);
+  throw InputError{at.place() + ": " + std::string{message} +
+                   (place_->origins == nullptr || is_set ? "" : place_->origins->with())};
+}
+
+void JsonReader::fail(std::string_view key, std::string_view message) const {
+  fail_at(extend_json_pointer(pointer(), key), message);
+}
+
+void JsonReader::fail(std::string_view message) const { fail_at(pointer(), message); }
 
 void JsonReader::reject_unknown_keys() const {
   if (!is_object()) fail_type(*this, "an object");
   if (place_->all_keys_known) return;
   for (const auto& [key, member] : value_->get_ref<const Json::object_t&>()) {
     if (std::ranges::find(place_->known_keys, key) == place_->known_keys.end()) {
-      fail(unknown_name_message("key", key, place_->known_keys));
+      const std::string message = unknown_name_message("key", key, place_->known_keys);
+      if (place_->origins != nullptr)
+        if (const auto place = place_->origins->place_of_or_below(extend_json_pointer(pointer(), key)))
+          throw InputError{*place + ": " + message};
+      fail(message);
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "sim/base/names.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace rehearse {
@@ -33,6 +34,32 @@ std::size_t utf8_character_size(std::string_view text) {
   const bool surrogate = first == 0xED && byte(1) >= 0xA0;
   const bool beyond_unicode = first == 0xF4 && byte(1) >= 0x90;
   return overlong || surrogate || beyond_unicode ? 0 : size;
+}
+
+/// The code point of a valid UTF-8 character.
+char32_t code_point(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  char32_t code = character.size() == 1 ? first : first & (0x7FU >> character.size());
+  for (const char c : character.substr(1)) code = (code << 6U) | (static_cast<unsigned char>(c) & 0x3FU);
+  return code;
+}
+
+/// Control characters, those that reverse or join what stands beside them, and those that nobody sees: text with them
+/// would look like another one.
+bool is_deceptive(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x34F, 0x34F},   {0x61C, 0x61C},     {0x115F, 0x1160},
+      {0x17B4, 0x17B5}, {0x180B, 0x180F}, {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},   {0x3164, 0x3164},
+      {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFFB}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}};
+  return std::ranges::any_of(kRanges, [&](const auto& range) { return range.first <= code && code <= range.second; });
+}
+
+/// U+202E as \u202e, U+E0001 as \u{e0001}.
+std::string escaped(char32_t code) {
+  std::string digits;
+  for (; code > 0; code >>= 4U) digits.insert(digits.begin(), "0123456789abcdef"[code & 0xFU]);
+  if (digits.size() > 4) return "\\u{" + digits + "}";
+  return "\\u" + std::string(4 - digits.size(), '0') + digits;
 }
 
 }  // namespace
@@ -92,6 +119,8 @@ std::string shortened(std::string_view text, std::size_t max_size) {
     const std::size_t size = first < 0x20 || first == 0x7F ? 0 : utf8_character_size(text);
     if (size == 0) {
       result += {'\\', 'x', kHexDigits[first >> 4U], kHexDigits[first & 0xFU]};
+    } else if (const char32_t code = code_point(text.substr(0, size)); is_deceptive(code)) {
+      result += escaped(code);
     } else {
       result += text.substr(0, size);
     }
@@ -100,7 +129,28 @@ std::string shortened(std::string_view text, std::size_t max_size) {
   return result;
 }
 
+std::string list_in_quotes(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + in_quotes(names[i]);
+  return text;
+}
+
 std::string in_quotes(std::string_view text, std::size_t max_size) { return '"' + shortened(text, max_size) + '"'; }
+
+std::string printable(std::string_view text) { return shortened(text, std::string_view::npos); }
+
+std::optional<std::size_t> find_deceptive_character(std::string_view text) {
+  constexpr char32_t kNonJoiner = 0x200C, kJoiner = 0x200D;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = std::max<std::size_t>(utf8_character_size(text.substr(i)), 1);
+    const char32_t code = code_point(text.substr(i, size));
+    const bool is_allowed = code == '\t' || code == '\n' || (i > 0 && (code == kNonJoiner || code == kJoiner));
+    if (!is_allowed && is_deceptive(code)) return i;
+    i += size;
+  }
+  return std::nullopt;
+}
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {

@@ -18,12 +18,23 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 /// `unknown model "resnt15"; did you mean "resnet15"?`, or, if nothing is near, `unknown model "x"; known: "a", "b"`.
 std::string unknown_name_message(std::string_view kind, std::string_view name, std::span<const std::string> candidates);
 
-/// `text` in double quotes for one line of an error message: control characters and invalid UTF-8 as \xNN, at most
-/// about `max_size` bytes.
+/// `text` in double quotes for one line of an error message: control characters and invalid UTF-8 as \xNN, invisible
+/// characters and those that change the direction of writing as \uNNNN, at most about `max_size` bytes.
 std::string in_quotes(std::string_view text, std::size_t max_size = 60);
+
+/// `"a", "b" and "c"`.
+std::string list_in_quotes(std::span<const std::string> names);
 
 /// As in_quotes(), without the quotes.
 std::string shortened(std::string_view text, std::size_t max_size = 60);
+
+/// All of `text` as in_quotes() shows it, for a terminal or a page.
+std::string printable(std::string_view text);
+
+/// The position of the first control character, but for tab and line feed, or character that reverses the direction of
+/// writing or that nobody sees; of joiners, which some scripts need, only where nothing stands before; none in plain
+/// text. `text` is UTF-8.
+std::optional<std::size_t> find_deceptive_character(std::string_view text);
 
 /// The position of the first byte of `text` that is not UTF-8; none if all of it is.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);

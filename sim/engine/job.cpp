@@ -43,7 +43,8 @@ Job::~Job() = default;
 JobResult Job::run() {
   if (recovery_.give_up_after)
     provider_.schedule(*recovery_.give_up_after, [this] {
-      throw NoResultError{"not finished after " + to_text(*recovery_.give_up_after) + ": " + progress_text()};
+      throw RunError{"/training/recovery/give_up_after",
+                     "not finished after " + to_text(*recovery_.give_up_after) + ": " + progress_text()};
     });
   JobResult result = run_until_given_up();
   if (!is_done_) fail();
@@ -318,15 +319,16 @@ std::string Job::progress_text() const {
 
 void Job::fail() const {
   const std::string progress = " after " + progress_text();
-  if (!session_ && workers_there() > 0) throw NoResultError{"the job waits for machines that never come" + progress};
+  if (!session_ && workers_there() > 0)
+    throw RunError{"/cluster/groups", "the job waits for machines that never come" + progress};
   bool has_worker = false;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
     has_worker = has_worker ||
                  (is_worker(machine) && site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine));
   }
-  if (!has_worker) throw NoResultError{"every worker has left" + progress};
-  throw NoResultError{"deadlock" + progress + ": " + session_->deadlock()};
+  if (!has_worker) throw RunError{"/cluster/groups", "every worker has left" + progress};
+  throw RunError{"/training/strategy", "deadlock" + progress + ": " + session_->deadlock()};
 }
 
 }  // namespace rehearse

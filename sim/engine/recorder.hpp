@@ -141,9 +141,9 @@ struct Recorder {
   template <class Record>
   void keep(std::vector<Record>& records, const Record& record) {
     if (kept_++ >= most_activity)
-      throw NoResultError{"the run has more than " + std::to_string(most_activity) +
-                          " kernels, messages and server operations to record: choose fewer steps, a --trace-window or "
-                          "--trace-ranks, or no -o"};
+      throw RunError{"/training/steps", "the run has more than " + std::to_string(most_activity) +
+                                            " kernels, messages and server operations to record: choose fewer steps, "
+                                            "a --trace-window or --trace-ranks, or no -o"};
     records.push_back(record);
   }
 

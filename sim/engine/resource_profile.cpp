@@ -8,6 +8,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/scenario.hpp"
 
 namespace rehearse {
 
@@ -147,10 +148,10 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
   if (!(period > Seconds{})) throw std::logic_error{"resource_profile: the sampling period must be above 0"};
   const double samples = std::max(1.0, std::ceil(last_activity(record) / period));
   if (samples * static_cast<double>(record.machines.size()) > kMostSamples)
-    throw NoResultError{"the resource profile would have " + to_text(samples) + " samples of each of " +
-                        std::to_string(record.machines.size()) +
-                        " machines, more than 10 million in all; choose a longer output.sampling_period than " +
-                        to_text(period)};
+    throw RunError{"/output/sampling_period",
+                   "the resource profile would have " + to_text(samples) + " samples of each of " +
+                       std::to_string(record.machines.size()) +
+                       " machines, more than 10 million in all; expected a longer period than " + to_text(period)};
 
   ResourceProfile profile{.period = period, .samples = static_cast<std::size_t>(samples), .thresholds = thresholds};
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
@@ -191,6 +192,12 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
                               of_rate(series.receive), of_rate(series.transmit)});
   }
   return profile;
+}
+
+ResourceProfile resource_profile(const Scenario& scenario, const RunRecord& record, TrafficOf traffic) {
+  try {
+    return resource_profile(record, scenario.output.sampling_period, {}, traffic);
+  } catch (const RunError& error) { throw scenario.no_result(error); }
 }
 
 }  // namespace rehearse

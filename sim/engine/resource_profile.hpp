@@ -10,6 +10,8 @@
 
 namespace rehearse {
 
+struct Scenario;
+
 /// Averages over sampling periods; sample i covers [i, i + 1) periods of simulated time. The run ends within the last
 /// one, which is averaged over the whole period all the same, so that the sum of a series times the period is the whole
 /// work.
@@ -70,8 +72,11 @@ enum class TrafficOf { kNics, kGpus };
 
 /// Needs a record whose recorder kept activity, and copies for the traffic of GPUs. A kernel's memory time is spread
 /// evenly over its span, and a message's bytes over the time they are on the wire, at the receiver as at the sender:
-/// latencies are far below a period. Throws NoResultError if there would be more than ten million samples.
+/// latencies are far below a period. Throws RunError if there would be more than ten million samples.
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {},
+                                 TrafficOf traffic = TrafficOf::kNics);
+/// With the scenario's sampling period, and its place in the error.
+ResourceProfile resource_profile(const Scenario& scenario, const RunRecord& record,
                                  TrafficOf traffic = TrafficOf::kNics);
 
 }  // namespace rehearse

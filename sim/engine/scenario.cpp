@@ -6,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "platforms/pool_origin.hpp"
+#include "platforms/profile_choice.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -38,8 +40,12 @@ Value read_word(const JsonReader& json, std::string_view key, const std::vector<
 /// names.
 class ScenarioReader {
  public:
-  ScenarioReader(const Json& json, const std::string& file_name, const Catalog& catalog)
-      : root_{json, file_name}, catalog_{catalog}, effective_(json) {}
+  ScenarioReader(const Json& json, const std::string& file_name, const Catalog& catalog, const JsonOrigins& origins)
+      : root_{json, file_name, "", &origins}, catalog_{catalog}, effective_(json) {
+    root_.use_schema(scenario_schema);
+    scenario_.file_name = file_name;
+    scenario_.set_by = origins.with();
+  }
 
   Scenario read() {
     root_.expect(root_.required<int>("format") == 1, "format", "1");
@@ -58,6 +64,7 @@ class ScenarioReader {
     check_memory();
     check_shares();
     warn_about_spot();
+    warn_about_pools();
     warn_about_steady_state();
     warn_about_range();
     warn_about_convergence();
@@ -162,6 +169,7 @@ class ScenarioReader {
 
   Group read_group(const JsonReader& json, Json& effective) {
     Group group{.name = json.required<std::string>("name"),
+                .place = json.place(),
                 .role = read_word<Role>(json, "role",
                                         {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
                 .count = json.optional<int>("count", 1)};
@@ -232,6 +240,7 @@ class ScenarioReader {
         resolve(json, "spot_pool", effective["spot_pool"], name,
                 [this](const std::string& n, const JsonReader& by) { return catalog_.spot_pool(n, by); });
     group.pool = read_spot_pool(name, without_name(pool));
+    pool_origins_.emplace_back(scenario_.groups.size(), read_pool_origin(pool));
   }
 
   /// { "size": "100GiB", "storage": NAME or object }
@@ -353,17 +362,23 @@ class ScenarioReader {
     };
     if (std::none_of(scenario_.groups.begin(), scenario_.groups.end(), is_there))
       groups.fail("groups", "expected a group of workers that is there from the start; found none");
-    for (const Group& group : scenario_.groups) {
+    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+      const Group& group = scenario_.groups[g];
       if (group.colocated_with < 0) continue;
       const Group& host = scenario_.groups[static_cast<std::size_t>(group.colocated_with)];
       if (host.joins_at > Seconds{} || host.leaves_at)
-        groups.fail("groups", "expected servers on machines that stay; found group " + in_quotes(group.name) + " on " +
-                                  in_quotes(host.name) + ", which joins or leaves");
+        reader_of(g).fail("colocated_with", "expected servers on machines that stay; found group " +
+                                                in_quotes(group.name) + " on " + in_quotes(host.name) +
+                                                ", which joins or leaves");
     }
     const Strategy& strategy = scenario_.training.strategy;
     const auto refuse = [&](const char* what) {
-      groups.fail("groups", std::string{"expected workers that stay for the whole run with "} + what +
-                                "; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
+      for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+        const Group& group = scenario_.groups[g];
+        if (group.joins_at > Seconds{} || group.leaves_at || group.pool || group.replay)
+          reader_of(g).fail(std::string{"expected workers that stay for the whole run with "} + what +
+                            "; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
+      }
     };
     if (strategy.exchange.overlap == Overlap::kForward) refuse("the overlap \"forward\"");
     if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
@@ -414,7 +429,7 @@ class ScenarioReader {
       for (auto to = from; to != regions.end(); ++to) {
         const auto found = inline_links.find(std::minmax(*from, *to));
         const RegionLink* link = found != inline_links.end() ? &found->second : catalog_.region_link(*from, *to);
-        if (link == nullptr) fail_link(json, *from, *to);
+        if (link == nullptr) fail_link(*from, *to);
         scenario_.links.push_back(*link);
         Json entry{{"from", link->from}, {"to", link->to}, {"latency", to_text(link->latency)}};
         if (link->per_flow_rate) entry["per_flow_rate"] = to_text(*link->per_flow_rate);
@@ -427,14 +442,24 @@ class ScenarioReader {
     if (scenario_.hop_latency) effective_["cluster"]["network"]["hop_latency"] = to_text(*scenario_.hop_latency);
   }
 
-  [[noreturn]] void fail_link(const JsonReader& json, const std::string& from, const std::string& to) const {
+  [[noreturn]] void fail_link(const std::string& from, const std::string& to) const {
     const std::vector<std::string> known = catalog_.region_names();
-    const std::string remedy = ", or describe it in /cluster/network/links with its latency";
+    const auto fail_in = [&](const std::string& region, const std::string& message) {
+      for (std::size_t g = 0; g < scenario_.groups.size(); ++g)
+        if (scenario_.groups[g].region == region && scenario_.groups[g].colocated_with < 0)
+          reader_of(g).fail("region", message + ", or describe it in /cluster/network/links with its latency");
+    };
     for (const std::string& region : {from, to})
       if (std::find(known.begin(), known.end(), region) == known.end())
-        json.fail("groups", unknown_name_message("region", region, known) + remedy);
-    json.fail("groups", "no link between " + from + " and " + to + " in the catalogs" + remedy.substr(4));
+        fail_in(region, unknown_name_message("region", region, known));
+    const bool is_inside = from == to;
+    fail_in(to, "the catalogs have no link " + (is_inside ? "inside " + in_quotes(to)
+                                                          : "between " + in_quotes(from) + " and " + in_quotes(to)) +
+                    ": choose other regions");
+    throw std::logic_error{"a region of no group"};
   }
+
+  JsonReader reader_of(std::size_t group) const { return root_.child("cluster").children("groups")[group]; }
 
   void read_training(const JsonReader& json) {
     json.expect(json.is_object(), "an object");
@@ -581,12 +606,11 @@ class ScenarioReader {
         strategy.kind = PairwiseAveragingStrategy{};
         break;
     }
-    for (const Group& group : scenario_.groups)
-      if (kind != Kind::kParameterServer && group.gpus_per_worker > 1)
-        root_.child("cluster").fail("groups",
-                                    "expected a worker on every GPU for a strategy without servers; found "
-                                    "\"workers_per_machine\" in group " +
-                                        in_quotes(group.name));
+    for (std::size_t g = 0; g < scenario_.groups.size(); ++g)
+      if (kind != Kind::kParameterServer && scenario_.groups[g].gpus_per_worker > 1)
+        reader_of(g).expect(false, "workers_per_machine",
+                            "a worker on every GPU for a strategy without servers, so " +
+                                std::to_string(scenario_.groups[g].instance.accelerators));
     read_exchange(json, effective);
     json.reject_unknown_keys();
   }
@@ -841,7 +865,9 @@ class ScenarioReader {
     std::string name;
     const JsonReader profile =
         resolve(root_, "calibration", effective_["calibration"], name,
-                [this](const std::string& n, const JsonReader& by) { return catalog_.profile(n, by); });
+                [this](const std::string& n, const JsonReader& by) {
+                  return n == "auto" ? find_profile(by) : catalog_.profile(n, by);
+                });
     scenario_.profile = read_profile(profile);
     substitute_unstated(scenario_, effective_["calibration"], catalog_);
     scenario_.profile = read_profile(JsonReader{effective_["calibration"], profile.file_name(), profile.pointer()});
@@ -850,6 +876,18 @@ class ScenarioReader {
       root_.child("training")
           .fail("checkpoint", "expected \"fixed_time\" and \"rate\", since profile " +
                                   in_quotes(scenario_.profile.name) + " has no times of checkpoints");
+  }
+
+  /// The one that covers this training best; says which, and why.
+  JsonReader find_profile(const JsonReader& asked_by) {
+    CalibrationNeeds needs{.gpus = {},
+                           .model = scenario_.model.name,
+                           .has_servers = scenario_.count(Role::kParameterServer) > 0};
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker) needs.gpus.push_back(*group.accelerator);
+    const ProfileChoice choice = choose_profile(needs, catalog_, asked_by);
+    scenario_.warnings.push_back("calibration \"auto\" takes profile " + in_quotes(choice.name) + ": " + choice.reason);
+    return catalog_.profile(choice.name, asked_by);
   }
 
   void read_output() {
@@ -875,9 +913,9 @@ class ScenarioReader {
       const Accelerator& gpu = *group.accelerator;
       const Bytes needed = gpu_memory_needed(scenario_, group);
       if (needed > gpu.memory)
-        throw NoResultError{"GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+        throw NoResultError{group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
                             " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
-                            gibibytes(needed - gpu.memory) + " too much"};
+                            gibibytes(needed - gpu.memory) + " too much" + scenario_.set_by};
       if (as_double(needed) > 0.9 * as_double(gpu.memory))
         scenario_.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
                                      " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
@@ -891,6 +929,20 @@ class ScenarioReader {
         scenario_.warnings.push_back("group " + in_quotes(group.name) +
                                      " is on the spot market without a \"spot_pool\": its price applies, but none of "
                                      "its machines is revoked");
+  }
+
+  void warn_about_pools() {
+    const bool has_start = root_.child("cluster").has("start");
+    for (const auto& [g, origin] : pool_origins_) {
+      const Group& group = scenario_.groups[g];
+      const std::string difference = describe_difference(
+          origin, group.accelerator ? group.accelerator->name : "", group.zone,
+          has_start ? std::optional{utc_text(scenario_.start_utc.value()).substr(0, 10)} : std::nullopt);
+      if (!difference.empty())
+        scenario_.warnings.push_back("spot pool " + in_quotes(group.pool->name) + " of group " + in_quotes(group.name) +
+                                     " was fitted elsewhere: used for " + difference +
+                                     "; Kolmogorov-Smirnov distances between lifetimes of zones are 0.1 to 0.7");
+    }
   }
 
   void warn_about_steady_state() {
@@ -968,6 +1020,7 @@ class ScenarioReader {
   JsonReader root_;
   const Catalog& catalog_;
   std::optional<std::int64_t> samples_per_epoch_;
+  std::vector<std::pair<std::size_t, PoolOrigin>> pool_origins_;  // of groups
   Json effective_;
   Scenario scenario_;
 };
@@ -1075,6 +1128,10 @@ bool Scenario::has_revocations() const {
   return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.pool || group.replay; });
 }
 
+NoResultError Scenario::no_result(const RunError& error) const {
+  return NoResultError{file_name + ": " + error.what() + set_by};
+}
+
 Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures) {
   return Seconds{std::sqrt(2 * checkpoint.value() * between_failures.value())};
 }
@@ -1150,8 +1207,9 @@ std::optional<Startup> startup_of(const Scenario& scenario, const Group& group) 
                                          .accelerator = group.accelerator ? group.accelerator->name : ""});
 }
 
-Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog) {
-  return ScenarioReader{json, file_name, catalog}.read();
+Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
+                       const JsonOrigins& origins) {
+  return ScenarioReader{json, file_name, catalog, origins}.read();
 }
 
 }  // namespace rehearse

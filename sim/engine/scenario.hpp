@@ -20,6 +20,7 @@
 #include "platforms/spot_pool.hpp"
 #include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/json_origins.hpp"
 #include "sim/base/units.hpp"
 #include "workloads/convergence.hpp"
 #include "workloads/model_zoo.hpp"
@@ -36,6 +37,7 @@ enum class Market { kOnDemand, kSpot };
 /// shares.
 struct Group {
   std::string name;
+  std::string place;  // "scenario.json: /cluster/groups/1", for messages
   Role role = Role::kWorker;
   Instance instance;
   std::optional<Accelerator> accelerator;  // always there for workers
@@ -209,6 +211,8 @@ struct OutputOptions {
 
 struct Scenario {
   std::string name;
+  std::string file_name;  // with set_by: for messages
+  std::string set_by;     // JsonOrigins::with()
   ModelDescription model;
   int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
@@ -245,6 +249,8 @@ struct Scenario {
   bool has_changing_membership() const;
   /// Whether machines may be revoked.
   bool has_revocations() const;
+  /// With the file, and what was set besides: "scenario.json: /training: message (with --set /training/steps=5)".
+  NoResultError no_result(const RunError& error) const;
 };
 
 /// Whether there are enough steps for two of each worker after the warm-up.
@@ -275,9 +281,10 @@ std::optional<Seconds> checkpoint_interval(const Scenario& scenario);
 /// Start-up times of the machines of `group`. None if the profile does not have them.
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
-/// Reads, checks and resolves a scenario. `file_name` is where `json` came from: paths and errors refer to it.
-/// Throws InputError; NoResultError if a GPU's memory is too small.
-Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog);
+/// Reads, checks and resolves a scenario. `file_name` is where `json` came from: paths and errors refer to it, but for
+/// what `origins` says that others have set. Throws InputError; NoResultError if a GPU's memory is too small.
+Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
+                       const JsonOrigins& origins = {});
 
 /// JSON Schema (draft 2020-12) of a scenario file.
 std::string scenario_schema();

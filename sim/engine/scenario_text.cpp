@@ -195,7 +195,7 @@ constexpr std::string_view kSchema = R"json({
         }
       }
     },
-    "calibration": { "description": "a name (rehearse list profiles) or a profile object", "type": ["string", "object"] },
+    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that covers GPU, strategy and model best", "type": ["string", "object"] },
     "output": {
       "type": "object",
       "additionalProperties": false,

@@ -49,14 +49,20 @@ void check_invariants(const RunRecord& record, std::int64_t all_samples) {
 }
 
 /// Slower links make dates that a double cannot hold, faster ones bytes that take no time.
-void check_rates(const Topology& topology) {
-  const auto require = [](BytesPerSecond rate, const std::string& what) {
+void check_rates(const Scenario& scenario, const std::vector<Machine>& machines, const Topology& topology) {
+  const auto require = [&](BytesPerSecond rate, const std::string& place, const std::string& what) {
     if (!(rate >= BytesPerSecond{1} && rate <= BytesPerSecond{1e18}))
-      throw NoResultError{what + " has " + to_text(rate) + ": rates from 1Bps to 1e18Bps can be simulated"};
+      throw NoResultError{place + ": expected rates from 1Bps to 1e18Bps; found " + to_text(rate) + " of " + what +
+                          scenario.set_by};
   };
-  for (const TopologyLink& link : topology.links()) require(link.rate, link.name);
+  const auto place_of = [&](const TopologyLink& link) {
+    if (link.machine < 0) return scenario.file_name + ": /cluster/network";
+    const auto group = static_cast<std::size_t>(machines[static_cast<std::size_t>(link.machine)].group);
+    return scenario.groups[group].place;
+  };
+  for (const TopologyLink& link : topology.links()) require(link.rate, place_of(link), link.name);
   for (const RegionLink& link : topology.region_links())
-    if (link.per_flow_rate) require(*link.per_flow_rate, "a connection from " + link.from + " to " + link.to);
+    if (link.per_flow_rate) require(*link.per_flow_rate, link.place, "a connection from " + link.from + " to " + link.to);
 }
 
 /// Steps of the full cluster that have as many samples.
@@ -164,16 +170,16 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
 
 }  // namespace
 
-RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) {
+RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try {
   const std::vector<Machine> machines = list_machines(scenario);
   const Topology topology = build_topology(scenario, machines);
-  check_rates(topology);
+  check_rates(scenario, machines, topology);
   if (options.is_plain) {
     PlainLoop loop{topology};
     return simulate_on(loop, scenario, machines, options);
   }
   SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
   return simulate_on(backend, scenario, machines, options);
-}
+} catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

@@ -224,7 +224,7 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
                     runs))
     return std::nullopt;
   for (std::size_t i = 0; i <= alone.size(); ++i)
-    if (!runs[i].error.empty()) throw NoResultError{file_name + ": " + runs[i].error};
+    if (!runs[i].error.empty()) throw NoResultError{runs[i].error_in(file_name)};
 
   Diagnosis diagnosis;
   diagnosis.simulated = read_speed(runs[0]);

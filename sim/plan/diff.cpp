@@ -260,7 +260,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
       {.is_stopped = is_stopped, .job_wall_s = {}});
   if (!is_complete) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
-    if (!runs[i].error.empty()) throw NoResultError{(i == 0 ? a : b).label + ": " + runs[i].error};
+    if (!runs[i].error.empty()) throw NoResultError{runs[i].error_in((i == 0 ? a : b).label)};
 
   const Json simulated_a = parse(runs[0].summary), simulated_b = parse(runs[1].summary);
   const Json recorded_a = a.summary.empty() ? Json{} : parse(a.summary);

@@ -162,7 +162,7 @@ class Speeds {
 
   std::string simulate_membership(const MachineCounts& counts) const {
     const Catalog nothing{{}};
-    const Scenario membership = read_scenario(membership_scenario(scenario_, counts), scenario_.name, nothing);
+    const Scenario membership = read_scenario(membership_scenario(scenario_, counts), scenario_.file_name, nothing);
     const Summary summary = summarize(membership, simulate(membership));
     Json result{summary.steps_per_s, summary.samples_per_s, 1.0, 0.0};
     if (const auto& target = scenario_.training.target; target && target->loss) {

@@ -46,7 +46,8 @@ ProvisionCandidate read_candidate(const JsonReader& json) {
   ProvisionCandidate candidate{.name = json.optional<std::string>("name", instance),
                                .quota = json.optional<int>("quota", kDefaultQuota),
                                .existing = json.optional<int>("existing", 0),
-                               .usd_per_hour = json.maybe<double>("usd_per_hour")};
+                               .usd_per_hour = json.maybe<double>("usd_per_hour"),
+                               .place = json.place()};
   if (json.has("quota"))
     json.expect(candidate.quota >= 0 && candidate.quota <= kMostQuota, "quota", "0 to 10000 machines");
   if (json.has("existing"))
@@ -93,6 +94,7 @@ std::pair<std::string, int> read_machine_number(const std::string& option, std::
 
 ProvisionRequest read_provision_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
+  json.use_schema([] { return std::string{provision_schema()}; });
   ProvisionRequest request;
   json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario_file = json.resolve(json.required<std::string>("scenario")).string();
@@ -164,7 +166,7 @@ std::vector<ProvisionCandidate> candidates_of(const Json& scenario) {
   for (const Json& group : *groups) {
     if (!group.is_object() || group.value("role", Json{}) != "worker" || !group.value("name", Json{}).is_string())
       continue;
-    candidates.push_back({.name = group["name"].get<std::string>(), .group = group.dump(), .usd_per_hour = {}});
+    candidates.push_back({.name = group["name"].get<std::string>(), .group = group.dump(), .usd_per_hour = {}, .place = {}});
   }
   return candidates;
 }
@@ -180,9 +182,7 @@ ProvisionRequest load_provision_request(const std::filesystem::path& path, const
   Json scenario = is_scenario ? file : load_json_file(request.scenario_file);
   for (const std::string& text : overrides) {
     const Setting setting = read_set_option(text);
-    try {
-      set_json_pointer(scenario, setting.pointer, setting.value);
-    } catch (const InputError& error) { throw InputError{std::string{"--set: "} + error.what()}; }
+    request.origins.set(scenario, setting.pointer, setting.value, setting.place);
   }
   if (request.candidates.empty()) request.candidates = candidates_of(scenario);
   request.scenario = scenario.dump();

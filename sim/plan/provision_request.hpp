@@ -10,6 +10,7 @@
 
 #include "calibration/asynchronous_speed.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/json_origins.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -24,6 +25,7 @@ struct ProvisionCandidate {
   int quota = kDefaultQuota;  // with the existing ones
   int existing = 0;
   std::optional<double> usd_per_hour;  // in place of the catalog's
+  std::string place;                   // "provision.json: /candidates/0", for messages; empty: of the scenario
 };
 
 /// kCatalog: of the market that each group of machines states.
@@ -34,6 +36,7 @@ enum class Planner { kOurs, kSpotdnnPaper, kSpotdnnReleased, kCmDarePlus, kExhau
 struct ProvisionRequest {
   std::string scenario_file;
   std::string scenario;                        // its JSON text
+  JsonOrigins origins;                         // what options have set in it
   std::vector<ProvisionCandidate> candidates;  // by default the scenario's groups of workers
   // The closed form; what is not given follows from the scenario.
   std::optional<BytesPerSecond> required_bandwidth, server_bandwidth, pcie;

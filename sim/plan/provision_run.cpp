@@ -66,7 +66,7 @@ class Preparation {
     if (alone.empty()) {
       std::string reasons;
       for (const std::string& reason : result_.dropped) reasons += (reasons.empty() ? "" : "; ") + reason;
-      throw NoResultError{"no candidate can run: " + reasons};
+      throw NoResultError{request_.scenario_file + ": no candidate can run: " + reasons};
     }
     fill_model(alone);
     check_objective();
@@ -78,16 +78,20 @@ class Preparation {
  private:
   void split_scenario() {
     base_ = parse_json(request_.scenario, request_.scenario_file);
-    const JsonReader json{base_, request_.scenario_file};
+    const JsonReader json{base_, request_.scenario_file, "", &request_.origins};
     const JsonReader cluster = json.child("cluster");
     Json servers = Json::array();
+    origins_ = request_.origins;
     for (const JsonReader& group : cluster.children("groups")) {
       if (group.has("colocated_with"))
         group.fail("colocated_with", "expected servers on machines of their own, since workers are what is looked for");
-      if (group.optional<std::string>("role", "") != "worker")
+      if (group.optional<std::string>("role", "") != "worker") {
+        origins_.add("/cluster/groups/" + std::to_string(servers.size()), group.place());
         servers.push_back(group.value());
-      else if (template_.is_null())
+      } else if (template_.is_null()) {
         template_ = group.value();
+        template_place_ = group.place();
+      }
     }
     if (template_.is_null())
       cluster.fail("groups", "expected a group of workers, the pattern of all candidates; found none");
@@ -107,6 +111,22 @@ class Preparation {
     return json;
   }
 
+  /// Where the fields of with_group() come from.
+  JsonOrigins origins_with(const ProvisionCandidate& candidate) const {
+    JsonOrigins origins = origins_;
+    const std::string group = "/cluster/groups/" + std::to_string(base_["cluster"]["groups"].size());
+    origins.add(group, template_place_);
+    if (candidate.place.empty()) return origins;
+    const bool is_option = candidate.place.starts_with("--");
+    const Json own = parse_json(candidate.group, "candidate");
+    for (const auto& [key, value] : own.items())
+      origins.add(extend_json_pointer(group, key),
+                  candidate.place + (is_option           ? ""
+                                     : key == "instance" ? "/instance"
+                                                         : extend_json_pointer("/group", key)));
+    return origins;
+  }
+
   /// One machine of each candidate that can run, with the servers.
   std::vector<Scenario> read_candidates() {
     std::vector<Scenario> scenarios;
@@ -119,13 +139,8 @@ class Preparation {
       set_market(group, request_.price);
       Scenario scenario;
       try {
-        scenario = read_scenario(with_group(group), request_.scenario_file, catalog_);
+        scenario = read_scenario(with_group(group), request_.scenario_file, catalog_, origins_with(candidate));
         if (scenarios.empty()) check_training(scenario);
-      } catch (const InputError& error) {
-        const std::string place = "/cluster/groups/" + std::to_string(base_["cluster"]["groups"].size());
-        const std::string message = error.what();
-        if (message.find(": " + place) == std::string::npos) throw;
-        throw InputError{"candidate " + in_quotes(candidate.name) + ": " + message};
       } catch (const NoResultError& error) {
         if (candidate.existing > 0) throw;
         result_.dropped.push_back(candidate.name + ": " + error.what());
@@ -142,7 +157,7 @@ class Preparation {
       };
       const auto usd = candidate.usd_per_hour ? candidate.usd_per_hour : price(is_spot);
       if (!usd)
-        throw InputError{"candidate " + in_quotes(candidate.name) + ": the catalogs have no " +
+        throw InputError{(candidate.place.empty() ? workers.place : candidate.place) + ": the catalogs have no " +
                          (is_spot ? "spot" : "on-demand") +
                          " price of it: give \"usd_per_hour\" in a provision file, or another price source"};
       result_.problem.offers.push_back({.name = candidate.name,
@@ -213,8 +228,8 @@ class Preparation {
       const auto own = request_.server_usd_per_hour ? request_.server_usd_per_hour : price(is_spot);
       const auto on_demand = is_spot ? price(false) : own;
       if (!own)
-        throw InputError{request_.scenario_file + ": group " + in_quotes(group.name) +
-                         ": the catalogs have no price of its market for " + in_quotes(group.instance.name) +
+        throw InputError{group.place + ": the catalogs have no price of its market for " +
+                         in_quotes(group.instance.name) +
                          ": give \"server_usd_per_hour\" in a provision file"};
       usd += *own * group.count;
       on_demand_usd += on_demand.value_or(0) * group.count;
@@ -269,7 +284,9 @@ class Preparation {
     }
     const auto& [from, to] = model.weighted_batch;
     if (least > to || largest < from)
-      throw InputError{"no mix of the candidates has a weighted batch for which the loss model was fitted: expected " +
+      throw InputError{request_.scenario_file +
+                       ": /workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which "
+                       "the loss model was fitted: expected " +
                        to_text(from) + " to " + to_text(to) + " samples; found " + to_text(least) + " to " +
                        to_text(largest)};
     // The lowest loss that any cluster within the range starts from.
@@ -289,13 +306,13 @@ class Preparation {
         all = std::min(all, std::floor(updates_to_loss(model, cluster, problem.objective.loss)));
       });
       if (!(problem.objective.updates_so_far < all))
-        throw InputError{"the updates so far: expected fewer than the " + to_text(all) +
+        throw InputError{"--updates-done: expected fewer than the " + to_text(all) +
                          " that the smallest cluster takes to a loss of " + to_text(problem.objective.loss) +
                          "; found " + to_text(problem.objective.updates_so_far)};
     }
     if (!problem.objective.loss_so_far) return;
     if (!(*problem.objective.loss_so_far > problem.objective.loss))
-      throw InputError{"the loss so far: expected one above the target of " + to_text(problem.objective.loss) +
+      throw InputError{"--current-loss: expected one above the target of " + to_text(problem.objective.loss) +
                        "; found " + to_text(*problem.objective.loss_so_far)};
   }
 
@@ -320,7 +337,7 @@ class Preparation {
         },
         means_.limits);
     if (!is_complete) throw ProvisionStopped{};
-    if (!problem.empty()) throw NoResultError{"one worker alone: " + problem};
+    if (!problem.empty()) throw NoResultError{request_.scenario_file + ": one worker alone: " + problem};
     base_["training"].erase("steps");
     result_.base = base_.dump();
   }
@@ -398,7 +415,9 @@ class Preparation {
   const Catalog& catalog_;
   const SimulationMeans& means_;
   Json base_;
+  JsonOrigins origins_;
   Json template_;  // the first group of workers
+  std::string template_place_;
   ProvisionCase result_;
 };
 

@@ -28,14 +28,14 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
     if (!request.group.empty() && group.name != request.group) continue;
     for (const Group& servers : scenario.groups)
       if (servers.colocated_with == static_cast<int>(g))
-        throw InputError{"expected a loss of workers; group " + in_quotes(group.name) + " has the parameter servers " +
+        throw InputError{"--group: expected a loss of workers; group " + in_quotes(group.name) + " has the parameter servers " +
                          in_quotes(servers.name) + " on its machines, whose loss ends the run"};
     if (request.lost < 1 || request.lost > group.count)
-      throw InputError{"expected a loss of 1 to " + std::to_string(group.count) + " machines of group " +
+      throw InputError{"--lost: expected a loss of 1 to " + std::to_string(group.count) + " machines of group " +
                        in_quotes(group.name) + "; found " + std::to_string(request.lost)};
     return g;
   }
-  throw InputError{unknown_name_message("group of workers", request.group, names)};
+  throw InputError{"--group: " + unknown_name_message("group of workers", request.group, names)};
 }
 
 /// steps/s with the chief's pauses for checkpoints.
@@ -53,7 +53,7 @@ Seconds time_until_replaced(const Scenario& scenario, const Group& group, const 
   if (request.until_replaced) return *request.until_replaced;
   const auto startup = startup_of(scenario, group);
   if (!startup)
-    throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no start-up times of a machine like those " +
+    throw InputError{scenario.file_name + ": /calibration: profile " + in_quotes(scenario.profile.name) + " has no start-up times of a machine like those " +
                      "of group " + in_quotes(group.name) + "; --replaced-after says when its replacement works"};
   const Seconds framework = startup->framework.time(scenario.workload_of(group).trainable_tensors(), !request.is_warm);
   prediction.machine = startup->mean();
@@ -88,11 +88,11 @@ RemainingFit fit_remaining_time(std::span<const RemainingCase> cases, double deg
   const double determinant = aa * bb - ab * ab;
   if (cases.size() < 2 || !(determinant > 1e-12 * aa * bb))
     throw InputError{
-        "expected at least two past revocations at different steps, of machines that the speed depends on"};
+        "--history: expected at least two past revocations at different steps, of machines that the speed depends on"};
   const double inverse_factor = (sum_a * bb - sum_b * ab) / determinant;
   const double time = (sum_b * aa - sum_a * ab) / determinant;
   if (!(inverse_factor > 0) || !(time >= 0))
-    throw InputError{"no speed and time until replaced, both positive, fit the past revocations"};
+    throw InputError{"--history: no speed and time until replaced, both positive, fit the past revocations"};
   return {1 / inverse_factor, Seconds{time}};
 }
 
@@ -114,7 +114,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
                                                      int parallel, const std::function<bool()>& is_stopped) {
   const Scenario whole = read_scenario(json, file_name, catalog);
   if (request.step < 0 || request.step >= whole.training.steps)
-    throw InputError{"expected a loss before the last of " + std::to_string(whole.training.steps) +
+    throw InputError{"--step: expected a loss before the last of " + std::to_string(whole.training.steps) +
                      " steps; found step " + std::to_string(request.step)};
   const std::size_t lost = losing_group(whole, request);
   const Group& group = whole.groups[lost];
@@ -142,7 +142,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
         return cluster;
       },
       [&](std::size_t i, const PooledRun& run) {
-        if (!run.error.empty()) return void(problem = run.error);
+        if (!run.error.empty()) return void(problem = run.error_in(file_name));
         const Json summary = parse_json(run.summary, "summary");
         speeds[i] = summary["steps_per_s"].get<double>();
         if (!whole.training.strategy.is_synchronous() && has_unequal_batches(whole))
@@ -153,7 +153,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
       },
       {.is_stopped = is_stopped, .job_wall_s = {}});
   if (!is_complete) return std::nullopt;
-  if (!problem.empty()) throw NoResultError{file_name + ": " + problem};
+  if (!problem.empty()) throw NoResultError{problem};
 
   // A smaller cluster's step may have fewer samples than one of the full cluster.
   if (whole.training.strategy.is_synchronous()) batches[2] = samples_per_update(whole, left_of_groups);

@@ -105,7 +105,7 @@ struct Sweep::State {
     base = load_json_file(request.scenario);
     const JsonReader reader{base, request.scenario.string()};
     reader.expect(reader.is_object(), "an object");
-    for (const auto& [origin, setting] : request.set) set(base, origin, setting);
+    for (const Setting& setting : request.set) set(base, base_origins, setting);
     add_seeds();
     count = count_combinations(request);
     const Json schema = parse_json(scenario_schema(), "schema");
@@ -123,10 +123,8 @@ struct Sweep::State {
     }
   }
 
-  static void set(Json& json, const std::string& origin, const Setting& setting) {
-    try {
-      set_json_pointer(json, setting.pointer, setting.value);
-    } catch (const InputError& error) { throw InputError{origin + ": " + error.what()}; }
+  static void set(Json& json, JsonOrigins& origins, const Setting& setting) {
+    origins.set(json, setting.pointer, setting.value, setting.place);
   }
 
   void add_seeds() {
@@ -136,52 +134,52 @@ struct Sweep::State {
     const std::uint64_t first = has_seed ? base["seed"].get<std::uint64_t>() : 1;
     const auto more = static_cast<std::uint64_t>(*request.seeds - 1);
     if (first > std::numeric_limits<std::uint64_t>::max() - more)
-      throw InputError{"seeds: expected " + std::to_string(*request.seeds) + " seeds up to 2^64 - 1; found " +
+      throw InputError{request.seeds_origin + ": expected " + std::to_string(*request.seeds) + " seeds up to 2^64 - 1; found " +
                        std::to_string(first) + " as the first"};
-    SweepAxis axis{.origin = "seeds", .choices = {}};
+    SweepAxis axis{.origin = request.seeds_origin, .choices = {}};
     for (int i = 0; i < *request.seeds; ++i)
-      axis.choices.push_back({{"/seed", std::to_string(first + static_cast<std::uint64_t>(i))}});
+      axis.choices.push_back({{"/seed", std::to_string(first + static_cast<std::uint64_t>(i)), axis.origin}});
     add_axis(request, std::move(axis));
   }
 
   /// Every place that an axis sets must exist, and be set by that axis only.
   void find_places(const Json& schema) {
     std::vector<std::pair<std::string, std::string>> known;  // pointer, origin
-    for (const auto& [origin, setting] : request.set) expect_place(schema, origin, setting.pointer);
+    for (const Setting& setting : request.set) expect_place(schema, setting.place, setting.pointer);
     for (const SweepAxis& axis : request.axes) {
       std::vector<std::string> own;
       for (const std::vector<Setting>& choice : axis.choices)
         for (const Setting& setting : choice) {
           if (std::find(own.begin(), own.end(), setting.pointer) != own.end()) continue;
           own.push_back(setting.pointer);
-          find_place(schema, axis.origin, setting, known);
+          find_place(schema, setting, known);
         }
       for (const std::string& pointer : own) known.emplace_back(pointer, axis.origin);
     }
     for (const auto& [pointer, origin] : known)
       if (pointer != "/seed") parameters.push_back(pointer);
-    for (const auto& [origin, setting] : request.set)
+    for (const Setting& setting : request.set)
       for (const auto& [pointer, swept_by] : known)
         if (pointer == setting.pointer)
-          throw InputError{origin + ": " + shortened(pointer, 200) + " is set by " + swept_by + " as well"};
+          throw InputError{setting.place + ": expected a place that nothing else sets; " + swept_by + " does"};
   }
 
-  static void expect_place(const Json& schema, const std::string& origin, const std::string& pointer) {
+  static void expect_place(const Json& schema, const std::string& place, const std::string& pointer) {
     try {
       expect_known_place(schema, pointer);
-    } catch (const InputError& error) { throw InputError{origin + ": " + error.what()}; }
+    } catch (const InputError& error) { throw InputError{place + ": " + error.what()}; }
   }
 
-  void find_place(const Json& schema, const std::string& origin, const Setting& setting,
+  void find_place(const Json& schema, const Setting& setting,
                   const std::vector<std::pair<std::string, std::string>>& known) {
     for (const auto& [pointer, other] : known)
       if (starts_with_pointer(pointer, setting.pointer) || starts_with_pointer(setting.pointer, pointer))
-        throw InputError{origin + ": " + shortened(setting.pointer, 200) + " overlaps with " + shortened(pointer, 200) +
-                         " of " + other + ": together, put them into one entry of a list"};
-    expect_place(schema, origin, setting.pointer);
+        throw InputError{setting.place + ": overlaps with " + other + ": together, put them into one entry of a list"};
+    expect_place(schema, setting.place, setting.pointer);
     inline_name(setting.pointer);
     Json trial = base;
-    set(trial, origin, setting);
+    JsonOrigins origins;
+    set(trial, origins, setting);
   }
 
   /// A pointer into what a name stands for (/calibration/host/dispatch) makes the base scenario hold the object itself.
@@ -190,39 +188,53 @@ struct Sweep::State {
       const std::string parent = pointer.substr(0, slash);
       const Json* place = json_pointer_find(base, parent);
       if (!place || !place->is_string()) continue;
-      const Json effective =
-          parse_json(read_scenario(base, request.scenario.string(), catalog).effective, request.scenario.string());
+      const Json effective = parse_json(read_scenario(base, request.scenario.string(), catalog, base_origins).effective,
+                                        request.scenario.string());
       const Json* resolved = json_pointer_find(effective, parent);
       if (resolved && resolved->is_object()) set_json_pointer(base, parent, resolved->dump());
     }
   }
 
   Json combination(std::size_t index) const {
+    JsonOrigins origins;
+    return combination(index, origins);
+  }
+
+  Json combination(std::size_t index, JsonOrigins& origins) const {
     Json json = base;
+    origins = base_origins;
     for (std::size_t a = request.axes.size(); a-- > 0;) {
       const auto& choices = request.axes[a].choices;
-      for (const Setting& setting : choices[index % choices.size()])
-        set_json_pointer(json, setting.pointer, setting.value);
+      for (const Setting& setting : choices[index % choices.size()]) set(json, origins, setting);
       index /= choices.size();
     }
     return json;
   }
 
-  Scenario read(const Json& json) const { return read_scenario(json, request.scenario.string(), catalog); }
+  Scenario read(std::size_t index) const {
+    JsonOrigins origins;
+    const Json json = combination(index, origins);
+    return read_scenario(json, request.scenario.string(), catalog, origins);
+  }
 
   /// The value at a pointer: as set, or else with every default and catalog entry filled in.
-  ExpressionValue value_at(const Json& json, const std::string& pointer, std::optional<Json>& effective) const {
+  ExpressionValue value_at(std::size_t index, const Json& json, const std::string& pointer,
+                           std::optional<Json>& effective) const {
     if (const Json* found = json_pointer_find(json, pointer)) return to_expression_value(*found, pointer);
-    if (!effective) effective = parse_json(read(json).effective, request.scenario.string());
+    if (!effective) effective = parse_json(read(index).effective, request.scenario.string());
     if (const Json* found = json_pointer_find(*effective, pointer)) return to_expression_value(*found, pointer);
     throw InputError{shortened(pointer, 200) + ": the scenario has nothing there"};
   }
 
-  bool is_allowed(const Json& json) const {
+  bool is_allowed(std::size_t index, const Json& json) const {
     std::optional<Json> effective;
     for (const Constraint& constraint : constraints) {
+      for (const std::string& name : constraint.expression.names())  // what is wrong with the scenario is told as such
+        if (!effective && json_pointer_find(json, name) == nullptr)
+          effective = parse_json(read(index).effective, request.scenario.string());
       try {
-        if (!constraint.expression.holds([&](const std::string& name) { return value_at(json, name, effective); }))
+        if (!constraint.expression.holds(
+                [&](const std::string& name) { return value_at(index, json, name, effective); }))
           return false;
       } catch (const InputError& error) { throw InputError{constraint.origin + ": " + error.what()}; }
     }
@@ -255,6 +267,7 @@ struct Sweep::State {
   const Catalog& catalog;
   std::string program;
   Json base;
+  JsonOrigins base_origins;
   std::vector<Constraint> constraints;
   std::vector<std::string> parameters;
   std::size_t count = 1;
@@ -289,8 +302,8 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
     const Json json = state.combination(i);
     bool is_allowed = true;
     try {
-      is_allowed = state.is_allowed(json);
-      if (is_allowed) scenario = state.read(json);
+      is_allowed = state.is_allowed(i, json);
+      if (is_allowed) scenario = state.read(i);
     } catch (const InputError& failure) {
       error = failure.what();
       has_input_error = true;
@@ -309,7 +322,9 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
     if (on_checked) on_checked(i + 1, scenario ? &*scenario : nullptr);
   }
   check.failed = state.errors.size();
-  if (state.combinations.empty()) throw InputError{"no combination fulfils the constraints"};
+  if (state.combinations.empty()) 
+    throw InputError{state.request.constraints.front().first + ": no combination fulfils " +
+                     (state.request.constraints.size() == 1 ? "this condition" : "all conditions")};
   if (check.failed == state.combinations.size()) {
     const std::string& first = state.errors.begin()->second;
     const std::string message = state.count == 1 ? first : "every combination is refused; the first: " + first;
@@ -333,7 +348,7 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
 ExpressionValue Sweep::look_up(const SweepRow& row, const std::string& name) const {
   if (name.starts_with('/')) {
     std::optional<Json> effective;
-    return state_->value_at(row.scenario, name, effective);
+    return state_->value_at(row.combination, row.scenario, name, effective);
   }
   if (name == "seed") return static_cast<double>(row.seed);
   for (const auto& [key, value] : plain_values(row.summary))
@@ -348,7 +363,7 @@ void Sweep::check_expression(const Expression& expression, bool is_condition) co
     if (!name.starts_with('/') && std::find(known.begin(), known.end(), name) == known.end())
       throw InputError{in_quotes(expression.text(), 200) + ": " + unknown_name_message("value", name, known)};
   const Json scenario = state_->combination(state_->example_index);
-  const SweepRow row{.combination = 0, .scenario = scenario, .summary = state_->example, .is_finished = true};
+  const SweepRow row{.combination = state_->example_index, .scenario = scenario, .summary = state_->example, .is_finished = true};
   const auto look = [&](const std::string& name) { return look_up(row, name); };
   if (is_condition)
     (void)expression.holds(look);
@@ -372,7 +387,7 @@ bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::
   std::size_t done = 0;
   return simulate_each(
       pending.size(), parallel,
-      [&](std::size_t i) { return state.read(state.combination(state.combinations[pending[i]].index)); },
+      [&](std::size_t i) { return state.read(state.combinations[pending[i]].index); },
       [&](std::size_t i, const PooledRun& run) {
         const Combination& combination = state.combinations[pending[i]];
         StoredRun row = state.make_run(state.combination(combination.index));

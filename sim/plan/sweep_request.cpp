@@ -106,28 +106,28 @@ Setting read_setting(std::string_view text, const std::string& what) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || !text.starts_with('/'))
     throw InputError{what + ": expected /json/pointer=value; found " + in_quotes(text)};
-  return {std::string{text.substr(0, equals)}, value_text(text.substr(equals + 1))};
+  const std::string pointer{text.substr(0, equals)};
+  return {pointer, value_text(text.substr(equals + 1)), what + " " + shortened(pointer, 200)};
 }
-
-std::string origin_of(const JsonReader& json) { return json.file_name() + ": " + shortened(json.pointer(), 200); }
 
 void expect_pointer(const JsonReader& json, const std::string& key) {
   if (!key.starts_with('/')) json.fail(key, "expected a JSON pointer, such as /training/steps, as the key");
 }
 
 SweepAxis read_grid_axis(const JsonReader& values, const std::string& pointer) {
-  SweepAxis axis{.origin = origin_of(values), .choices = {}};
+  SweepAxis axis{.origin = values.place(), .choices = {}};
   if (values.is_string()) {
     std::vector<std::string> texts;
     try {
       texts = read_sweep_values(values.as<std::string>());
     } catch (const InputError& error) { values.fail(error.what()); }
-    for (std::string& text : texts) axis.choices.push_back({{pointer, std::move(text)}});
+    for (std::string& text : texts) axis.choices.push_back({{pointer, std::move(text), axis.origin}});
     return axis;
   }
   values.expect(values.is_array() && !values.value().empty(),
                 "an array of at least one value, or a text such as \"1..8\" or \"1..64*2\"");
-  for (const JsonReader& value : values.elements()) axis.choices.push_back({{pointer, value.value().dump()}});
+  for (const JsonReader& value : values.elements())
+    axis.choices.push_back({{pointer, value.value().dump(), value.place()}});
   return axis;
 }
 
@@ -168,7 +168,7 @@ SweepAxis read_grid_option(std::string_view text) {
   SweepAxis axis{.origin = "--grid " + shortened(pointer, 200), .choices = {}};
   try {
     for (std::string& value : read_sweep_values(text.substr(equals + 1)))
-      axis.choices.push_back({{pointer, std::move(value)}});
+      axis.choices.push_back({{pointer, std::move(value), axis.origin}});
   } catch (const InputError& error) { throw InputError{axis.origin + ": " + error.what()}; }
   return axis;
 }
@@ -194,13 +194,14 @@ Setting read_set_option(std::string_view text) { return read_setting(text, "--se
 
 SweepRequest read_sweep_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
+  json.use_schema([] { return std::string{sweep_schema()}; });
   SweepRequest request;
   json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario = json.resolve(json.required<std::string>("scenario"));
   if (json.has("set"))
     for (const auto& [pointer, value] : json.child("set").items()) {
       expect_pointer(json.child("set"), pointer);
-      request.set.push_back({origin_of(value), {pointer, value.value().dump()}});
+      request.set.push_back({pointer, value.value().dump(), value.place()});
     }
   if (json.has("grid"))
     for (const auto& [pointer, values] : json.child("grid").items()) {
@@ -208,13 +209,13 @@ SweepRequest read_sweep_request(const Json& file, const std::string& file_name) 
       add_axis(request, read_grid_axis(values, pointer));
     }
   if (json.has("list")) {
-    SweepAxis axis{.origin = origin_of(json.child("list")), .choices = {}};
+    SweepAxis axis{.origin = json.child("list").place(), .choices = {}};
     for (const JsonReader& entry : json.children("list")) {
       entry.expect(entry.is_object() && !entry.value().empty(), "an object of JSON pointers and their values");
       std::vector<Setting> choice;
       for (const auto& [pointer, value] : entry.items()) {
         expect_pointer(entry, pointer);
-        choice.push_back({pointer, value.value().dump()});
+        choice.push_back({pointer, value.value().dump(), value.place()});
       }
       axis.choices.push_back(std::move(choice));
     }
@@ -223,9 +224,10 @@ SweepRequest read_sweep_request(const Json& file, const std::string& file_name) 
   }
   if (json.has("constraints"))
     for (const JsonReader& entry : json.children("constraints"))
-      request.constraints.emplace_back(origin_of(entry), entry.as<std::string>());
+      request.constraints.emplace_back(entry.place(), entry.as<std::string>());
   if (json.has("seeds")) {
     request.seeds = json.required<int>("seeds");
+    request.seeds_origin = json.child("seeds").place();
     json.expect(*request.seeds >= 1 && *request.seeds <= static_cast<int>(kMaxCombinations), "seeds",
                 "1 to 1000000 seeds");
   }

@@ -18,7 +18,8 @@ inline constexpr std::size_t kMaxCombinations = 1'000'000;
 /// One place of a scenario and what it is set to.
 struct Setting {
   std::string pointer;
-  std::string value;  // JSON text
+  std::string value;       // JSON text
+  std::string place = {};  // who asks for it, for error messages: "--set /seed", "sweep.json: /list/0/~1seed"
 };
 
 /// Choices of which each combination takes one; a choice sets one place or several.
@@ -29,10 +30,11 @@ struct SweepAxis {
 
 struct SweepRequest {
   std::filesystem::path scenario;
-  std::vector<std::pair<std::string, Setting>> set;              // with its origin
+  std::vector<Setting> set;
   std::vector<SweepAxis> axes;                                   // the last one varies fastest
   std::vector<std::pair<std::string, std::string>> constraints;  // origin, expression
-  std::optional<int> seeds;  // that many of them: the scenario's own, and the next ones
+  std::optional<int> seeds;              // that many of them: the scenario's own, and the next ones
+  std::string seeds_origin = "--seeds";  // for error messages
 };
 
 /// Reads `path`: a sweep file, or a scenario, which then is the whole request. Throws InputError.

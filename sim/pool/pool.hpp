@@ -17,6 +17,11 @@ struct PooledRun {
   std::string error;      // why there is no result; empty with one
   bool has_died = false;  // its process was killed, crashed or took too long: another attempt may succeed
   double wall_s = 0;
+
+  /// The error, after the name of the scenario's file unless it begins with that.
+  std::string error_in(const std::string& file_name) const {
+    return error.starts_with(file_name) ? error : file_name + ": " + error;
+  }
 };
 
 /// Simulates scenario(0) .. scenario(count - 1), at most `parallel` at a time, and hands over each result in this

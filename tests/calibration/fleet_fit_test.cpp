@@ -113,4 +113,31 @@ TEST_CASE("sizes of losses are compared by their cumulative shares") {
   CHECK(loss_size_distance(losses({}), losses({1})) == 1);
 }
 
+TEST_CASE("a fleet of few losses, or whose machines never came back, gets the simpler law and says so") {
+  const FleetTrace few = read("time_s,event,node\n0,add,a\n0,add,b\n0,add,c\n3600,remove,a\n7200,remove,b\n86400,add,d\n");
+  const FleetFit fit = fit_fleet(observe(few, Seconds{600}, 3), true);
+  CHECK_FALSE(fit.pool.bulk);
+  CHECK(fit.life_values <= 2);
+  CHECK(fit.life_law.ends_with(" (no bulk revocations: fewer losses than their 4 values)"));
+  CHECK(fit.pool.lifetime.law.quantile(0.5) > Seconds{0});
+
+  std::string text = "time_s,event,node\n";
+  for (int i = 0; i < 6; ++i) text += "0,add,n" + std::to_string(i) + "\n";
+  for (int i = 0; i < 6; ++i) text += std::to_string(3600 * (i + 1)) + ",remove,n" + std::to_string(i) + "\n";
+  const FleetFit gone = fit_fleet(observe(read(text), Seconds{600}, 6), true);
+  CHECK_FALSE(gone.pool.bulk);
+}
+
+TEST_CASE("a fit ends with what on_step throws") {
+  struct Stop {};
+  const FleetTrace trace = simulate_fleet(exponential_pool(3600, 600), 4, Seconds{86400}, true, 1);
+  int steps = 0;
+  CHECK_THROWS_AS((void)fit_fleet(observe(trace, Seconds{60}, 4), true,
+                                  [&] {
+                                    if (++steps == 50) throw Stop{};
+                                  }),
+                  Stop);
+  CHECK(steps == 50);
+}
+
 }  // namespace rehearse

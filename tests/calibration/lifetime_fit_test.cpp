@@ -167,4 +167,13 @@ TEST_CASE("revocations by hour: waves are found where there are some, none where
   CHECK(most == doctest::Approx(1));
 }
 
+TEST_CASE("no law has more values than machines were revoked, and its name says so") {
+  const Seconds never{std::numeric_limits<double>::infinity()};
+  const std::vector<LifetimeObservation> lives{
+      {Seconds{3600}, Seconds{7200}, 1}, {Seconds{7200}, Seconds{10800}, 1}, {Seconds{86400}, never, 30}};
+  const std::vector<LifetimeFit> fits = fit_lifetime(lives, {.edges = {Seconds{3600}, Seconds{7200}, Seconds{86400}}});
+  for (const LifetimeFit& fit : fits) CHECK(fit.values <= 2);
+  CHECK(fits.front().law.ends_with(" (no law of more values: 2 losses)"));
+}
+
 }  // namespace rehearse

@@ -159,7 +159,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 
 std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
                                          const RunRecord& record, const Summary& summary, const Budget& budget) {
-  const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
+  const ResourceProfile profile = resource_profile(scenario, record);
   OutputFolder files{folder};
   const auto write = [&](const char* name, const auto& make) {
     budget.check();

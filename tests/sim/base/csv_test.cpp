@@ -117,9 +117,33 @@ TEST_CASE("a number is written as the shortest text that reads back the same, an
   CHECK_THROWS_AS(csv.row({"too few"}), std::logic_error);
 }
 
+TEST_CASE("text that a spreadsheet would run stands behind an apostrophe; numbers stay as they are") {
+  CsvWriter csv{{"name", "x"}};
+  csv.row({"=cmd|' /C calc'!A0", -1.5});
+  csv.row({"@SUM(A1)", "-2e-3"});
+  csv.row({"'=1", "+5ms"});
+  csv.row({"'tis", "a=b"});
+  CHECK(csv.text() == "name,x\n'=cmd|' /C calc'!A0,-1.5\n'@SUM(A1),-2e-3\n''=1,'+5ms\n'tis,a=b\n");
+  const CsvTable table = parse_csv(csv.text(), "t.csv");
+  CHECK(table.row(0).text("name") == "=cmd|' /C calc'!A0");
+  CHECK(table.row(0).number("x") == -1.5);
+  CHECK(table.row(2).text("name") == "'=1");
+  CHECK(table.row(3).text("name") == "'tis");
+}
+
+TEST_CASE("control characters and those that deceive a reader are refused, and never written") {
+  CHECK(parse_error("a,b\n1,\x1b[31m\n") ==
+        "t.csv:2: expected text without control characters and invisible ones; found \"\\x1b[31m\"");
+  CHECK(parse_error("a,b\n1,x\xe2\x80\xaey\n") ==
+        "t.csv:2: expected text without control characters and invisible ones; found \"\\u202ey\"");
+  CsvWriter csv{{"name"}};
+  csv.row({"\x1b[31m"});
+  CHECK(csv.text() == "name\n\\x1b[31m\n");
+}
+
 TEST_CASE("random tables are read back as they were written") {
   Rng rng{2, "tables"};
-  constexpr std::string_view kLetters = "a,\"\r\n x";
+  constexpr std::string_view kLetters = "a,\"\n x=-'";
   for (int repetition = 0; repetition < 500; ++repetition) {
     const std::size_t columns = 1 + rng.below(3);
     std::vector<std::string> names, written;

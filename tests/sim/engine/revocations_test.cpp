@@ -235,12 +235,13 @@ TEST_CASE("a chief's job is handed over, or the job restarts when it is back") {
 }
 
 TEST_CASE("a job whose machines never come back says so") {
-  CHECK(run(replayed(ring(1, 40), 0, {{0.01, "remove", "n0"}}))["error"] ==
-        "every worker has left after 0 of 40 samples");
+  const auto error_of = [](const Json& scenario) { return run(scenario)["error"].get<std::string>(); };
+  CHECK(error_of(replayed(ring(1, 40), 0, {{0.01, "remove", "n0"}}))
+            .ends_with(": /cluster/groups: every worker has left after 0 of 40 samples"));
   Json scenario = ring(2, 40);
   scenario["training"]["recovery"] = {{"lost_worker", "wait"}};
-  CHECK(run(replayed(scenario, 0, {{0.01, "remove", "n0"}}))["error"] ==
-        "the job waits for machines that never come after 4 of 80 samples");
+  CHECK(error_of(replayed(scenario, 0, {{0.01, "remove", "n0"}}))
+            .ends_with(": /cluster/groups: the job waits for machines that never come after 4 of 80 samples"));
 }
 
 TEST_CASE("a cost is the billed time by its price") {
@@ -307,7 +308,7 @@ TEST_CASE("recovery that does not fit the strategy is refused") {
   scenario["cluster"]["groups"][0]["spot_pool"] = spot("1h");
   scenario["training"]["strategy"]["overlap"] = "forward";
   CHECK(test::problem_of(scenario) ==
-        "/cluster/groups: expected workers that stay for the whole run with the overlap \"forward\"; found "
+        "/cluster/groups/0: expected workers that stay for the whole run with the overlap \"forward\"; found "
         "\"joins_at\", \"leaves_at\" or \"spot_pool\"");
 }
 
@@ -448,9 +449,10 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
       CHECK(!results[k].has_died);
       if (results[k].has_succeeded) continue;
       const std::string& why = results[k].text;
-      const bool is_a_reason = why.starts_with("not finished after") ||
+      const bool is_a_reason = why.find("not finished after") != std::string::npos ||
                                (!is_supplied_for_ever(job(i)) &&
-                                (why.starts_with("every worker has left") || why.starts_with("the job waits for")));
+                                (why.find("every worker has left") != std::string::npos ||
+                                 why.find("the job waits for") != std::string::npos));
       CHECK_MESSAGE(is_a_reason, why);
     }
     finished += results[i].has_succeeded ? 1 : 0;

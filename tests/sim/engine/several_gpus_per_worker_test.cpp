@@ -106,8 +106,8 @@ TEST_CASE("workers and batches that do not fit the machine are refused") {
   scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
   scenario["cluster"]["groups"][0]["batch_per_worker"] = 2;
   CHECK(test::problem_of(scenario) ==
-        "/cluster/groups: expected a worker on every GPU for a strategy without servers; found "
-        "\"workers_per_machine\" in group \"workers\"");
+        "/cluster/groups/0/workers_per_machine: expected a worker on every GPU for a strategy without servers, so 2; "
+        "found 1");
 }
 
 }  // namespace rehearse

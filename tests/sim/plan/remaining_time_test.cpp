@@ -124,13 +124,13 @@ TEST_CASE("a chief that pauses for checkpoints makes the rest longer") {
 
 TEST_CASE("a loss that cannot be is refused") {
   RemainingRequest request{.step = 64000, .group = {}, .until_replaced = {}, .measured_speed = {}, .history = {}};
-  CHECK(refusal(request) == "expected a loss before the last of 64000 steps; found step 64000");
+  CHECK(refusal(request) == "--step: expected a loss before the last of 64000 steps; found step 64000");
   request.step = 1;
   request.lost = 5;
-  CHECK(refusal(request) == "expected a loss of 1 to 4 machines of group \"workers\"; found 5");
+  CHECK(refusal(request) == "--lost: expected a loss of 1 to 4 machines of group \"workers\"; found 5");
   request.lost = 1;
   request.group = "worker";
-  CHECK(refusal(request) == "unknown group of workers \"worker\"; did you mean \"workers\"?");
+  CHECK(refusal(request) == "--group: unknown group of workers \"worker\"; did you mean \"workers\"?");
   request.group.clear();
   CHECK(refusal(request, {{"/calibration", "ideal"}}) ==
         "profile \"ideal\" has no start-up times of a machine like those of group \"workers\"; --replaced-after says "

@@ -82,7 +82,7 @@ TEST_CASE("a sweep file becomes settings, axes in order, and constraints") {
                                                              "folder/s.json"),
                                                   "folder/s.json");
   CHECK(request.scenario == std::filesystem::path{"folder/../x.json"});
-  CHECK(request.set[0].second.pointer == "/training/steps");
+  CHECK(request.set[0].pointer == "/training/steps");
   REQUIRE(request.axes.size() == 3);
   CHECK(request.axes[0].origin == "folder/s.json: /grid/~1a");
   CHECK(request.axes[0].choices[1][0].value == "\"b\"");

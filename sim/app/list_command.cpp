@@ -1,0 +1,209 @@
+// `rehearse list`: what the catalogs hold, with what people choose by. Names come first in each line.
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "platforms/fabric.hpp"
+#include "platforms/profile_choice.hpp"
+#include "sim/app/commands.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// What there is of one name: columns of its line, and the same as JSON.
+struct Entry {
+  std::vector<std::string> columns;  // the name first
+  Json json;
+};
+
+const Json& nobody() {
+  static const Json none;
+  return none;
+}
+JsonReader asked_by(const std::string& name) { return {nobody(), name}; }
+
+std::string rounded_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Entry describe_gpu(const Catalog& catalog, const std::string& name) {
+  const Accelerator gpu = read_accelerator(name, catalog.accelerator(name, asked_by(name)));
+  return {{name, to_text(gpu.memory), to_text(gpu.memory_bandwidth), to_text(gpu.peak_fp32) + " fp32",
+           to_text(gpu.peak_fp16) + " fp16"},
+          {{"name", name},
+           {"memory", to_text(gpu.memory)},
+           {"memory_bandwidth", to_text(gpu.memory_bandwidth)},
+           {"peak_fp32", to_text(gpu.peak_fp32)},
+           {"peak_fp16", to_text(gpu.peak_fp16)},
+           {"host_link", to_text(gpu.host_link)},
+           {"source", gpu.source}}};
+}
+
+/// "0.9 USD/h (us-east-1, 2020)"
+std::string price_text(const Json& price) {
+  if (price.is_null()) return "-";
+  std::string where;
+  for (const char* key : {"region", "date"})
+    if (price.contains(key)) where += (where.empty() ? "" : ", ") + price[key].get<std::string>();
+  return rounded_text(price["usd_per_hour"].get<double>()) + " USD/h" + (where.empty() ? "" : " (" + where + ")");
+}
+
+/// The price that holds anywhere, or else that of the first region.
+Json price_of(const Instance& instance, bool is_spot) {
+  if (const auto any = is_spot ? instance.usd_per_hour_spot : instance.usd_per_hour_on_demand)
+    return {{"usd_per_hour", *any}};
+  for (const RegionalPrice& price : instance.prices)
+    if (price.is_spot == is_spot)
+      return {{"usd_per_hour", price.usd_per_hour}, {"region", price.regions.front()}, {"date", price.date}};
+  return {};
+}
+
+Entry describe_instance(const Catalog& catalog, const std::string& name) {
+  const Instance instance = read_instance(name, catalog.instance(name, asked_by(name)));
+  const Json on_demand = price_of(instance, false), spot = price_of(instance, true);
+  std::string gpus = "-";
+  Json memory;
+  if (!instance.accelerator.empty()) {
+    const Accelerator gpu =
+        read_accelerator(instance.accelerator, catalog.accelerator(instance.accelerator, asked_by(name)));
+    gpus = std::to_string(instance.accelerators) + " x " + instance.accelerator + " (" + to_text(gpu.memory) + ")";
+    memory = to_text(gpu.memory);
+  }
+  return {{name, gpus, std::to_string(instance.vcpus) + " vCPUs", to_text(instance.memory),
+           (instance.nics > 1 ? std::to_string(instance.nics) + " x " : "") + to_text(instance.nic),
+           price_text(on_demand), "spot " + price_text(spot)},
+          {{"name", name},
+           {"accelerator", instance.accelerator.empty() ? Json{} : Json(instance.accelerator)},
+           {"accelerators", instance.accelerators},
+           {"accelerator_memory", memory},
+           {"vcpus", instance.vcpus},
+           {"memory", to_text(instance.memory)},
+           {"nic", to_text(instance.nic)},
+           {"nics", instance.nics},
+           {"on_demand", on_demand},
+           {"spot", spot},
+           {"source", instance.source}}};
+}
+
+Entry describe_profile(const Catalog& catalog, const std::string& name) {
+  const JsonReader reader = catalog.profile(name, asked_by(name));
+  const Profile profile = read_profile(reader);
+  const Json& file = reader.value();
+  Json json{{"name", name},
+            {"gpus", profile.fitted_accelerators},
+            {"models", profile.fitted_models},
+            {"strategies", fitted_strategies(profile)},
+            {"rows", Json{}},
+            {"error", Json{}},
+            {"source", profile.source}};
+  if (!file.contains("fit")) return {{name, "not fitted", "", "", ""}, std::move(json)};
+  // Rows of the intervals: also those that only the errors, and no value, were taken from.
+  const Json& fit = file["fit"];
+  const std::string rows = std::to_string(fit.value("interval_rows", fit.value("rows", 0)));
+  json["rows"] = fit.value("interval_rows", fit.value("rows", 0));
+  if (profile.spread.residual > 0) json["error"] = profile.spread.residual;
+  const std::string error =
+      profile.spread.residual > 0 ? "error " + rounded_text(100 * profile.spread.residual) + " %" : "error unknown";
+  return {{name, joined(profile.fitted_accelerators), joined(fitted_strategies(profile)), rows + " rows", error,
+           joined(profile.fitted_models)},
+          std::move(json)};
+}
+
+std::vector<Entry> plain(const std::vector<std::string>& names) {
+  std::vector<Entry> entries;
+  for (const std::string& name : names) entries.push_back({{name}, {{"name", name}}});
+  return entries;
+}
+
+template <class Describe>
+std::vector<Entry> described(const Catalog& catalog, const std::vector<std::string>& names, Describe describe) {
+  std::vector<Entry> entries;
+  for (const std::string& name : names) entries.push_back(describe(catalog, name));
+  return entries;
+}
+
+/// What connects machines, then what connects the GPUs of one: name and one line each.
+std::vector<Entry> describe_topologies(const Catalog& catalog) {
+  std::vector<std::pair<std::string, std::string>> names = list_fabrics();
+  for (const std::string& name : catalog.interconnect_names())
+    names.emplace_back(name, "inside a machine: " + catalog.interconnect(name, asked_by(name))
+                                                        .optional<std::string>("source", "source not stated"));
+  std::vector<Entry> entries;
+  for (const auto& [name, description] : names)
+    entries.push_back({{name, description}, {{"name", name}, {"description", description}}});
+  return entries;
+}
+
+void print_aligned(const std::vector<Entry>& entries) {
+  std::vector<std::size_t> widths;
+  for (const Entry& entry : entries) {
+    widths.resize(std::max(widths.size(), entry.columns.size()));
+    for (std::size_t i = 0; i < entry.columns.size(); ++i)
+      widths[i] = std::max(widths[i], printable(entry.columns[i]).size());
+  }
+  for (const Entry& entry : entries) {
+    std::string line;
+    for (std::size_t i = 0; i < entry.columns.size(); ++i) {
+      const std::string text = printable(entry.columns[i]);
+      line += text + std::string(widths[i] + 2 - text.size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+}  // namespace
+
+int list(const CommonOptions& common, const std::string& kind) {
+  const Catalog catalog = load_catalog(common);
+  std::vector<Entry> entries;
+  if (kind == "gpus")
+    entries = described(catalog, catalog.accelerator_names(), describe_gpu);
+  else if (kind == "instances")
+    entries = described(catalog, catalog.instance_names(), describe_instance);
+  else if (kind == "regions")
+    entries = plain(catalog.region_names());
+  else if (kind == "models")
+    entries = plain(catalog.model_names());
+  else if (kind == "profiles")
+    entries = described(catalog, catalog.profile_names(), describe_profile);
+  else if (kind == "spot_pools")
+    entries = plain(catalog.spot_pool_names());
+  else if (kind == "interconnects")
+    entries = plain(catalog.interconnect_names());
+  else if (kind == "topologies")
+    entries = describe_topologies(catalog);
+  else
+    throw InputError{"list: " +
+                     unknown_name_message("kind", kind,
+                                          std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
+                                                                   "models", "profiles", "spot_pools", "topologies"})};
+  if (!common.prints_json) {
+    print_aligned(entries);
+    return kSuccess;
+  }
+  Json all = Json::array();
+  for (Entry& entry : entries) all.push_back(std::move(entry.json));
+  std::fputs(to_json_text(all).c_str(), stdout);
+  return kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,44 @@
+#pragma once
+// Who has set the values of a JSON file's value that the file does not hold: an option, a study's column, a sweep's
+// grid. Mistakes there name the place that the user can change, instead of the file that says something else.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+class JsonOrigins {
+ public:
+  JsonOrigins() = default;
+  /// `with`: what with() says instead of naming each place, such as "row rows.csv:3 of study.json".
+  explicit JsonOrigins(std::string with) : with_{std::move(with)} {}
+
+  /// Sets what lies at `pointer` as set_json_pointer() does, and remembers that `place` ("--set /training/steps",
+  /// "sweep.json: /grid/~1seed/0") asked for it. InputError, at `place`, if it cannot be set.
+  void set(Json& value, std::string_view pointer, std::string_view value_text, const std::string& place);
+  /// Remembers the place of what lies at `pointer` already.
+  void add(std::string_view pointer, std::string place);
+
+  /// Where the value at `pointer` was set, with the rest of the pointer below that place; none if the file holds it.
+  std::optional<std::string> place_of(std::string_view pointer) const;
+
+  /// The same, or else who set something below `pointer`.
+  std::optional<std::string> place_of_or_below(std::string_view pointer) const;
+
+  /// " (with --set /training/steps=5)", for mistakes elsewhere that what was set may have caused; empty if nothing was.
+  std::string with() const;
+
+ private:
+  struct Origin {
+    std::string place, value;
+  };
+  std::map<std::string, Origin, std::less<>> by_pointer_;
+  std::string with_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,99 @@
+#include "sim/base/json_schema.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rehearse {
+
+namespace {
+
+using Nodes = std::vector<const Json*>;
+
+const Json* member(const Json& object, const std::string& key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? nullptr : &*found;
+}
+
+/// A rule and what it refers to, whatever its alternatives.
+void add_rules(const Json& schema, const Json& node, Nodes& rules) {
+  rules.push_back(&node);
+  if (const Json* reference = member(node, "$ref"))
+    if (const Json* target = json_pointer_find(schema, reference->get<std::string>().substr(1)))
+      add_rules(schema, *target, rules);
+  for (const char* key : {"allOf", "anyOf", "oneOf"})
+    if (const Json* parts = member(node, key))
+      for (const Json& part : *parts) add_rules(schema, part, rules);
+}
+
+/// Whether the "type", "const" and "enum" of the rule and of its properties allow `value`; keys may be missing.
+bool fits(const Json& schema, const Json& rule, const Json& value) {
+  if (const Json* type = member(rule, "type"); type != nullptr && type->is_string())
+    if ((*type == "object" && !value.is_object()) || (*type == "array" && !value.is_array()) ||
+        (*type == "string" && !value.is_string()))
+      return false;
+  if (const Json* constant = member(rule, "const"); constant != nullptr && *constant != value) return false;
+  if (const Json* words = member(rule, "enum");
+      words != nullptr && std::find(words->begin(), words->end(), value) == words->end())
+    return false;
+  if (const Json* reference = member(rule, "$ref"))
+    if (const Json* target = json_pointer_find(schema, reference->get<std::string>().substr(1)))
+      if (!fits(schema, *target, value)) return false;
+  if (const Json* properties = member(rule, "properties"))
+    for (const auto& [key, property] : properties->items())
+      if (const Json* own = member(value, key); own != nullptr && !fits(schema, property, *own)) return false;
+  return true;
+}
+
+bool has_required(const Json& rule, const Json& object) {
+  const Json* required = member(rule, "required");
+  return required == nullptr || std::all_of(required->begin(), required->end(), [&](const Json& key) {
+           return member(object, key.get<std::string>()) != nullptr;
+         });
+}
+
+void add_required(const Json& schema, const Json& rule, const Json& object, std::vector<std::string>& missing) {
+  if (const Json* required = member(rule, "required"))
+    for (const Json& key : *required)
+      if (const auto name = key.get<std::string>();
+          member(object, name) == nullptr && std::find(missing.begin(), missing.end(), name) == missing.end())
+        missing.push_back(name);
+  if (const Json* reference = member(rule, "$ref"))
+    if (const Json* target = json_pointer_find(schema, reference->get<std::string>().substr(1)))
+      add_required(schema, *target, object, missing);
+  if (const Json* parts = member(rule, "allOf"))
+    for (const Json& part : *parts) add_required(schema, part, object, missing);
+  if (const Json* condition = member(rule, "if")) {
+    const bool holds = has_required(*condition, object) && fits(schema, *condition, object);
+    if (const Json* then = member(rule, holds ? "then" : "else")) add_required(schema, *then, object, missing);
+  }
+  for (const char* key : {"anyOf", "oneOf"}) {
+    const Json* parts = member(rule, key);
+    if (parts == nullptr) continue;
+    const auto is_fitting = [&](const Json& part) { return fits(schema, part, object); };
+    if (std::count_if(parts->begin(), parts->end(), is_fitting) == 1)
+      add_required(schema, *std::find_if(parts->begin(), parts->end(), is_fitting), object, missing);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> missing_keys(const Json& schema, std::string_view pointer, const Json& object) {
+  Nodes rules;
+  add_rules(schema, schema, rules);
+  for (const std::string& key : split_json_pointer(pointer)) {
+    Nodes below;
+    for (const Json* rule : rules) {
+      const Json* properties = member(*rule, "properties");
+      const Json* next = properties == nullptr ? nullptr : member(*properties, key);
+      if (next == nullptr) next = member(*rule, "items");
+      if (next == nullptr) next = member(*rule, "additionalProperties");
+      if (next != nullptr && next->is_object()) add_rules(schema, *next, below);
+    }
+    rules = std::move(below);
+  }
+  std::vector<std::string> missing;
+  if (!rules.empty()) add_required(schema, *rules.front(), object, missing);
+  return missing;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,38 @@
+#include "platforms/profile_choice.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/paths.hpp"
+
+namespace rehearse {
+namespace {
+
+ProfileChoice choice_for(const std::string& gpu, const std::string& model, bool has_servers) {
+  const std::filesystem::path root = source_folder();
+  const Catalog catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
+  const Json nobody;
+  const JsonReader asked_by{nobody, "test"};
+  return choose_profile({.gpus = {read_accelerator(gpu, catalog.accelerator(gpu, asked_by))},
+                         .model = model,
+                         .has_servers = has_servers},
+                        catalog, asked_by);
+}
+
+}  // namespace
+
+TEST_CASE("the profile that covers GPU, strategy and model is taken, and the reason said") {
+  const ProfileChoice bert = choice_for("V100", "hkbu/bert_large", true);
+  CHECK(bert.name == "hkbu-ddl-benchmarks");
+  CHECK(bert.reason == "fitted on GPU V100, parameter_server, model \"hkbu/bert_large\"");
+  CHECK(choice_for("T4", "pollux/yolov3", false).name == "pollux-t4-traces");
+}
+
+TEST_CASE("without a profile of the GPU the nearest is taken, and what it lacks said") {
+  const ProfileChoice choice = choice_for("H100", "nobody's", false);
+  CHECK(choice.reason.find("the nearest GPUs, ") != std::string::npos);
+  CHECK(choice.reason.find("; not on GPU H100, model \"nobody's\"") != std::string::npos);
+}
+
+}  // namespace rehearse
