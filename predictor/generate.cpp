@@ -15,6 +15,7 @@
 
 #include "predictor/detail/sqlite.hpp"
 #include "predictor/labels.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/engine/machines.hpp"
@@ -37,13 +38,14 @@ struct Prepared {
 Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   Prepared prepared{.base = read_scenario(setting.scenario, setting.file, catalog), .described = {}};
   Scenario& base = prepared.base;
-  if (!has_uniform_workers(base))
-    throw InputError{setting.file +
-                     ": /cluster/groups: expected workers of one GPU, all with the workload's batch, "
-                     "for random workloads"};
-  if (base.has_revocations() || base.has_changing_membership())
-    throw InputError{setting.file + ": /cluster/groups: expected machines that stay for random workloads"};
+  require_described(base, setting.file);
+  if (!base.copies_input.value_or(true))
+    throw InputError{setting.file + ": /workload/copies_input: expected samples that are copied, for random workloads"};
+  if (!base.profile.gpu.update_accesses.empty() && base.count(Role::kParameterServer) == 0)
+    throw InputError{setting.file + ": /calibration: expected no gpu.update_accesses, for random workloads"};
+  base.profile.step_times.clear();  // of the scenario's own model
   Json scenario = parse_json(base.effective, setting.file);
+  if (scenario["calibration"].is_object()) scenario["calibration"].erase("step_times");
   scenario.erase("workload");
   prepared.described = {
       .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
@@ -407,8 +409,8 @@ class Run {
   Generated generate() {
     std::string identity = request_.program + "\nseed " + std::to_string(request_.seed) + "\n" + space_.text;
     for (const Prepared& setting : settings_) identity += "\n" + setting.described.provenance;
+    DatasetWriter writer{request_.output, head()};  // first: it locks the output, and with it the part
     PartFile part{request_.output, run_key(identity, "").text()};
-    DatasetWriter writer{request_.output, head()};
     for (const Prepared& setting : settings_) writer.add(setting.described);
     Simulators simulators{settings_, request_.parallel};
     std::vector<double> operators;

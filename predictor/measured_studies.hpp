@@ -45,8 +45,8 @@ struct MeasuredStudies {
 };
 
 /// A sample for each row whose scenario can be described: `origin: measured`, step_time_s, the mean rates where
-/// step_traffic() knows them, NaN otherwise. Rows of one workload share a graph, rows of one cluster a setting; a model
-/// is in one split, by its name. The dataset's provenance lists file and line of each sample. Throws InputError if no
+/// step_traffic() knows them, NaN otherwise; only the former is_observed(). Rows of one workload share a graph, rows of
+/// one cluster a setting; a model is in one split (deal_splits()). The dataset's provenance lists file and line of each sample. Throws InputError if no
 /// row becomes a sample, or the catalog lacks what a scenario names.
 MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog);
 

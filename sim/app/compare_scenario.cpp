@@ -10,6 +10,7 @@
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
@@ -91,8 +92,7 @@ std::string csv_of(const std::vector<Column>& columns) {
 Scenario load_comparable(const CompareCommand& command, const std::optional<MeasuredSeries>& series) {
   Scenario scenario = read_scenario(load_scenario_json(command.input, command.overrides), command.input.string(),
                                     load_catalog(command.common));
-  if (scenario.has_revocations() || scenario.has_changing_membership())
-    throw InputError{command.input.string() + ": /cluster/groups: expected machines that stay, for a profile"};
+  require_described(scenario, command.input.string());
   if (series) scenario.output.sampling_period = series->period;
   return scenario;
 }
