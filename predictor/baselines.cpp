@@ -83,6 +83,8 @@ std::string to_text(Baseline baseline) {
       return "linear";
     case Baseline::kNeighbours:
       return "neighbours";
+    case Baseline::kLinearWithSketch:
+      return "linear+sketch";
     case Baseline::kSketch:
       return "sketch";
   }
@@ -100,6 +102,9 @@ Baselines::Features Baselines::read(const std::vector<std::size_t>& samples) con
   for (const std::size_t s : samples) {
     SampleFeatures of_sample = reader.read(dataset_, dataset_.samples[s]);
     features.totals.emplace_back(of_sample.totals.begin(), of_sample.totals.end());
+    std::vector<double>& plain = features.plain.emplace_back();
+    for (std::size_t i = 0; i < of_sample.totals.size(); ++i)
+      if (!is_of_sketch(reader.total_names()[i])) plain.push_back(of_sample.totals[i]);
     features.guesses.push_back(std::move(of_sample.guess));
   }
   return features;
@@ -117,7 +122,8 @@ const Baselines::Features& Baselines::of_samples() {
 
 Rows Baselines::predict(Baseline baseline) {
   if (samples_.empty()) return {};
-  if (baseline == Baseline::kLinear) return by_regression();
+  if (baseline == Baseline::kLinear) return by_regression(false);
+  if (baseline == Baseline::kLinearWithSketch) return by_regression(true);
   if (baseline == Baseline::kNeighbours) return by_neighbours();
   if (baseline == Baseline::kSketch) return of_samples().guesses;
   Rows predictions;
@@ -126,9 +132,10 @@ Rows Baselines::predict(Baseline baseline) {
   return predictions;
 }
 
-Rows Baselines::by_regression() {
-  const Scaling scaling{of_train().totals};
-  const Eigen::MatrixXd x = scaling.of(of_train().totals), asked = scaling.of(of_samples().totals);
+Rows Baselines::by_regression(bool has_sketch) {
+  const auto inputs = has_sketch ? &Features::totals : &Features::plain;
+  const Scaling scaling{of_train().*inputs};
+  const Eigen::MatrixXd x = scaling.of(of_train().*inputs), asked = scaling.of(of_samples().*inputs);
   Rows predictions(samples_.size(), std::vector<double>(dataset_.labels.size(), kUnknown));
   for (std::size_t l = 0; l < dataset_.labels.size(); ++l) {
     const double typical = mean_label(dataset_, train_, l);
@@ -154,8 +161,8 @@ Rows Baselines::by_regression() {
 }
 
 Rows Baselines::by_neighbours() {
-  const Scaling scaling{of_train().totals};
-  const Eigen::MatrixXd known = scaling.of(of_train().totals), asked = scaling.of(of_samples().totals);
+  const Scaling scaling{of_train().plain};
+  const Eigen::MatrixXd known = scaling.of(of_train().plain), asked = scaling.of(of_samples().plain);
   Rows predictions;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const std::int32_t setting = dataset_.samples[samples_[i]].setting;

@@ -1,6 +1,7 @@
 #pragma once
 // What any network has to beat.
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -12,13 +13,16 @@
 namespace rehearse {
 
 enum class Baseline {
-  kMean,        // of the training samples of the same setting; of all where there is none
-  kLinear,      // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader)
-  kNeighbours,  // mean of the five nearest training samples of the same setting, by the totals
-  kSketch       // sketch_profile(): nothing is learnt
+  kMean,              // of the training samples of the same setting; of all where there is none
+  kLinear,            // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader), but the sketch's
+  kNeighbours,        // mean of the five nearest training samples of the same setting, by the same totals
+  kLinearWithSketch,  // as kLinear, on all totals: what the profile network is given, too
+  kSketch             // sketch_profile(): nothing is learnt
 };
+inline constexpr std::array kBaselines{Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours,
+                                       Baseline::kLinearWithSketch, Baseline::kSketch};
 
-/// "mean", "linear", "neighbours", "sketch".
+/// "mean", "linear", "neighbours", "linear+sketch", "sketch".
 std::string to_text(Baseline baseline);
 
 /// What simple predictors say of samples, from what other samples show. Features are read once for all of them.
@@ -32,11 +36,12 @@ class Baselines {
  private:
   struct Features {
     std::vector<std::vector<double>> totals, guesses;  // [samples][...]
+    std::vector<std::vector<double>> plain;            // totals without those of the sketch
   };
   Features read(const std::vector<std::size_t>& samples) const;
   const Features& of_train();
   const Features& of_samples();
-  std::vector<std::vector<double>> by_regression();
+  std::vector<std::vector<double>> by_regression(bool has_sketch);
   std::vector<std::vector<double>> by_neighbours();
 
   const Dataset& dataset_;

@@ -1,7 +1,5 @@
 #include "predictor/dataset.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,8 +13,10 @@
 
 #include "predictor/detail/sqlite.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_lock.hpp"
 
 namespace rehearse {
 
@@ -65,6 +65,16 @@ std::string to_text(Split split) {
 }
 
 std::string to_text(Origin origin) { return origin == Origin::kSimulated ? "simulated" : "measured"; }
+
+bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label) {
+  if (std::isnan(sample.labels[label])) return false;
+  const std::string& name = dataset.labels[label];
+  const std::size_t mean = name.find("_mean_Bps");
+  if (sample.origin == Origin::kSimulated || mean == std::string::npos) return true;
+  const auto peak = std::find(dataset.labels.begin(), dataset.labels.end(), name.substr(0, mean) + "_peak_Bps");
+  return peak != dataset.labels.end() &&
+         !std::isnan(sample.labels[static_cast<std::size_t>(peak - dataset.labels.begin())]);
+}
 
 const std::vector<std::string>& node_feature_names() {
   static const std::vector<std::string> names{"kind",
@@ -149,10 +159,9 @@ std::vector<GraphEdge> edges_of(const Workload& workload) {
 /// The file under a temporary name, and its prepared statements.
 struct DatasetWriter::File {
   File(const std::filesystem::path& path_, const Dataset& head)
-      : path{path_},
-        temporary{path_.string() + "." + std::to_string(::getpid()) + ".tmp"},
-        shown{shortened(path_.string(), 4096)} {
-    std::filesystem::remove(temporary);
+      : path{path_}, temporary{path_.string() + ".tmp"}, shown{shortened(path_.string(), 4096)}, lock{path_} {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);  // of a process that was killed: nobody else writes it now
     database = open(temporary, shown, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     execute("PRAGMA journal_mode = OFF");  // nobody sees the file before it is whole
     execute("PRAGMA synchronous = OFF");
@@ -204,6 +213,7 @@ struct DatasetWriter::File {
 
   std::filesystem::path path, temporary;
   std::string shown;
+  OutputLock lock;  // held until the temporary is gone
   Database database;
   std::optional<Statement> setting, graph, sample;
   std::int64_t settings = 0, graphs = 0, samples = 0;
@@ -274,10 +284,7 @@ namespace {
 class Loader {
  public:
   explicit Loader(const std::filesystem::path& path) : shown_{shortened(path.string(), 4096)} {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error))
-      throw InputError{shown_ + ": cannot read this dataset: no such file"};
-    if (std::filesystem::is_empty(path, error)) fail("expected a dataset of rehearse; the file is empty");
+    if (read_file_start(path, 1).empty()) fail("expected a dataset of rehearse; the file is empty");
     database_ = open(path, shown_, SQLITE_OPEN_READONLY);
     sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);

@@ -53,7 +53,7 @@ struct DatasetGraph {
 struct DatasetSetting {
   std::string name;                // "driple/01-v100-ps1-w2 synchronous"
   std::string group;               // settings of one group differ in the synchronization only: "driple/01-v100-ps1-w2"
-  std::string provenance;          // JSON: the scenario
+  std::string provenance;          // JSON: the scenario, but what the graph's provenance says of its workload
   std::vector<double> descriptor;  // [descriptor names]
 };
 
@@ -81,6 +81,10 @@ struct Dataset {
   std::size_t nodes(const DatasetGraph& graph) const { return graph.nodes(node_features.size()); }
 };
 
+/// Whether a label is what was simulated or measured, and not NaN. A measured sample's mean rate without the peaks of
+/// its series follows from its step time (measured_studies.hpp): something to learn from, but no measurement.
+bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label);
+
 /// The node features and the edges of `workload`. An update reads and writes as many slots as the optimizer has.
 std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer);
 std::vector<GraphEdge> edges_of(const Workload& workload);
@@ -95,7 +99,9 @@ std::vector<GraphEdge> edges_of(const Workload& workload);
 /// with identifiers from 0 without gaps. Same content, same bytes.
 ///
 /// Writes `path` in one step when finish() is called: until then, and if it never is, what was there stays. Graphs and
-/// settings come before the samples that name them. Every failure is an InputError that names the file.
+/// settings come before the samples that name them. It holds an OutputLock of `path`, and writes `path`.tmp, which the
+/// next writer removes if this one is killed. Every failure is an InputError that names the file, or a NoResultError if
+/// another process writes it.
 class DatasetWriter {
  public:
   /// `head` gives the provenance and the three lists of names; its settings, graphs and samples are not looked at.

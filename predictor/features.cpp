@@ -22,6 +22,7 @@ constexpr std::array kKinds{OperatorKind::kConvolution, OperatorKind::kDense,   
                             OperatorKind::kUpdate};
 constexpr std::size_t kPhases = 5;
 constexpr double kTiny = 1e-12;  // seconds
+const std::string kGuessPrefix = "ln guess of ";
 
 // Positions of node_feature_names().
 enum Column {
@@ -308,6 +309,8 @@ std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, std::size_
 
 }  // namespace
 
+bool is_of_sketch(const std::string& total_name) { return total_name.starts_with(kGuessPrefix); }
+
 FeatureReader::FeatureReader(const Dataset& dataset) {
   if (dataset.node_features != node_feature_names())
     throw InputError{"the dataset's node features are not those of this program"};
@@ -317,7 +320,7 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
     total_names_.push_back(std::string{"ln "} + name + "_s");
   for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
     total_names_.push_back(std::string{"ln "} + name);
-  for (const std::string& label : label_names()) total_names_.push_back("ln guess of " + label);
+  for (const std::string& label : label_names()) total_names_.push_back(kGuessPrefix + label);
   for (const std::string& name : dataset.descriptors) {
     total_names_.push_back(name);
     total_names_.push_back("ln " + name);

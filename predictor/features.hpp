@@ -33,6 +33,9 @@ struct SampleFeatures {
   std::vector<double> bounds;  // [labels]
 };
 
+/// Whether a total of this name is one of the sketch's labels.
+bool is_of_sketch(const std::string& total_name);
+
 /// Turns samples of datasets with given columns into features.
 class FeatureReader {
  public:

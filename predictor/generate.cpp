@@ -15,6 +15,7 @@
 
 #include "predictor/detail/sqlite.hpp"
 #include "predictor/labels.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/engine/machines.hpp"
@@ -37,13 +38,17 @@ struct Prepared {
 Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   Prepared prepared{.base = read_scenario(setting.scenario, setting.file, catalog, setting.origins), .described = {}};
   Scenario& base = prepared.base;
-  if (!has_uniform_workers(base))
-    throw InputError{setting.file +
-                     ": /cluster/groups: expected workers of one GPU, all with the workload's batch, "
-                     "for random workloads"};
-  if (base.has_revocations() || base.has_changing_membership())
-    throw InputError{setting.file + ": /cluster/groups: expected machines that stay for random workloads"};
+  require_described(base, setting.file);
+  if (!base.copies_input.value_or(true))
+    throw InputError{setting.file + ": /workload/copies_input: expected samples that are copied, for random workloads"};
+  // Both depend on the scenario's own model, and the descriptor holds them as one value: random workloads have none.
+  base.profile.step_times.clear();
+  base.profile.gpu.update_accesses.clear();
   Json scenario = parse_json(base.effective, setting.file);
+  if (Json& profile = scenario["calibration"]; profile.is_object()) {
+    profile.erase("step_times");
+    if (profile.contains("gpu")) profile["gpu"].erase("update_accesses");
+  }
   scenario.erase("workload");
   prepared.described = {
       .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
@@ -407,8 +412,8 @@ class Run {
   Generated generate() {
     std::string identity = request_.program + "\nseed " + std::to_string(request_.seed) + "\n" + space_.text;
     for (const Prepared& setting : settings_) identity += "\n" + setting.described.provenance;
+    DatasetWriter writer{request_.output, head()};  // first: it locks the output, and with it the part
     PartFile part{request_.output, run_key(identity, "").text()};
-    DatasetWriter writer{request_.output, head()};
     for (const Prepared& setting : settings_) writer.add(setting.described);
     Simulators simulators{settings_, request_.parallel};
     std::vector<double> operators;

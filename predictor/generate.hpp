@@ -57,7 +57,8 @@ Generated plan_dataset(const Space& space, const Catalog& catalog, const Generat
 /// model, whatever their batch, are in the same split: models are dealt to the splits in the order in which they come,
 /// each to the split that has the fewest compared with its share.
 ///
-/// Throws InputError (space, catalogs, file), NoResultError if a thousand draws in a row give no new graph.
+/// Throws InputError (space, catalogs, file), NoResultError if a thousand draws in a row give no new graph or another
+/// process writes the output.
 Generated generate_dataset(const Space& space, const Catalog& catalog, const GenerateRequest& request);
 
 }  // namespace rehearse

@@ -10,6 +10,7 @@
 #include "sim/engine/repeated_steps.hpp"
 #include "sim/engine/resource_profile.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/engine/step_time.hpp"
 #include "sim/engine/summary.hpp"
 #include "sim/engine/work.hpp"
 
@@ -113,6 +114,8 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
   const Group& group = scenario.first_workers();
   const Accelerator& gpu = *group.accelerator;
   const Profile& profile = scenario.profile;
+  const double stretch = step_time_factor(scenario, group).value_or(1);
+  const ComputePlan step = plan_step(scenario, group);
   const std::vector<Machine> machines = list_machines(scenario);
   const Machine& chief = machines[chief_of(machines)];
   const auto is_colocated = [](const Group& g) { return g.colocated_with >= 0; };
@@ -128,17 +131,17 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
     return is(servers != nullptr && servers->synchronization == how);
   };
   const auto places = [&](Placement how) { return is(servers != nullptr && servers->placement == how); };
-  return {scenario.peak_of(gpu).value(),
-          gpu.memory_bandwidth.value(),
+  return {scenario.peak_of(gpu).value() / stretch,
+          gpu.memory_bandwidth.value() / stretch,
           as_double(gpu.memory),
           static_cast<double>(gpu.multiprocessors),
           profile.gpu.efficiency_for(gpu.name),
           profile.gpu.memory_efficiency,
-          profile.gpu.kernel_overhead.value(),
+          profile.gpu.kernel_overhead.value() * stretch,
           profile.gpu.reduction_half,
           profile.gpu.winograd_gain,
-          profile.host.dispatch.value(),
-          profile.host.step_overhead.value(),
+          profile.host.dispatch.value() * stretch,
+          (step.step_overhead + step.update).value(),
           static_cast<double>(scenario.count(Role::kWorker)),
           static_cast<double>(
               std::count_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; })),
@@ -171,6 +174,14 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
           as_double(exchange.bucket_size.value_or(Bytes{})),
           exchange.cycle_time.value_or(Seconds{}).value(),
           is(exchange.overlap != Overlap::kNone)};
+}
+
+std::vector<float> node_features_of(const Scenario& scenario) {
+  std::vector<float> features = node_features_of(scenario.workload, scenario.optimizer);
+  // The column is the last one, of the first operator.
+  features.at(node_feature_names().size() - 1) =
+      static_cast<float>(as_double(plan_step(scenario, scenario.first_workers()).input));
+  return features;
 }
 
 bool has_uniform_workers(const Scenario& scenario) {

@@ -23,8 +23,13 @@ namespace rehearse {
 ///   all_reduce_latency_s, all_reduce_s_per_byte   of n bytes: latency + n * the second, by the times of nothing and of
 ///                                                 64 MiB (sim/engine/collective_time.hpp); 0 of other strategies
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles
+/// Where a step time of the profile holds for the scenario (sim/engine/step_time.hpp) the GPU's two rates are lower, and
+/// the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.
 const std::vector<std::string>& descriptor_names();
 std::vector<double> descriptor_of(const Scenario& scenario);
+
+/// node_features_of() its workload; input_bytes is 0 if a step does not copy its samples to the GPU.
+std::vector<float> node_features_of(const Scenario& scenario);
 
 /// `base` with another workload, as read_scenario() would give it; warnings and effective text stay those of `base`.
 /// std::logic_error if a group of `base` has a batch of its own or several GPUs per worker: see has_uniform_workers().

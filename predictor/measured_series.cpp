@@ -7,6 +7,7 @@
 
 #include "predictor/dataset.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/resource_profile.hpp"
 
@@ -50,7 +51,14 @@ double mean_of(const std::vector<double>& series) {
 
 }  // namespace
 
+void require_columns_among(const CsvTable& table, const std::vector<std::string>& known) {
+  for (const std::string& column : table.columns())
+    if (std::find(known.begin(), known.end(), column) == known.end())
+      throw InputError{table.file_name() + ": " + unknown_name_message("column", column, known)};
+}
+
 MeasuredSeries read_measured_series(const CsvTable& table) {
+  require_columns_among(table, {"time_s", "gpu_utilization", "memory_utilization", "receive_Bps", "transmit_Bps"});
   const char* share = "a share of 0 to 1";
   const char* rate = "bytes per second, from 0 to 1e15";
   MeasuredSeries series{.period = period_of(table),

@@ -18,8 +18,11 @@ struct MeasuredSeries {
   std::vector<double> receive, transmit;  // bytes per second
 };
 
-/// A table with the column time_s and at least one of gpu_utilization, memory_utilization, receive_Bps, transmit_Bps;
-/// others are not looked at. InputError, "file:line: ...", for fewer than three rows, a time that is a tenth of a
+/// InputError, with the nearest name, for a column that is not among `known`.
+void require_columns_among(const CsvTable& table, const std::vector<std::string>& known);
+
+/// A table with the column time_s and at least one of gpu_utilization, memory_utilization, receive_Bps, transmit_Bps,
+/// and no other one. InputError, "file:line: ...", for fewer than three rows, a time that is a tenth of a
 /// period or more away from where it would be if all gaps were the same, shares outside of 0 to 1, or negative rates.
 MeasuredSeries read_measured_series(const CsvTable& table);
 MeasuredSeries load_measured_series(const std::filesystem::path& file);

@@ -9,9 +9,11 @@
 #include <tuple>
 #include <variant>
 
+#include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
+#include "predictor/merge.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/random.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/machines.hpp"
 
@@ -23,12 +25,6 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // Positions of label_names().
 constexpr std::size_t kStepTime = 12, kReceived = 13, kSent = 14;
-
-/// 60 % of all models are for training, 20 % for validation, 20 % for tests, whatever else is there.
-Split split_of(const std::string& model) {
-  const double at = Rng{fnv1a(model), "split of a model"}.uniform();
-  return at < 0.6 ? Split::kTrain : at < 0.8 ? Split::kValidation : Split::kTest;
-}
 
 bool gives_step_time(const std::string& metric) {
   return metric == "iteration_time_s" || metric == "steps_per_s" || metric == "samples_per_s" ||
@@ -89,20 +85,6 @@ std::optional<StepTraffic> ring_traffic(const Scenario& scenario, const AllReduc
   return StepTraffic{bytes, bytes};
 }
 
-/// Why a scenario is no sample: what it says beyond the descriptor. Empty if it is one.
-std::string undescribed(const Scenario& scenario) {
-  if (!has_uniform_workers(scenario)) return "workers with several GPUs, or with batches of their own";
-  if (scenario.has_changing_membership() || scenario.has_revocations()) return "machines that come and go";
-  if (scenario.training.strategy.exchange.accumulation_steps > 1) return "gradients of several batches are added up";
-  const OperatorGraph& graph = scenario.workload.graph;
-  if (std::any_of(graph.begin(), graph.end(), [](const Operator& op) { return op.measured_time.has_value(); }))
-    return "a model of measured times, without operators";
-  const std::string& region = scenario.first_workers().region;
-  for (const Group& group : scenario.groups)
-    if (group.colocated_with < 0 && group.region != region) return "machines in several regions";
-  return {};
-}
-
 /// "4 x gce-custom-4-k80, 1 server, asynchronous parameter servers"
 std::string name_of_cluster(const Scenario& scenario) {
   std::string name;
@@ -142,6 +124,7 @@ class Collector {
       const auto& first = result.counts.front();
       throw InputError{"no row of the studies is a sample; " + first.study + ": " + first.reason};
     }
+    deal_splits(result.dataset, models_);
     result.dataset.provenance = Json{{"source", "measured rows of studies"}, {"rows", rows_}}.dump();
     return std::move(result);
   }
@@ -154,7 +137,6 @@ class Collector {
     std::string problem;
     Scenario scenario;
     std::int32_t graph = 0, setting = 0;
-    Split split{};
     std::optional<StepTraffic> traffic;
   };
 
@@ -173,7 +155,6 @@ class Collector {
     if (described.graph < 0) add_graph_and_setting(study, row, described);
     Sample sample{.graph = described.graph,
                   .setting = described.setting,
-                  .split = described.split,
                   .origin = Origin::kMeasured,
                   .weight = 1,
                   .labels = std::vector<double>(label_names().size(), kUnknown)};
@@ -193,7 +174,7 @@ class Collector {
     try {
       described.scenario = read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog,
                                          row.origins);
-      described.problem = undescribed(described.scenario);
+      if (const auto found = undescribed(described.scenario)) described.problem = found->pointer + ": " + found->what;
     } catch (const NoResultError& error) { described.problem = error.what(); }
     described.graph = -1;
   }
@@ -202,7 +183,6 @@ class Collector {
     Dataset& data = result.dataset;
     const Scenario& scenario = described.scenario;
     described.traffic = step_traffic(scenario);
-    described.split = split_of(scenario.model.name);
     const Json workload = parse_json(row.scenario, study.scenario_file)["workload"];
     DatasetGraph graph{.family = scenario.model.name,
                        .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
@@ -211,15 +191,18 @@ class Collector {
                                           {"optimizer", to_text(scenario.optimizer)},
                                           {"precision", to_text(scenario.precision)}}
                                          .dump(),
-                       .features = node_features_of(scenario.workload, scenario.optimizer),
+                       .features = node_features_of(scenario),
                        .edges = edges_of(scenario.workload)};
-    const auto [at, is_new_graph] =
-        graphs_.try_emplace(graph.provenance, static_cast<std::int32_t>(data.graphs.size()));
-    if (is_new_graph) data.graphs.push_back(std::move(graph));
+    const auto [at, is_new_graph] = graphs_.try_emplace({graph.provenance, graph.features},
+                                                        static_cast<std::int32_t>(data.graphs.size()));
+    if (is_new_graph) {
+      data.graphs.push_back(std::move(graph));
+      models_.push_back(scenario.model.name);
+    }
     described.graph = at->second;
 
     Json cluster = parse_json(scenario.effective, study.scenario_file);
-    cluster.erase("workload");
+    cluster["workload"] = rest_of_workload(cluster["workload"]);
     const std::vector<double> descriptor = descriptor_of(scenario);
     const auto [found, is_new_setting] =
         settings_.try_emplace({cluster.dump(), descriptor}, static_cast<std::int32_t>(data.settings.size()));
@@ -235,7 +218,8 @@ class Collector {
   }
 
   std::map<std::pair<std::string, std::string>, Described> described_;  // by file and text of the scenario
-  std::map<std::string, std::int32_t> graphs_;                          // by provenance
+  std::map<std::pair<std::string, std::vector<float>>, std::int32_t> graphs_;  // by provenance and node features
+  std::vector<std::string> models_;                                            // [graphs]
   std::map<std::pair<std::string, std::vector<double>>, std::int32_t> settings_;
   std::set<std::string> names_;    // of settings
   std::vector<std::string> rows_;  // [samples]

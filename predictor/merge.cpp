@@ -1,6 +1,8 @@
 #include "predictor/merge.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -8,7 +10,6 @@
 #include "predictor/driple_export.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
-#include "sim/base/random.hpp"
 
 namespace rehearse {
 namespace {
@@ -35,9 +36,24 @@ std::string_view model_of(std::string_view graph_name) {
   return at == std::string_view::npos ? graph_name : graph_name.substr(0, at);
 }
 
-Split split_of_model(std::string_view model) {
-  const double share = Rng{fnv1a(model), "split of a model"}.uniform();
-  return share < 0.6 ? Split::kTrain : share < 0.8 ? Split::kValidation : Split::kTest;
+void deal_splits(Dataset& dataset, std::span<const std::string> models) {
+  std::map<std::string, double> counts;
+  for (const Sample& sample : dataset.samples) ++counts[models[static_cast<std::size_t>(sample.graph)]];
+  std::vector<std::pair<std::string, double>> order{counts.begin(), counts.end()};
+  std::ranges::stable_sort(order, std::ranges::greater{}, &std::pair<std::string, double>::second);
+  constexpr std::array kShares{0.6, 0.2, 0.2};  // in the order of Split
+  std::array<double, 3> dealt{};
+  double total = 0;
+  std::map<std::string, Split> splits;
+  for (const auto& [model, count] : order) {
+    total += count;
+    std::size_t lacking = 0;
+    for (std::size_t s = 1; s < dealt.size(); ++s)
+      if (kShares[s] * total - dealt[s] > kShares[lacking] * total - dealt[lacking]) lacking = s;
+    dealt[lacking] += count;
+    splits[model] = static_cast<Split>(lacking);
+  }
+  for (Sample& sample : dataset.samples) sample.split = splits.at(models[static_cast<std::size_t>(sample.graph)]);
 }
 
 /// Numbers of the settings in the whole.

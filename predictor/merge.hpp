@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,9 +45,10 @@ class MergedDataset {
 /// The model of a graph: its name without " batch 32".
 std::string_view model_of(std::string_view graph_name);
 
-/// By a hash of the model: 60 % of all models are for training, 20 % for validation, 20 % for tests, whatever else is
-/// there.
-Split split_of_model(std::string_view model);
+/// Splits the samples by the models of their graphs, `models` [graphs]: the one with the most samples first, each to the
+/// split that lacks most of its share, which is 60 % of the samples dealt so far for training, 20 % for validation and
+/// 20 % for tests. A lone model is for training.
+void deal_splits(Dataset& dataset, std::span<const std::string> models);
 
 /// The same dataset with its graphs in groups (group_feature_names()), for the published networks.
 Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies);

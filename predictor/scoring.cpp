@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
+#include "predictor/merge.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace rehearse {
@@ -45,15 +48,18 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     const std::vector<double> scales = scales_of(dataset, l);
     LabelScore of_label{.label = dataset.labels[l]};
     std::vector<double> errors, labels, predicted;
+    std::map<std::string, std::vector<double>> of_models;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const Sample& sample = dataset.samples[samples[i]];
       const double label = sample.labels[l];
-      if (std::isnan(label)) continue;
+      if (!is_observed(dataset, sample, l) || std::isnan(predictions[i][l])) continue;
       const double scale = scales[static_cast<std::size_t>(sample.setting)];
       const double off = std::abs(predictions[i][l] - label);
       if (label < scale || label == 0) ++of_label.on_scale;
       const double unit = std::max(label, scale);
       errors.push_back(unit > 0 ? 100 * off / unit : off > 0 ? 100.0 : 0.0);
+      of_models[std::string{model_of(dataset.graphs[static_cast<std::size_t>(sample.graph)].name)}].push_back(
+          errors.back());
       labels.push_back(label);
       predicted.push_back(predictions[i][l]);
     }
@@ -63,6 +69,9 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     of_label.mape = mean(errors);
     of_label.p90_ape = percentile(errors, 90);
     of_label.r2 = determination(labels, predicted);
+    of_label.models = of_models.size();
+    for (const auto& [model, of_model] : of_models)
+      of_label.by_model_ape += median(of_model) / static_cast<double>(of_models.size());
     if (l < kBurstLabels) ++bursts;
     result.on_scale += of_label.on_scale;
     result.labels.push_back(std::move(of_label));
@@ -72,6 +81,9 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     const LabelScore& of_label = result.labels[l];
     result.median_ape += of_label.median_ape / static_cast<double>(counted);
     result.r2 += of_label.r2 / static_cast<double>(counted);
+    result.by_model_ape += of_label.by_model_ape / static_cast<double>(counted);
+    result.samples = std::max(result.samples, of_label.samples);
+    result.models = std::max(result.models, of_label.models);
     result.worst_median_ape = std::max(result.worst_median_ape, of_label.median_ape);
   }
   return result;

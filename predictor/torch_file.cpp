@@ -23,6 +23,9 @@ constexpr std::size_t kLargestTree = 1'000'000;  // values of a file, shared one
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
 
+/// Bytes that are copied from a file of `size` bytes at most, repeated ones counted each time.
+constexpr std::size_t most_copied(std::size_t size) { return 8 * size + 16 * kMiB; }
+
 struct TypeName {
   TensorType type;
   const char* storage;  // class of the storage in Python's torch
@@ -133,7 +136,7 @@ enum class Global {
 class Pickle {
  public:
   Pickle(std::string_view bytes, std::size_t begin, const std::string& file_name)
-      : bytes_{bytes}, next_{begin}, file_name_{file_name} {}
+      : bytes_{bytes}, next_{begin}, bytes_left_{most_copied(bytes.size())}, file_name_{file_name} {}
 
   /// Runs one pickle, up to its end; next() is then behind it.
   Handle run() {
@@ -171,6 +174,11 @@ class Pickle {
     return line;
   }
 
+  /// For copies of what was remembered, which a few bytes of the pickle can ask for again and again.
+  void spend(std::size_t bytes) {
+    if (bytes > bytes_left_) fail("the pickle repeats its content too often");
+    bytes_left_ -= bytes;
+  }
   void push(Object object) {
     if (arena_.size() >= kLargestTree) fail("the pickle makes more than a million objects");
     arena_.push_back(std::move(object));
@@ -258,6 +266,8 @@ class Pickle {
   /// (storage, offset, shape, strides, ...)
   void push_view(const std::vector<Handle>& arguments) {
     if (arguments.size() < 4 || arguments[0]->kind != Object::Kind::storage) fail("expected a tensor's description");
+    spend(arguments[0]->text.size());
+    for (const std::size_t list : {2U, 3U}) spend(arguments[list]->items.size() * sizeof(std::int64_t));
     push({.kind = Object::Kind::view,
           .view = {.type = arguments[0]->view.type,
                    .storage = arguments[0]->text,
@@ -279,6 +289,7 @@ class Pickle {
           for (const Handle& item : items[0]->items) {
             if ((item->kind != Object::Kind::list && item->kind != Object::Kind::tuple) || item->items.size() != 2)
               fail("expected the items of an OrderedDict");
+            spend(2 * sizeof(Handle));
             dict.items.insert(dict.items.end(), item->items.begin(), item->items.end());
           }
         }
@@ -308,6 +319,7 @@ class Pickle {
       fail("expected the description of a tensor's storage");
     if (items.size() > 5 && items[5]->kind != Object::Kind::none)
       fail("a storage that is part of another one, as very old files have it, is not read");
+    spend(items[2]->text.size());
     const auto type = static_cast<std::size_t>(items[1]->integer - static_cast<std::int64_t>(Global::first_storage));
     push({.kind = Object::Kind::storage,
           .integer = integer(items[4]),
@@ -427,6 +439,7 @@ class Pickle {
 
   std::string_view bytes_;
   std::size_t next_;
+  std::size_t bytes_left_;
   const std::string& file_name_;
   std::deque<Object> arena_;
   std::vector<Handle> stack_, memo_;
@@ -440,7 +453,7 @@ using Storages = std::map<std::string, std::string_view, std::less<>>;
 class Values {
  public:
   Values(const Storages& storages, std::size_t file_size, const std::string& file_name)
-      : storages_{storages}, bytes_left_{64 * file_size + kMiB}, file_name_{file_name} {}
+      : storages_{storages}, bytes_left_{most_copied(file_size)}, file_name_{file_name} {}
 
   TorchValue of(const Handle& object, int depth = 0) {
     if (depth > kDeepest) throw InputError{file_name_ + ": values lie within each other more than 64 deep"};
@@ -460,6 +473,8 @@ class Values {
       case Object::Kind::number:
         return object->number;
       case Object::Kind::text:
+        if (object->text.size() > bytes_left_) throw InputError{file_name_ + ": repeats a text too often"};
+        bytes_left_ -= object->text.size();
         return object->text;
       case Object::Kind::tuple:
         return TorchTuple{items()};

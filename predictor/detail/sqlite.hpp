@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse::detail {
@@ -99,7 +100,9 @@ struct Close {
 };
 using Database = std::unique_ptr<sqlite3, Close>;
 
+/// What exists has to be a regular file: SQLite would wait for the writer of a pipe.
 inline Database open(const std::filesystem::path& path, const std::string& shown, int flags) {
+  if (std::error_code error; std::filesystem::exists(path, error)) require_regular_file(path);
   sqlite3* opened = nullptr;
   const int result = sqlite3_open_v2(path.c_str(), &opened, flags, nullptr);
   Database database{opened};

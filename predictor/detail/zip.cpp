@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -65,22 +66,41 @@ std::map<std::string, std::string_view> read_stored_zip(std::string_view bytes, 
   const std::size_t entries = archive.number(end + 10, 2);
   std::size_t entry = archive.number(end + 16, 4);
   if (entries == 0xffff || entry == kLargest) archive.fail("zip archives of 4 GiB or 65535 records are not read");
-  std::map<std::string, std::string_view> records;
+  struct Record {
+    std::string name;
+    std::size_t begin, end;  // with what stands before its content
+    std::size_t size, sum;
+  };
+  const std::size_t directory = entry;
+  std::vector<Record> found;
   for (std::size_t i = 0; i < entries; ++i) {
     if (archive.number(entry, 4) != kEntry) archive.fail("the zip archive is cut short or damaged");
     const std::size_t method = archive.number(entry + 10, 2), sum = archive.number(entry + 16, 4);
     const std::size_t stored = archive.number(entry + 20, 4), size = archive.number(entry + 24, 4);
     const std::size_t name_size = archive.number(entry + 28, 2), extra_size = archive.number(entry + 30, 2);
     const std::size_t comment_size = archive.number(entry + 32, 2), record = archive.number(entry + 42, 4);
-    const std::string name{archive.part(entry + kEntrySize, name_size)};
+    std::string name{archive.part(entry + kEntrySize, name_size)};
     entry += kEntrySize + name_size + extra_size + comment_size;
     if (method != 0 || stored != size)
       archive.fail("the record " + in_quotes(name) + " is compressed, which torch.save does not do");
     if (archive.number(record, 4) != kRecord) archive.fail("the zip archive is cut short or damaged");
     const std::size_t begin = record + kRecordSize + archive.number(record + 26, 2) + archive.number(record + 28, 2);
-    const std::string_view content = archive.part(begin, size);
-    if (checksum(content) != sum) archive.fail("the record " + in_quotes(name) + " is damaged: its checksum is wrong");
-    if (!records.emplace(name, content).second) archive.fail("the record " + in_quotes(name) + " is there twice");
+    (void)archive.part(begin, size);
+    found.push_back({std::move(name), record, begin + size, size, sum});
+  }
+  // Each byte belongs to one record at most: without that a small file could hold any number of large ones.
+  std::ranges::sort(found, {}, [](const Record& record) { return std::pair{record.begin, record.end}; });
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i].end > (i + 1 < found.size() ? found[i + 1].begin : directory))
+      archive.fail("the record " + in_quotes(found[i].name) + " overlaps " +
+                   (i + 1 < found.size() ? "the record " + in_quotes(found[i + 1].name) : "the archive's directory"));
+  std::map<std::string, std::string_view> records;
+  for (const Record& record : found) {
+    const std::string_view content = archive.part(record.end - record.size, record.size);
+    if (checksum(content) != record.sum)
+      archive.fail("the record " + in_quotes(record.name) + " is damaged: its checksum is wrong");
+    if (!records.emplace(record.name, content).second)
+      archive.fail("the record " + in_quotes(record.name) + " is there twice");
   }
   return records;
 }

@@ -11,7 +11,8 @@
 
 namespace rehearse::detail {
 
-/// Records by name; they refer to `bytes`. InputError, "file_name: ...", for a damaged archive or a compressed record.
+/// Records by name; they refer to `bytes`. InputError, "file_name: ...", for a damaged archive, a compressed record, or
+/// records that overlap one another or the directory. The time is proportional to the archive's size.
 std::map<std::string, std::string_view> read_stored_zip(std::string_view bytes, const std::string& file_name);
 
 /// InputError if the archive would not stay below 4 GiB.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "predictor/measured_series.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -11,6 +12,8 @@
 namespace rehearse {
 namespace {
 
+constexpr std::array kJobColumns{"GPU", "Data Set", "Model", "Sync/Async", "Hyper-Parameter", "Job Name"};
+constexpr std::array kLabelColumns{"avg Idle time", "avg Active time", "avg Peak consumption"};
 const std::array<std::string, 4> kResources{"GPU MEM util", "GPU util", "Network_rx", "Network_tx"};
 
 /// Steps as published: an unknown dimension sets the product back to 0, and 0 counts as 1 before the next dimension.
@@ -70,10 +73,13 @@ std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const st
   };
   std::map<std::string, Job> jobs;
   const CsvTable table = load_csv_file(path);
+  std::vector<std::string> columns{kJobColumns.begin(), kJobColumns.end()};
+  columns.insert(columns.end(), kLabelColumns.begin(), kLabelColumns.end());
+  columns.emplace_back("Resource");
+  require_columns_among(table, columns);
   for (const CsvRow& row : table.rows()) {
     std::string name;
-    for (const char* column : {"GPU", "Data Set", "Model", "Sync/Async", "Hyper-Parameter", "Job Name"})
-      name += (name.empty() ? "" : "_") + std::string{row.text(column)};
+    for (const char* column : kJobColumns) name += (name.empty() ? "" : "_") + std::string{row.text(column)};
     const std::string resource{row.text("Resource")};
     const auto found = std::ranges::find(kResources, resource);
     if (found == kResources.end()) row.fail("Resource", unknown_name_message("resource", resource, kResources));
@@ -81,7 +87,7 @@ std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const st
     Job& job = jobs[name];
     ++job.rows[index];
     std::size_t label = 3 * index;
-    for (const char* column : {"avg Idle time", "avg Active time", "avg Peak consumption"})
+    for (const char* column : kLabelColumns)
       job.labels[label++] = static_cast<float>(row.number(column));
   }
   std::map<std::string, std::array<float, kDripleLabels>> labels;

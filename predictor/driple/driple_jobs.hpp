@@ -30,7 +30,7 @@ GroupedGraph group_gpu_operators(const std::vector<GraphDefNode>& nodes, const T
 /// Labels by job, named GPU_DataSet_Model_SyncAsync_HyperParameter_Job. The table has the columns GPU, Data Set, Model,
 /// Sync/Async, Hyper-Parameter, Job Name, Resource ("GPU MEM util", "GPU util", "Network_rx", "Network_tx"), avg Idle
 /// time, avg Active time, avg Peak consumption. Jobs without exactly these four rows are left out, as published.
-/// InputError for another resource or a number that is none.
+/// InputError for another resource, another column or a number that is none.
 std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const std::filesystem::path& path);
 
 struct DripleJobs {

@@ -10,9 +10,11 @@
 #include "predictor/driple/driple_jobs.hpp"
 #include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple_export.hpp"
+#include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
 #include "predictor/merge.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 
@@ -31,14 +33,19 @@ Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog)
     const std::size_t equals = text.find('=');
     origins.set(json, text.substr(0, equals), text.substr(equals + 1), where.places[i]);
   }
-  return read_scenario(json, where.file.string(), catalog, origins);
+  Scenario scenario = read_scenario(json, where.file.string(), catalog, origins);
+  require_described(scenario, where.file.string());
+  return scenario;
 }
 
 DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {
   Seconds& own = scenario.output.sampling_period;
-  if (period && std::abs(*period / own - 1) > kSamePeriod) own = *period;
   Json provenance = parse_json(scenario.effective, where.file.string());
-  provenance.erase("workload");
+  provenance["workload"] = rest_of_workload(provenance["workload"]);
+  if (period && std::abs(*period / own - 1) > kSamePeriod) {
+    own = *period;
+    provenance["output"]["sampling_period"] = Json(own.value()).dump() + "s";
+  }
   const std::string name = where.name.empty() ? scenario.name : where.name;
   return {.name = name, .group = name, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
 }
@@ -52,7 +59,7 @@ DatasetGraph graph_of(const Scenario& scenario) {
   return {.family = {},
           .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
           .provenance = provenance.dump(),
-          .features = node_features_of(scenario.workload, scenario.optimizer),
+          .features = node_features_of(scenario),
           .edges = edges_of(scenario.workload)};
 }
 
@@ -77,13 +84,17 @@ class Builder {
     for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
     if (merged_.dataset().samples.empty()) throw InputError{"the list of measurements has no job with labels"};
     MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
+    std::vector<std::string> models;
+    for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));
+    deal_splits(made.dataset, models);
     made.dataset.provenance = Json{{"source", list_.source}}.dump();
     return made;
   }
 
  private:
   void add(const MeasuredProfile& profile) {
-    const Scenario scenario = load_scenario_of(profile.where, catalog_);
+    Scenario scenario = load_scenario_of(profile.where, catalog_);
+    if (profile.graph) scenario.profile.step_times.clear();  // of the scenario's own model
     DatasetGraph graph;
     if (profile.graph) {
       graph = load_graph_def_graph(*profile.graph, scenario.batch, frequencies_, warnings_);
@@ -98,14 +109,15 @@ class Builder {
     graph.family = profile.family;
     MeasuredSeries series;
     if (profile.series) series = load_measured_series(*profile.series);
-    const Split split = split_of_model(model_of(graph.name));
+    models_.emplace(graph.name, model_of(graph.name));
     const std::optional<Seconds> period = profile.series ? std::optional{series.period} : std::nullopt;
     add(std::move(graph), setting_of(profile.where, scenario, period),
-        {.split = split, .weight = profile.weight, .labels = labels_of(series, profile.step_time)});
+        {.weight = profile.weight, .labels = labels_of(series, profile.step_time)});
   }
 
   void add(const MeasuredJobs& jobs) {
-    const Scenario scenario = load_scenario_of(jobs.where, catalog_);
+    Scenario scenario = load_scenario_of(jobs.where, catalog_);
+    scenario.profile.step_times.clear();  // of the scenario's own model
     const DatasetSetting setting = setting_of(jobs.where, scenario, std::nullopt);
     const auto labels_of_jobs = load_job_labels(jobs.results);
     std::map<std::string, fs::path> files;  // by job
@@ -130,8 +142,8 @@ class Builder {
       if (std::ranges::any_of(known, [](float label) { return label < 0; }))
         throw InputError{jobs.results.string() + ": job " + job + ": expected numbers of at least 0"};
       std::copy(known.begin(), known.end(), labels.begin());
-      add(std::move(graph), setting,
-          {.split = split_of_model(model), .weight = jobs.weight, .labels = std::move(labels)});
+      models_.emplace(graph.name, model);
+      add(std::move(graph), setting, {.weight = jobs.weight, .labels = std::move(labels)});
     }
   }
 
@@ -150,6 +162,7 @@ class Builder {
   const Catalog& catalog_;
   const std::optional<TypeFrequencies>& frequencies_;
   MergedDataset merged_;
+  std::map<std::string, std::string> models_;  // by name of a graph
   std::vector<std::string> warnings_;
 };
 

@@ -10,11 +10,13 @@
 #include <span>
 
 #include "predictor/baselines.hpp"
+#include "predictor/engine_labels.hpp"
 #include "predictor/gnn/model_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/scoring.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_commands.hpp"
+#include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -35,6 +37,17 @@ struct Contender {
   Score score;
   std::vector<ProfilePrediction> predictions;          // of models
   std::map<std::string, Score> by_family, by_setting;  // of models
+  std::map<std::string, Score> by_study;               // of measured samples
+};
+
+/// The samples of one origin, and everyone's scores on them.
+struct Part {
+  Origin origin{};
+  std::vector<std::size_t> samples;
+  std::vector<Contender> contenders;  // the models first
+  std::size_t models = 0;
+  std::string note;  // on the engine
+  std::span<const Contender> predictors() const { return {contenders.data(), models}; }
 };
 
 Score score_of(const Dataset& dataset, const std::vector<std::size_t>& samples, const Values& values,
@@ -62,29 +75,55 @@ std::map<std::string, Score> scores_by(const Dataset& dataset, const std::vector
 Json to_json(const Score& score) {
   Json labels = Json::object();
   for (const LabelScore& label : score.labels)
-    labels[label.label] = {{"samples", label.samples}, {"on_scale", label.on_scale}, {"median_ape", label.median_ape},
+    labels[label.label] = {{"samples", label.samples}, {"on_scale", label.on_scale}, {"median_ape", label.median_ape}, {"by_model_ape", label.by_model_ape}, {"models", label.models},
                            {"mape", label.mape},       {"p90_ape", label.p90_ape},   {"r2", label.r2}};
   return {{"median_ape", score.median_ape},
+          {"by_model_ape", score.by_model_ape},
+          {"samples", score.samples},
+          {"models", score.models},
           {"worst_median_ape", score.worst_median_ape},
           {"r2", score.r2},
           {"on_scale", score.on_scale},
           {"labels", std::move(labels)}};
 }
 
+std::vector<std::string> summary_row(const std::string& name, const Score& score) {
+  return {name,
+          std::to_string(score.samples),
+          std::to_string(score.models),
+          display(score.median_ape),
+          display(score.by_model_ape),
+          display(score.worst_median_ape),
+          display(score.r2)};
+}
+
+const std::vector<std::string> kSummaryColumns{
+    "predictor", "samples", "models", "median APE, %", "mean of models, %", "worst metric, %", "R2"};
+
 Table summary_of(std::span<const Contender> contenders) {
-  Table table{.header = {"predictor", "median APE, %", "worst metric, %", "R2"}, .rows = {}};
-  for (const Contender& contender : contenders)
-    table.rows.push_back({contender.name, display(contender.score.median_ape),
-                          display(contender.score.worst_median_ape), display(contender.score.r2)});
+  Table table{.header = kSummaryColumns, .rows = {}};
+  for (const Contender& contender : contenders) table.rows.push_back(summary_row(contender.name, contender.score));
+  return table;
+}
+
+Table studies_of(std::span<const Contender> contenders) {
+  Table table{.header = kSummaryColumns, .rows = {}};
+  table.header.insert(table.header.begin(), "study");
+  for (const auto& [study, unused] : contenders.front().by_study)
+    for (const Contender& contender : contenders) {
+      std::vector<std::string> row = summary_row(contender.name, contender.by_study.at(study));
+      row.insert(row.begin(), study);
+      table.rows.push_back(std::move(row));
+    }
   return table;
 }
 
 Table table_of(const Score& score) {
-  Table table{.header = {"metric", "samples", "below 1 % of the median", "median APE, %", "MAPE, %", "p90, %", "R2"},
+  Table table{.header = {"metric", "samples", "below 1 % of the median", "median APE, %", "mean of models, %", "MAPE, %", "p90, %", "R2"},
               .rows = {}};
   for (const LabelScore& label : score.labels)
     table.rows.push_back({label.label, std::to_string(label.samples), std::to_string(label.on_scale),
-                          display(label.median_ape), display(label.mape), display(label.p90_ape), display(label.r2)});
+                          display(label.median_ape), display(label.by_model_ape), display(label.mape), display(label.p90_ape), display(label.r2)});
   return table;
 }
 
@@ -108,7 +147,7 @@ void append(CsvWriter& csv, const Dataset& dataset, const std::vector<std::size_
     const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
     for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
       const LabelPrediction& prediction = contender.predictions[i].labels[l];
-      if (std::isnan(sample.labels[l]) || std::isnan(prediction.value)) continue;
+      if (!is_observed(dataset, sample, l) || std::isnan(prediction.value)) continue;
       csv.row({contender.name, graph.name, graph.family,
                dataset.settings[static_cast<std::size_t>(sample.setting)].name, to_text(sample.origin),
                dataset.labels[l], sample.labels[l], prediction.value, prediction.low, prediction.high,
@@ -118,21 +157,22 @@ void append(CsvWriter& csv, const Dataset& dataset, const std::vector<std::size_
 }
 
 /// Predicted against labelled, a plot for each metric.
-std::vector<Plot> scatter_of(const Dataset& dataset, const std::vector<std::size_t>& samples, const Values& values) {
+std::vector<Plot> scatter_of(const Dataset& dataset, const Part& part, const Values& values) {
   std::vector<Plot> plots;
   for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
-    Series simulated{.name = "simulated", .is_points = true}, measured{.name = "measured", .is_points = true};
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const Sample& sample = dataset.samples[samples[i]];
-      if (std::isnan(sample.labels[l]) || std::isnan(values[i][l])) continue;
-      Series& series = sample.origin == Origin::kMeasured ? measured : simulated;
+    Series series{.name = to_text(part.origin), .is_points = true};
+    for (std::size_t i = 0; i < part.samples.size(); ++i) {
+      const Sample& sample = dataset.samples[part.samples[i]];
+      if (!is_observed(dataset, sample, l) || std::isnan(values[i][l])) continue;
       series.x.push_back(sample.labels[l]);
       series.y.push_back(values[i][l]);
     }
-    Plot plot{.title = dataset.labels[l], .x_label = "label", .y_label = "predicted", .has_diagonal = true};
-    for (Series* series : {&simulated, &measured})
-      if (!series->x.empty()) plot.series.push_back(std::move(*series));
-    if (!plot.series.empty()) plots.push_back(std::move(plot));
+    if (!series.x.empty())
+      plots.push_back({.title = dataset.labels[l],
+                       .x_label = "label",
+                       .y_label = "predicted",
+                       .series = {std::move(series)},
+                       .has_diagonal = true});
   }
   return plots;
 }
@@ -142,8 +182,6 @@ Split split_of(const std::string& text) {
     if (to_text(split) == text) return split;
   throw InputError{"--split: expected train, validation or test; found " + text};
 }
-
-constexpr std::array kBaselines{Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours, Baseline::kSketch};
 
 Contender contender_of(const std::string& name, Model& model, const Dataset& dataset,
                        const std::vector<std::size_t>& samples) {
@@ -170,31 +208,108 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
       contenders.push_back({.name = to_text(baseline), .values = baselines.predict(baseline)});
 }
 
+constexpr const char* kEngine = "engine";
+
+/// The simulator's row: of simulated samples its errors would be none by construction.
+void add_engine(Part& part, const CompareCommand& command, const Dataset& dataset) {
+  Progress progress{"simulated", command.common.is_quiet};
+  catch_interrupts();
+  EngineLabels found =
+      engine_labels(dataset, part.samples, load_catalog(command.common), [&](std::size_t done, std::size_t total) {
+        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+        if (is_interrupted()) throw Interrupted{};
+      });
+  if (found.without_scenario > 0) part.note += std::to_string(found.without_scenario) + " jobs have no scenario to simulate. ";
+  if (found.without_result > 0)
+    part.note += std::to_string(found.without_result) + " jobs could not be simulated: " + found.last_failure;
+  part.contenders.push_back({.name = kEngine, .values = std::move(found.labels)});
+}
+
+Part part_of(Origin origin, const CompareCommand& command, const Dataset& dataset,
+             const std::vector<std::size_t>& all, std::span<const Contender> everyone, std::size_t models) {
+  Part part{.origin = origin, .models = models};
+  for (const Contender& contender : everyone) part.contenders.push_back({.name = contender.name});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (dataset.samples[all[i]].origin != origin) continue;
+    part.samples.push_back(all[i]);
+    for (std::size_t c = 0; c < everyone.size(); ++c) {
+      part.contenders[c].values.push_back(everyone[c].values[i]);
+      if (c < models) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
+    }
+  }
+  if (part.samples.empty()) return part;
+  if (origin == Origin::kMeasured) add_engine(part, command, dataset);
+  const auto study_of = [&](const Sample& sample) {
+    return dataset.settings[static_cast<std::size_t>(sample.setting)].group;
+  };
+  for (Contender& contender : part.contenders) {
+    contender.score = score(dataset, part.samples, contender.values);
+    if (origin == Origin::kMeasured)
+      contender.by_study = scores_by(dataset, part.samples, contender.values, study_of);
+  }
+  for (std::size_t m = 0; m < models; ++m) {
+    Contender& model = part.contenders[m];
+    model.by_family = scores_by(dataset, part.samples, model.values, [&](const Sample& sample) {
+      return dataset.graphs[static_cast<std::size_t>(sample.graph)].family;
+    });
+    model.by_setting = scores_by(dataset, part.samples, model.values, [&](const Sample& sample) {
+      return dataset.settings[static_cast<std::size_t>(sample.setting)].name;
+    });
+  }
+  return part;
+}
+
 Json to_json(const Contender& contender) {
   Json json = to_json(contender.score);
   for (const auto& [name, of_part] : contender.by_family) json["by_family"][name] = to_json(of_part);
   for (const auto& [name, of_part] : contender.by_setting) json["by_setting"][name] = to_json(of_part);
+  for (const auto& [name, of_part] : contender.by_study) json["by_study"][name] = to_json(of_part);
   return json;
 }
 
-Document document_of(const CompareCommand& command, const Dataset& dataset, const std::vector<std::size_t>& samples,
-                     std::span<const Contender> contenders, std::span<const Contender> models, const Table& by_family) {
-  const Score& first = models.front().score;
+/// What its errors are errors of.
+std::string meaning_of(const Part& part) {
+  return std::to_string(part.samples.size()) + " " + to_text(part.origin) + " samples: " +
+         (part.origin == Origin::kSimulated
+              ? "one simulator compared with another, since sketch and labels are of the same steps; no accuracy"
+              : "labels that were measured, none that follow from others" +
+                    (part.note.empty() ? std::string{} : ". " + part.note));
+}
+
+Document document_of(const CompareCommand& command, const Dataset& dataset, std::span<const Part> parts) {
   Document document{.title = "Predicted against labels",
                     .subtitle = command.common.command_line,
-                    .headlines = {{"samples", std::to_string(samples.size())},
-                                  {"median APE over the twelve metrics", display(first.median_ape) + " %"},
-                                  {"of the worst metric", display(first.worst_median_ape) + " %"},
-                                  {"R2", display(first.r2)}},
-                    .sections = {{.title = "Predictors", .paragraphs = {}, .tables = {summary_of(contenders)}}}};
-  for (const Contender& model : models)
-    document.sections.push_back({.title = "Metrics of " + model.name, .tables = {table_of(model.score)}});
-  document.sections.push_back(
-      {.title = "Parts", .tables = {by_family, table_of(models, &Contender::by_setting, "setting")}});
-  for (const Contender& model : models)
-    document.sections.push_back({.title = "Predictions of " + model.name + " against labels",
-                                 .plots = scatter_of(dataset, samples, model.values)});
+                    .headlines = {},
+                    .sections = {}};
+  for (const Part& part : parts) {
+    const std::string origin = to_text(part.origin);
+    const Score& first = part.contenders.front().score;
+    document.headlines.push_back({origin + " samples", std::to_string(part.samples.size())});
+    document.headlines.push_back({"median APE, " + origin, display(first.median_ape) + " %"});
+    document.sections.push_back(
+        {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
+    if (part.origin == Origin::kMeasured)
+      document.sections.push_back({.title = "Studies", .tables = {studies_of(part.contenders)}});
+    for (const Contender& model : part.predictors())
+      document.sections.push_back(
+          {.title = "Metrics of " + model.name + ", " + origin, .tables = {table_of(model.score)}});
+    document.sections.push_back({.title = "Parts, " + origin,
+                                 .tables = {table_of(part.predictors(), &Contender::by_family, "family"),
+                                            table_of(part.predictors(), &Contender::by_setting, "setting")}});
+    for (const Contender& model : part.predictors())
+      document.sections.push_back({.title = "Predictions of " + model.name + " against " + origin + " labels",
+                                   .plots = scatter_of(dataset, part, model.values)});
+  }
   return document;
+}
+
+void print(const Part& part, const std::string& split) {
+  std::printf("Split %s, %s\n\n%s\n", split.c_str(), meaning_of(part).c_str(),
+              to_text(summary_of(part.contenders)).c_str());
+  if (part.origin == Origin::kMeasured) std::printf("%s\n", to_text(studies_of(part.contenders)).c_str());
+  for (const Contender& model : part.predictors())
+    std::printf("%s\n%s\n", model.name.c_str(), to_text(table_of(model.score)).c_str());
+  std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
 }
 
 }  // namespace
@@ -228,48 +343,40 @@ int run(const CompareCommand& command) {
   if (command.common.output) create_folder(*command.common.output);
 
   std::vector<Contender> contenders;
-  std::vector<std::string> baselines;
-  for (const Baseline baseline : kBaselines) baselines.push_back(to_text(baseline));
-  const std::vector<std::string> names = names_of_models(command.models, baselines);
+  std::vector<std::string> taken{kEngine};
+  for (const Baseline baseline : kBaselines) taken.push_back(to_text(baseline));
+  const std::vector<std::string> names = names_of_models(command.models, taken);
   for (std::size_t m = 0; m < names.size(); ++m)
     contenders.push_back(contender_of(names[m], *load_model(command.models[m] / "model.pt"), dataset, samples));
   add_baselines(contenders, command, dataset, samples);
-  for (Contender& contender : contenders) contender.score = score(dataset, samples, contender.values);
-  const std::span<Contender> models{contenders.data(), names.size()};
-  for (Contender& model : models) {
-    model.by_family = scores_by(dataset, samples, model.values, [&](const Sample& sample) {
-      return dataset.graphs[static_cast<std::size_t>(sample.graph)].family;
-    });
-    model.by_setting = scores_by(dataset, samples, model.values, [&](const Sample& sample) {
-      return dataset.settings[static_cast<std::size_t>(sample.setting)].name;
-    });
+  std::vector<Part> parts;
+  for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {
+    Part part = part_of(origin, command, dataset, samples, contenders, names.size());
+    if (!part.samples.empty()) parts.push_back(std::move(part));
   }
 
-  Json json{{"format", 1}, {"samples", samples.size()}, {"predictors", Json::object()}};
-  for (const Contender& contender : contenders) json["predictors"][contender.name] = to_json(contender);
+  Json json{{"format", 1}, {"samples", samples.size()}, {"origins", Json::object()}};
+  for (const Part& part : parts) {
+    Json& of_part = json["origins"][to_text(part.origin)] = {{"samples", part.samples.size()}};
+    for (const Contender& contender : part.contenders) of_part["predictors"][contender.name] = to_json(contender);
+  }
   const std::string text = to_json_text(json);
-  const Table by_family = table_of(models, &Contender::by_family, "family");
   if (command.common.output) {
     CsvWriter csv{{"predictor", "graph", "family", "setting", "origin", "metric", "label", "predicted", "low", "high",
                    "distance"}};
-    for (const Contender& model : models) append(csv, dataset, samples, model);
+    for (const Part& part : parts)
+      for (const Contender& model : part.predictors()) append(csv, dataset, part.samples, model);
     OutputFolder files{*command.common.output};
     files.write("comparison.json", text);
     files.write("predictions.csv", csv.text());
-    files.write("report.html",
-               render_html(document_of(command, dataset, samples, contenders, models, by_family)));
+    files.write("report.html", render_html(document_of(command, dataset, parts)));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }
-  if (command.common.prints_json) {
+  if (command.common.prints_json)
     std::fputs(text.c_str(), stdout);
-  } else {
-    std::printf("%zu samples of split %s\n\n%s\n", samples.size(), command.split.c_str(),
-                to_text(summary_of(contenders)).c_str());
-    for (const Contender& model : models)
-      std::printf("%s\n%s\n", model.name.c_str(), to_text(table_of(model.score)).c_str());
-    std::fputs(to_text(by_family).c_str(), stdout);
-  }
+  else
+    for (const Part& part : parts) print(part, command.split);
   return kSuccess;
 }
 

@@ -10,6 +10,7 @@
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
@@ -92,8 +93,7 @@ Scenario load_comparable(const CompareCommand& command, const std::optional<Meas
   JsonOrigins origins;
   const Json json = load_scenario_json(command.input, command.overrides, origins);
   Scenario scenario = read_scenario(json, command.input.string(), load_catalog(command.common), origins);
-  if (scenario.has_revocations() || scenario.has_changing_membership())
-    throw InputError{command.input.string() + ": /cluster/groups: expected machines that stay, for a profile"};
+  require_described(scenario, command.input.string());
   if (series) scenario.output.sampling_period = series->period;
   return scenario;
 }

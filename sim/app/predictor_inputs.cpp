@@ -2,15 +2,16 @@
 
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/labels.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
@@ -30,6 +31,11 @@ Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped
   return dataset;
 }
 
+Scenario described(Scenario scenario, const fs::path& file) {
+  require_described(scenario, file.string());
+  return scenario;
+}
+
 /// The workload of `json`, a scenario, becomes the model that `file` describes.
 void set_model(Json& json, const fs::path& file) {
   Json model = load_json_file(file);
@@ -43,9 +49,7 @@ void set_model(Json& json, const fs::path& file) {
 }  // namespace
 
 bool is_dataset(const fs::path& file) {
-  std::string start(16, ' ');
-  std::ifstream{file, std::ios::binary}.read(start.data(), 16);
-  return start == std::string{"SQLite format 3\0", 16};
+  return read_file_start(file, 16) == std::string{"SQLite format 3\0", 16};
 }
 
 bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
@@ -54,7 +58,7 @@ Dataset dataset_of(const Scenario& scenario) {
   return dataset_of({.family = "scenario",
                      .name = scenario.workload.name,
                      .provenance = "{}",
-                     .features = node_features_of(scenario.workload, scenario.optimizer),
+                     .features = node_features_of(scenario),
                      .edges = edges_of(scenario.workload)},
                     scenario, false);
 }
@@ -70,16 +74,17 @@ Dataset load_prediction_input(const PredictCommand& command, const std::optional
     const Json json = load_scenario_json(command.input, command.overrides, origins);
     if (json.is_object() && json.contains("structure") && !json.contains("cluster"))
       throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
-    return dataset_of(read_scenario(json, command.input.string(), catalog, origins));
+    return dataset_of(described(read_scenario(json, command.input.string(), catalog, origins), command.input));
   }
   if (is_dataset(command.input))
     throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
   Json json = load_scenario_json(*command.scenario, command.overrides, origins);
   if (!is_graph_def(command.input)) {
     set_model(json, command.input);
-    return dataset_of(read_scenario(json, command.scenario->string(), catalog, origins));
+    return dataset_of(described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario));
   }
-  const Scenario scenario = read_scenario(json, command.scenario->string(), catalog, origins);
+  Scenario scenario = described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario);
+  scenario.profile.step_times.clear();  // of the scenario's own model
   return dataset_of(load_graph_def_graph(command.input, scenario.batch, frequencies, warnings), scenario,
                     frequencies.has_value());
 }

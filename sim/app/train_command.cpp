@@ -13,6 +13,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
+#include "sim/base/output_lock.hpp"
 #include "sim/base/random.hpp"
 
 namespace rehearse {
@@ -128,6 +129,7 @@ int run(const TrainCommand& command) {
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
 
   create_folder(folder);
+  const OutputLock lock{folder / "model.pt"};
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";
   const std::string identity = identity_of(command, hash_of(command.dataset));
   TrainingState state;

@@ -37,6 +37,7 @@ class FileDescriptor {
  public:
   explicit FileDescriptor(int descriptor) : descriptor_{descriptor} {}
   FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_{std::exchange(other.descriptor_, -1)} {}
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   ~FileDescriptor() {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -58,6 +59,36 @@ int write_all(int descriptor, std::string_view content) {
     content.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+/// Opened to read. Without O_NONBLOCK the opening of a pipe waits for its writer.
+FileDescriptor open_regular(const fs::path& path) {
+  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+  if (file.get() < 0 && errno != ENXIO) fail_to("read", path, reason(errno));  // ENXIO: a socket, or no such device
+  struct stat status {};
+  if (file.get() >= 0 && ::fstat(file.get(), &status) != 0) fail_to("read", path, reason(errno));
+  if (S_ISREG(status.st_mode)) return file;
+  if (S_ISDIR(status.st_mode)) fail_to("read", path, reason(EISDIR));
+  fail_to("read", path,
+          std::string{"expected a regular file; found a "} + (S_ISFIFO(status.st_mode) ? "pipe"
+                                                              : file.get() < 0         ? "socket or device"
+                                                                                       : "device"));
+}
+
+/// At most `most` bytes.
+std::string read_up_to(const FileDescriptor& file, const fs::path& path, std::size_t most) {
+  struct stat status {};
+  std::string content;
+  if (::fstat(file.get(), &status) == 0) content.reserve(std::min(static_cast<std::size_t>(status.st_size), most));
+  std::array<char, kChunk> buffer;
+  while (content.size() < most) {
+    const ssize_t count = ::read(file.get(), buffer.data(), std::min(buffer.size(), most - content.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_to("read", path, reason(errno));
+    if (count == 0) break;
+    content.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return content;
 }
 
 void write_directly(const fs::path& path, std::string_view content) {
@@ -152,26 +183,16 @@ void feed(z_stream& stream, std::string_view& input) {
 }  // namespace
 
 std::string read_file(const fs::path& path, std::size_t max_size) {
-  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.get() < 0) fail_to("read", path, reason(errno));
-  struct stat status {};
-  const bool is_known = ::fstat(file.get(), &status) == 0;
-  std::string content;
-  if (is_known && S_ISREG(status.st_mode)) {
-    content.reserve(std::min(static_cast<std::size_t>(status.st_size), max_size) + 1);
-  }
-  std::array<char, kChunk> buffer;
-  while (true) {
-    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_to("read", path, reason(errno));
-    if (count == 0) return content;
-    if (content.size() + static_cast<std::size_t>(count) > max_size) {
-      fail_to("read", path, "it has more than " + size_text(max_size));
-    }
-    content.append(buffer.data(), static_cast<std::size_t>(count));
-  }
+  std::string content = read_up_to(open_regular(path), path, max_size + 1);
+  if (content.size() > max_size) fail_to("read", path, "it has more than " + size_text(max_size));
+  return content;
 }
+
+std::string read_file_start(const fs::path& path, std::size_t size) {
+  return read_up_to(open_regular(path), path, size);
+}
+
+void require_regular_file(const fs::path& path) { (void)open_regular(path); }
 
 void write_file(const fs::path& path, std::string_view content) {
   NewFile file{path, content};

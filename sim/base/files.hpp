@@ -12,8 +12,15 @@ namespace rehearse {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
-/// The content of `path`; InputError if it cannot be read or holds more than `max_size` bytes.
+/// The content of `path`; InputError if it is no regular file (pipes, devices and sockets have no end that can be relied
+/// on), cannot be read or holds more than `max_size` bytes.
 std::string read_file(const std::filesystem::path& path, std::size_t max_size);
+
+/// The first bytes of `path`, fewer than `size` if it has no more; InputError as of read_file().
+std::string read_file_start(const std::filesystem::path& path, std::size_t size);
+
+/// InputError unless `path` is a regular file that can be read: for libraries that open files themselves.
+void require_regular_file(const std::filesystem::path& path);
 
 /// Replaces `path` in one step: readers see the old content or the new, never a part, and a failure leaves the old.
 /// The folder must exist. Symbolic links are followed; devices and pipes such as /dev/stdout are written directly.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -61,6 +62,7 @@ RunKey run_key(std::string_view scenario, std::string_view program) {
 /// The database and its three prepared statements.
 struct ResultStore::Connection {
   Connection(std::string file, const std::string& shown, bool writes) : shown_name{shown}, may_write{writes} {
+    if (!file.empty() && std::filesystem::exists(file)) require_regular_file(file);  // SQLite waits for pipes
     const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (sqlite3_open_v2(file.c_str(), &database, flags, nullptr) != SQLITE_OK) {
       const std::string why = database ? sqlite3_errmsg(database) : "out of memory";
@@ -167,8 +169,7 @@ ResultStore ResultStore::temporary() {
 
 ResultStore ResultStore::open_to_read(const std::filesystem::path& file) {
   std::error_code error;
-  const bool has_content = std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file, error) > 0;
-  if (!has_content) return temporary();
+  if (!std::filesystem::exists(file, error) || read_file_start(file, 1).empty()) return temporary();
   return ResultStore{std::make_unique<Connection>(file.string(), shortened(file.string(), 4096), false)};
 }
 

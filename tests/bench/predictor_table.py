@@ -8,7 +8,7 @@ folder, settings = pathlib.Path(sys.argv[1]), sys.argv[2:]
 scores, seconds = {}, {}
 for i, _ in enumerate(settings):
     comparison = json.loads((folder / f"comparison-{i}" / "comparison.json").read_text())
-    for name, score in comparison["predictors"].items():
+    for name, score in comparison["origins"]["simulated"]["predictors"].items():
         kind = pathlib.PurePath(name).name.removesuffix(f"-{i}")
         scores.setdefault(kind, []).append(score)
 for file in folder.glob("*.s"):

@@ -18,7 +18,7 @@ train() {  # NAME DATASET OPTIONS...: the seconds that it took go to NAME.s
 errors() {  # NAME DATASET OPTIONS...: median error over the metrics, of the worst metric, R2
   build/rehearse compare "$folder/$1" "$2" "${@:3}" --no-baselines --json | python3 -c '
 import json, sys
-score = next(iter(json.load(sys.stdin)["predictors"].values()))
+score = next(iter(json.load(sys.stdin)["origins"]["simulated"]["predictors"].values()))
 print("%6.2f %% %6.2f %% %7.3f" % (score["median_ape"], score["worst_median_ape"], score["r2"]))'
 }
 

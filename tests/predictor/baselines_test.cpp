@@ -1,5 +1,7 @@
 #include "predictor/baselines.hpp"
 
+#include "predictor/features.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -70,11 +72,26 @@ TEST_CASE("neighbours are samples of the same setting; five equal ones give thei
   CHECK(Baselines(data, train, samples).predict(Baseline::kNeighbours)[0][1] == doctest::Approx(12).epsilon(1e-12));
 }
 
+TEST_CASE("what is not given the sketch predicts the same whatever the sketch would say") {
+  Dataset data = test::synthetic_dataset();
+  const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
+  const FeatureReader reader{data};
+  std::size_t of_sketch = 0;
+  for (const std::string& name : reader.total_names()) of_sketch += is_of_sketch(name) ? 1 : 0;
+  CHECK(of_sketch == label_names().size());
+  Baselines baselines{data, train, asked};
+  CHECK(baselines.predict(Baseline::kLinear) != baselines.predict(Baseline::kLinearWithSketch));
+  std::vector<std::string> names;
+  for (const Baseline baseline : kBaselines) names.push_back(to_text(baseline));
+  CHECK(names == std::vector<std::string>{"mean", "linear", "neighbours", "linear+sketch", "sketch"});
+}
+
 TEST_CASE("labels that no training sample knows are not predicted; without training samples there is no prediction") {
   Dataset data = test::synthetic_dataset();
   for (Sample& sample : data.samples) sample.labels[4] = std::nan("");
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
-  for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours}) {
+  for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours,
+                                  Baseline::kLinearWithSketch}) {
     CAPTURE(to_text(baseline));
     const auto predictions = Baselines(data, train, asked).predict(baseline);
     for (const std::vector<double>& row : predictions) {

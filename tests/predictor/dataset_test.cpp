@@ -151,7 +151,7 @@ TEST_CASE("a dataset that is not sound is refused with the row that is wrong") {
 
 TEST_CASE("files that are no database are refused") {
   const test::TemporaryFolder folder;
-  CHECK(refusal(folder.path / "none") == ": cannot read this dataset: no such file");
+  CHECK(refusal(folder.path / "none") == ": cannot read: No such file or directory");
   write_file(folder.path / "text", "some text that is long enough to be no header of anything at all");
   CHECK(refusal(folder.path / "text") == ": cannot use this dataset: file is not a database");
   write_file(folder.path / "empty", "");

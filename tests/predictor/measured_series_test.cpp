@@ -22,8 +22,8 @@ TEST_CASE("a recorded series has the labels of its bursts and mean rates, and no
   // 0.5 s samples; gpu: gap, burst of 2, gap of 3, burst of 1, gap: active (2 + 1) / 2 samples, idle 3 samples,
   // peaks 0.8 and 0.4. receive: above 1 % of 200 in the second sample to the fourth.
   const MeasuredSeries series = read(
-      "time_s,gpu_utilization,receive_Bps,note\n"
-      "10,0,0,a\n10.5,0.6,100,b\n11.01,0.8,200,c\n11.5,0,3,d\n12,0,1,e\n12.5,0,2,f\n13,0.4,0,g\n13.5,0,0,h\n");
+      "time_s,gpu_utilization,receive_Bps\n"
+      "10,0,0\n10.5,0.6,100\n11.01,0.8,200\n11.5,0,3\n12,0,1\n12.5,0,2\n13,0.4,0\n13.5,0,0\n");
   CHECK(series.period.value() == doctest::Approx(0.5));
   const std::vector<double> labels = labels_of(series, Seconds{0.25});
   REQUIRE(labels.size() == label_names().size());
@@ -50,7 +50,12 @@ TEST_CASE("a series that is not sound is refused with its line") {
                 "series.csv:3: column \"gpu_utilization\": expected a share of 0 to 1; found 85");
   check_refused("time_s,receive_Bps\n0,0\n1,-1\n2,0\n",
                 "series.csv:3: column \"receive_Bps\": expected bytes per second, from 0 to 1e15; found -1");
-  check_refused("time_s,gpu\n0,0\n1,0\n2,0\n",
+  check_refused("time_s,gpu_utilisation\n0,0\n1,0\n2,0\n",
+                "series.csv: unknown column \"gpu_utilisation\"; did you mean \"gpu_utilization\"?");
+  check_refused("time_s,gpu_utilization,note\n0,0,a\n1,0,b\n2,0,c\n",
+                "series.csv: unknown column \"note\"; known: \"time_s\", \"gpu_utilization\", \"memory_utilization\", "
+                "\"receive_Bps\", \"transmit_Bps\"");
+  check_refused("time_s\n0\n1\n2\n",
                 "series.csv: expected a column gpu_utilization, memory_utilization, receive_Bps or transmit_Bps");
 }
 

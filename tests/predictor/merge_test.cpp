@@ -55,16 +55,31 @@ TEST_CASE("datasets with other columns are not put together") {
   CHECK_THROWS_AS(merged.add(with_groups(test::synthetic_dataset(2), {})), InputError);
 }
 
-TEST_CASE("the split of a model depends on its name alone, in stated shares") {
+TEST_CASE("splits are dealt by model, the largest first, and a lone one is for training") {
   CHECK(model_of("resnet50 batch 32") == "resnet50");
   CHECK(model_of("resnet50") == "resnet50");
-  std::array<int, 3> counts{};
-  for (int i = 0; i < 2000; ++i) ++counts[static_cast<std::size_t>(split_of_model("net" + std::to_string(i)))];
-  // binomial deviations of 22, 18 and 18; four of them
-  CHECK(std::abs(counts[0] - 1200) < 88);
-  CHECK(std::abs(counts[1] - 400) < 72);
-  CHECK(std::abs(counts[2] - 400) < 72);
-  CHECK(split_of_model("resnet50") == split_of_model("resnet50"));
+  const auto dealt = [](const std::vector<int>& samples_of_models) {
+    Dataset data;
+    std::vector<std::string> models;
+    for (std::size_t m = 0; m < samples_of_models.size(); ++m) {
+      models.push_back("net" + std::to_string(m));
+      for (int i = 0; i < samples_of_models[m]; ++i) data.samples.push_back({.graph = static_cast<std::int32_t>(m)});
+    }
+    deal_splits(data, models);
+    std::string splits(models.size(), '?');
+    for (const Sample& sample : data.samples) {
+      char& split = splits[static_cast<std::size_t>(sample.graph)];
+      const char letter = to_text(sample.split)[0] == 't' ? to_text(sample.split)[1] : 'v';  // train, test, validation
+      CHECK((split == '?' || split == letter));
+      split = letter;
+    }
+    return splits;
+  };
+  CHECK(dealt({3}) == "r");
+  CHECK(dealt({2, 1}) == "rv");
+  CHECK(dealt({1, 1, 1}) == "rve");
+  // 50 of 50; 20 of 70 (lacking -8, 14, 14); 15 of 85 (1, -3, 17); 10 of 95 (7, -1, 4); 5 of 100 (0, 0, 5)
+  CHECK(dealt({50, 20, 15, 10, 5}) == "rvere");
 }
 
 TEST_CASE("a graph of groups goes into a dataset and back") {

@@ -18,6 +18,7 @@ Dataset dataset_of(const std::vector<std::pair<int, double>>& labels) {
   Dataset data;
   data.labels = {"gpu_active_s"};
   data.settings.resize(3);
+  data.graphs.resize(1);
   for (const auto& [setting, label] : labels) data.samples.push_back({.setting = setting, .labels = {label}});
   return data;
 }
@@ -111,6 +112,33 @@ TEST_CASE("the means are those of the twelve burst metrics, not of step time and
   CHECK(score.worst_median_ape == doctest::Approx(10).epsilon(1e-12));
   std::fill(data.samples[0].labels.begin(), data.samples[0].labels.begin() + 12, std::nan(""));
   CHECK(rehearse::score(data, samples, rows).worst_median_ape == doctest::Approx(100));  // nothing else is known
+}
+
+TEST_CASE("models count alike beside the pooled median, and predictions that are missing do not count") {
+  Dataset data = dataset_of({{0, 10}, {0, 10}, {0, 10}, {0, 10}, {0, 10}});
+  data.graphs = {{.name = "a batch 1"}, {.name = "a batch 2"}, {.name = "b batch 1"}};
+  for (std::size_t i = 0; i < 5; ++i) data.samples[i].graph = std::vector{0, 1, 0, 2, 2}[i];
+  const Score found = score_of(data, {11, 11, 11, 15, kNan});  // a: 10 %, b: 50 %
+  CHECK(found.samples == 4);
+  CHECK(found.models == 2);
+  CHECK(found.median_ape == doctest::Approx(10));
+  CHECK(found.by_model_ape == doctest::Approx(30));
+}
+
+TEST_CASE("a mean rate that follows from a measured step time is no measurement") {
+  Dataset data = dataset_of({});
+  data.labels = {"receive_peak_Bps", "step_time_s", "receive_mean_Bps"};
+  data.samples = {{.origin = Origin::kMeasured, .labels = {kNan, 2, 100}},
+                  {.origin = Origin::kMeasured, .labels = {300, 2, 100}},
+                  {.origin = Origin::kSimulated, .labels = {kNan, 2, 100}}};
+  CHECK(!is_observed(data, data.samples[0], 2));
+  CHECK(is_observed(data, data.samples[0], 1));
+  CHECK(is_observed(data, data.samples[1], 2));
+  CHECK(is_observed(data, data.samples[2], 2));
+  const std::vector<std::vector<double>> predictions{{1, 2, 50}};
+  const Score found = score(data, std::vector<std::size_t>{0}, predictions);
+  REQUIRE(found.labels.size() == 1);
+  CHECK(found.labels[0].label == "step_time_s");
 }
 
 }  // namespace rehearse

@@ -170,6 +170,45 @@ TEST_CASE("files that are no torch files, or damaged ones, are refused with one 
   CHECK(refusal(far).ends_with("reaches beyond its storage"));
 }
 
+TEST_CASE("records that overlap are refused before anything is read of them") {
+  std::string archive = to_torch_file(sample());
+  const auto entry_of = [&](const std::string& name) {  // its number and contents in the directory
+    const std::size_t at = archive.rfind(name);
+    REQUIRE(at != std::string::npos);
+    return at - 46;
+  };
+  const std::size_t first = entry_of("archive/data/0"), second = entry_of("archive/data/2");
+  std::string twice = archive;  // both names are those of the first one's bytes, checksum and all
+  twice.replace(second + 16, 12, archive, first + 16, 12);
+  twice.replace(second + 42, 4, archive, first + 42, 4);
+  CHECK(refusal(twice) == "f: the record \"archive/data/0\" overlaps the record \"archive/data/2\"");
+  std::string long_one = archive;  // the last record goes on into the directory
+  const std::size_t last = entry_of("archive/version");
+  long_one[last + 20] = long_one[last + 24] = '\x10';
+  CHECK(refusal(long_one) == "f: the record \"archive/version\" overlaps the archive's directory");
+}
+
+TEST_CASE("a few bytes cannot ask for copies without end") {
+  const std::string magic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.", rest = "\x80\x02M\xe9\x03.\x80\x02}.";
+  const auto count = [](std::size_t number) {
+    return std::string{reinterpret_cast<const char*>(&number), 4};  // little-endian
+  };
+  std::string texts = magic + rest + "\x80\x02](X" + count(kMiB) + std::string(kMiB, 'x') + std::string{"q\0", 2};
+  for (int i = 0; i < 1000; ++i) texts += std::string{"h\0", 2};
+  CHECK(refusal(texts + "e.\x80\x02].") == "f: repeats a text too often");
+
+  std::string dicts = magic + rest + "\x80\x02(](";  // a list of pairs, from which dicts are made again and again
+  for (int i = 0; i < 100'000; ++i) dicts += "NN\x86";
+  dicts += std::string{"eq\0ccollections\nOrderedDict\nq\1", 30};
+  for (int i = 0; i < 1000; ++i) dicts += std::string{"h\1h\0\x85R", 6};
+  CHECK(refusal(dicts + "t.").find("the pickle repeats its content too often") != std::string::npos);
+
+  std::string storages = magic + rest + "\x80\x02((X" + count(7) + "storagectorch\nFloatStorage\nX" + count(kMiB) +
+                         std::string(kMiB, 'x') + "X" + count(3) + "cpuK\1t" + std::string{"q\0", 2};
+  for (int i = 0; i < 1000; ++i) storages += std::string{"h\0Q", 3};
+  CHECK(refusal(storages + "t.").find("the pickle repeats its content too often") != std::string::npos);
+}
+
 TEST_CASE("no cut and no changed byte does more than change a value or be refused") {
   Rng random{11, "torch file"};
   for (const char* name : {"values", "values_legacy", "state_dict_legacy", "parameters"}) {

@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kPercents[] = {5, 25, 50, 75, 95};
 
-/// Those of one setting, or of all (-1).
+/// Those of one setting, or of all (-1); none of samples that are planned but not simulated.
 std::vector<double> values_of(const Generated& generated, std::size_t label, std::int32_t setting) {
   std::vector<double> values;
   for (const Sample& sample : generated.samples)
-    if (setting < 0 || sample.setting == setting) values.push_back(sample.labels[label]);
+    if (!sample.labels.empty() && (setting < 0 || sample.setting == setting)) values.push_back(sample.labels[label]);
   return values;
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("a measured profile becomes a sample of the scenario's workload, at th
   CHECK(data.settings[0].descriptor[static_cast<std::size_t>(period)] == doctest::Approx(0.2));
   CHECK(data.samples[0].origin == Origin::kMeasured);
   CHECK(data.samples[0].weight == 3);
-  CHECK(data.samples[0].split == split_of_model("resnet18"));
+  CHECK(data.samples[0].split == Split::kTrain);  // the only job
   CHECK(data.samples[0].labels[4] == doctest::Approx(0.2));
   CHECK(std::isnan(data.samples[0].labels[0]));
   const auto file = folder.path / "measured.db";
@@ -125,6 +125,8 @@ TEST_CASE("lists of measurements that cannot be used are refused with one line")
                        InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("series": "none.csv" } ])"), doctest::Contains("none.csv"),
                        InputError);
+  CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/training/strategy/accumulation_steps": 4 } } ])"),
+                       doctest::Contains("01-v100-ps1-w2.json: /training/strategy/accumulation_steps: "), InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/a/b": 1 } } ])"),
                        doctest::Contains("01-v100-ps1-w2.json: set "), InputError);
 }

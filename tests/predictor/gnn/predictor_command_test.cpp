@@ -50,8 +50,9 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     CHECK(outcome.err.empty());
     CHECK(outcome.out == bytes(folder / "comparison" / "comparison.json"));
     const Json comparison = parse_json(outcome.out, "comparison");
-    const Json& predictors = comparison["predictors"];
-    for (const char* name : {"model", "mean", "linear", "neighbours"}) CHECK(predictors.contains(name));
+    CHECK(!comparison["origins"].contains("measured"));
+    const Json& predictors = comparison["origins"]["simulated"]["predictors"];
+    for (const char* name : {"model", "mean", "linear", "neighbours", "linear+sketch", "sketch"}) CHECK(predictors.contains(name));
     const double ours = predictors["model"]["median_ape"], mean = predictors["mean"]["median_ape"];
     CAPTURE(ours);
     CAPTURE(mean);
@@ -63,7 +64,7 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     CHECK(std::count(csv.begin(), csv.end(), '\n') > 15);
     const Outcome text = rehearse_with("compare " + model + " " + data + " --split validation --quiet");
     CHECK(text.exit_code == 0);
-    CHECK(text.out.find("samples of split validation") != std::string::npos);
+    CHECK(text.out.find("Split validation, ") != std::string::npos);
   }
   {  // interrupted and resumed it is the same, byte for byte; done, it is not done again
     const std::string parts = (folder / "parts").string();
@@ -193,7 +194,9 @@ TEST_CASE("simulated and measured: put together, trained on each and on both, co
                                         (folder / "comparison").string());
   CAPTURE(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  const Json predictors = parse_json(outcome.out, "comparison")["predictors"];
+  const Json predictors = parse_json(outcome.out, "comparison")["origins"]["measured"]["predictors"];
+  CHECK(predictors.contains("engine"));
+  CHECK(predictors["engine"]["by_study"].size() >= 1);
   const std::string csv = bytes(folder / "comparison" / "predictions.csv");
   const std::string report = bytes(folder / "comparison" / "report.html");
   for (const char* origin : {"simulated", "measured", "both"}) {  // three folders called "model"
@@ -256,7 +259,10 @@ TEST_CASE("a scenario is predicted, simulated and measured side by side") {
   check_refused("compare " + model + scenario + " --origin measured", 2, "--origin: expected a dataset to choose from");
   check_refused("compare " + model + " " + data + " --step-time 1s", 2, "expected a scenario beside them");
   check_refused("compare " + model + scenario + " --step-time 1", 2, "--step-time");
-  check_refused("compare " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "expected machines that stay");
+  check_refused("compare " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "machines that come and go");
+  check_refused("predict " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "machines that come and go");
+  check_refused("predict " + model + " " + kRoot + "/scenarios/cm-dare.json --set /training/strategy/partition_size=4MB", 2,
+                "cm-dare.json: /training/strategy/partition_size: ");
   check_refused("compare " + model + scenario + " --measured " + folder.write("x.csv", "a\n1\n").string(), 2, "x.csv");
 }
 

@@ -1,6 +1,7 @@
 // rehearse generate as its user meets it.
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iterator>
@@ -8,6 +9,7 @@
 
 #include "predictor/dataset.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/output_lock.hpp"
 #include "tests/support/program.hpp"
 
 namespace rehearse {
@@ -37,6 +39,31 @@ TEST_CASE("generate draws without simulating") {
   const Outcome outcome = rehearse_with("generate " + kSpace + "--count 40 --dry-run --quiet");
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out.starts_with("40 samples of 10 graphs in "));
+}
+
+TEST_CASE("what generate would do is printed as JSON, too: without labels") {
+  const Outcome outcome = rehearse_with("generate " + kSpace + "--count 3 --dry-run --json --quiet");
+  CHECK(outcome.exit_code == 0);
+  const Json planned = parse_json(outcome.out, "plan");
+  CHECK(planned["samples"] == 3);
+  CHECK(planned["labels"] == Json::object());
+}
+
+TEST_CASE("one generate at a time writes a dataset, and removes what a killed one has left") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("data", "precious").string();
+  folder.write("data.tmp", "half a dataset");
+  for (const std::string& what : {kSpace + "--count 4 --quiet -o ",
+                                  kRoot + "/scenarios/studies/cm-dare-single-worker.json -o "}) {
+    const OutputLock lock{file};
+    check_refused("generate " + what + file, 3, file + ": process " + std::to_string(::getpid()) + " is writing it");
+    CHECK(read_file(file, kMiB) == "precious");
+    CHECK(read_file(file + ".tmp", kMiB) == "half a dataset");
+    CHECK(folder.entry_count() == 3);
+  }
+  CHECK(rehearse_with("generate " + kSpace + "--count 4 --quiet -o " + file).exit_code == 0);
+  CHECK(load_dataset(file).samples.size() == 4);
+  CHECK(folder.entry_count() == 2);  // and the report
 }
 
 TEST_CASE("generate says before it simulates that a part of Driple's files would have no whole batch") {

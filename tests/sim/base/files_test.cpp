@@ -1,7 +1,9 @@
 #include "sim/base/files.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -49,6 +51,35 @@ TEST_CASE("what is written is read, with the permissions of an ordinary new file
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
 }
 
+TEST_CASE("pipes, devices and sockets are refused as input, at once") {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe", socket = folder / "socket";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // nobody writes it: without the check these lines never end
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  const int listening = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(::bind(listening, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const auto refusal = [](const fs::path& path, const char* kind) {
+    const std::string expected = path.string() + ": cannot read: expected a regular file; found a " + kind;
+    CHECK(error_of([&] { read_file(path, 10); }) == expected);
+    CHECK(error_of([&] { read_file_start(path, 10); }) == expected);
+    CHECK(error_of([&] { require_regular_file(path); }) == expected);
+  };
+  refusal(pipe, "pipe");
+  refusal(socket, "socket or device");
+  refusal("/dev/zero", "device");
+  ::close(listening);
+}
+
+TEST_CASE("the start of a file is what there is of it") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("a", "0123456789");
+  CHECK(read_file_start(file, 4) == "0123");
+  CHECK(read_file_start(file, 40) == "0123456789");
+  CHECK(read_file_start(folder.write("b", ""), 4).empty());
+}
+
 TEST_CASE("errors name the path and the reason") {
   const TemporaryFolder folder;
   const fs::path missing = folder / "none", inside_missing = folder / "none/a";
@@ -60,7 +91,8 @@ TEST_CASE("errors name the path and the reason") {
   write_file(folder / "a", "0123456789x");
   CHECK(error_of([&] { read_file(folder / "a", 10); }) ==
         (folder / "a").string() + ": cannot read: it has more than 10B");
-  CHECK(error_of([&] { read_file("/dev/zero", kMiB); }) == "/dev/zero: cannot read: it has more than 1MiB");
+  const fs::path large = folder.write("large", std::string(kMiB + 1, 'x'));
+  CHECK(error_of([&] { read_file(large, kMiB); }) == large.string() + ": cannot read: it has more than 1MiB");
 }
 
 TEST_CASE("a failed write keeps the old file and leaves no temporary one") {

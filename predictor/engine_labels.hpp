@@ -1,0 +1,34 @@
+#pragma once
+// What the simulator says of the samples of a dataset: the yardstick of whatever is measured.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "predictor/dataset.hpp"
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+/// Of a scenario's effective workload, what a graph's provenance does not hold: it belongs to the setting.
+Json rest_of_workload(const Json& workload);
+
+/// The scenario that a sample's provenance describes; none if its graph came without a model, as a GraphDef.
+std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);
+
+struct EngineLabels {
+  std::vector<std::vector<double>> labels;  // [samples][labels], NaN without result
+  std::size_t without_scenario = 0, without_result = 0;
+  std::string last_failure;  // why one of the latter has none
+};
+
+/// simulate_labels() of each of `samples`, once for each graph and setting, as the scenario was when the sample was
+/// made. The dataset's labels are label_names(). `on_progress` is told how many are done and may throw.
+EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> samples, const Catalog& catalog,
+                           const std::function<void(std::size_t done, std::size_t total)>& on_progress);
+
+}  // namespace rehearse

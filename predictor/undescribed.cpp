@@ -1,0 +1,104 @@
+#include "predictor/undescribed.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <variant>
+
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// What the descriptor takes from a group of workers or servers, as if all were like the first.
+auto machine_of(const Group& group) {
+  const Instance& instance = group.instance;
+  const Accelerator gpu = group.accelerator.value_or(Accelerator{});
+  const Interconnect& inside = group.interconnect;
+  return std::tuple{instance.vcpus,      instance.nic, instance.nics,        instance.accelerators,
+                    gpu.name,            gpu.memory,   gpu.memory_bandwidth, gpu.multiprocessors,
+                    inside.pcie,         inside.name,  inside.nvlink_rate,   group.workers_per_machine(),
+                    group.colocated_with};
+}
+
+std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size_t index) {
+  const Group& group = scenario.groups[index];
+  const auto at = [&](const char* key) { return "/cluster/groups/" + std::to_string(index) + "/" + key; };
+  if (group.role == Role::kWorker && group.batch != scenario.batch)
+    return Undescribed{at("batch_per_worker"), "workers with a batch of their own"};
+  if (group.gpus_per_worker > 1) return Undescribed{at("workers_per_machine"), "workers with several GPUs"};
+  if (group.workload) return Undescribed{at("batch_per_worker"), "workers with a workload of their own"};
+  if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go"};
+  if (group.is_standby) return Undescribed{at("standby"), "machines that come and go"};
+  if (group.joins_at != Seconds{}) return Undescribed{at("joins_at"), "machines that come and go"};
+  if (group.leaves_at) return Undescribed{at("leaves_at"), "machines that come and go"};
+  const Group& first = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
+                                     [&](const Group& other) { return other.role == group.role; });
+  if (machine_of(group) != machine_of(first))
+    return Undescribed{at(group.colocated_with != first.colocated_with ? "colocated_with" : "instance"),
+                       group.role == Role::kWorker ? "workers of several kinds" : "servers of several kinds"};
+  if (group.colocated_with >= 0) {
+    const Group& shared = scenario.groups[static_cast<std::size_t>(group.colocated_with)];
+    if (&shared != &scenario.first_workers())
+      return Undescribed{at("colocated_with"), "servers that are not beside the first workers"};
+  } else if (group.region != scenario.first_workers().region) {
+    return Undescribed{at("region"), "machines in several regions"};
+  }
+  return {};
+}
+
+std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const Scenario& scenario) {
+  const std::string at = "/training/strategy/";
+  if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
+    if (servers->synchronization == Synchronization::kStaleSynchronous)
+      return Undescribed{at + "staleness_bound", "workers that wait for slower ones after some steps"};
+    if (servers->backup_workers > 0) return Undescribed{at + "backup_workers", "gradients that are dropped"};
+    if (servers->pushes_back_each_variable)
+      return Undescribed{at + "pushes_back_each_variable", "variables that come before they are asked for"};
+    if (servers->aggregation != Aggregation::kNone)
+      return Undescribed{at + "aggregation", "gradients that are added up inside of a machine"};
+  } else if (const auto* collective = std::get_if<AllReduceStrategy>(&strategy.kind)) {
+    if (collective->algorithm != CollectiveAlgorithm::kRing)
+      return Undescribed{at + "algorithm", "all-reduces by something else than a ring"};
+  }
+  const GradientExchange& exchange = strategy.exchange;
+  if (exchange.first_bucket_size && exchange.first_bucket_size != exchange.bucket_size)
+    return Undescribed{at + "first_bucket_size", "a first bucket of its own size"};
+  if (exchange.partition_size) return Undescribed{at + "partition_size", "tensors that are cut into pieces"};
+  if (exchange.order != Order::kFifo) return Undescribed{at + "order", "gradients that overtake others"};
+  if (exchange.overlap == Overlap::kForward)
+    return Undescribed{at + "overlap", "communication during the next forward pass"};
+  if (exchange.gradient_precision.value_or(scenario.precision) != scenario.precision)
+    return Undescribed{at + "gradient_precision", "gradients that are sent in a precision of their own"};
+  if (exchange.accumulation_steps > 1)
+    return Undescribed{at + "accumulation_steps", "gradients of several batches that are added up"};
+  return {};
+}
+
+}  // namespace
+
+std::optional<Undescribed> undescribed(const Scenario& scenario) {
+  for (std::size_t i = 0; i < scenario.groups.size(); ++i)
+    if (auto found = undescribed_group(scenario, i)) return found;
+  if (auto found = undescribed_strategy(scenario.training.strategy, scenario)) return found;
+  const Training& training = scenario.training;
+  if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
+  if (training.step_time_variation > 0)
+    return Undescribed{"/training/step_time_variation", "steps of random length"};
+  if (training.start_interval > Seconds{})
+    return Undescribed{"/training/start_interval", "workers that start one after another"};
+  if (!std::holds_alternative<Star>(scenario.fabric))
+    return Undescribed{"/cluster/network/topology", "several switches"};
+  const OperatorGraph& graph = scenario.workload.graph;
+  if (std::any_of(graph.begin(), graph.end(), [](const Operator& op) { return op.measured_time.has_value(); }))
+    return Undescribed{"/workload/model", "a model of measured times, without operators"};
+  return {};
+}
+
+void require_described(const Scenario& scenario, const std::string& file) {
+  if (const auto found = undescribed(scenario))
+    throw InputError{file + ": " + found->pointer + ": " + found->what +
+                     ", of which datasets and predictors know nothing: simulate it instead"};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,97 @@
+// What changes a run although a dataset has no column for it is named, and nothing else is.
+
+#include "predictor/undescribed.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "predictor/labels.hpp"
+#include "sim/base/errors.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+std::string pointer_of(const Json& json) {
+  const auto found = undescribed(test::resolved(json));
+  return found ? found->pointer : "";
+}
+
+Json changed(Json json, const Changes& changes) {
+  for (const auto& [pointer, value] : changes) set_json_pointer(json, pointer, value);
+  return json;
+}
+
+const std::string kOther =
+    R"({"name": "x", "role": "worker", "instance": "gce-custom-8-p100", "count": 1, "region": "us-west1"})";
+
+}  // namespace
+
+TEST_CASE("each part of a scenario that no column holds is named") {
+  const std::string strategy = "/training/strategy/", synchronous = strategy + "synchronization";
+  const Json servers = test::shipped_scenario();
+  const std::vector<std::pair<std::string, Changes>> cases{
+      {"/cluster/groups/2/instance", {{"/cluster/groups/2", kOther}}},
+      {"/cluster/groups/2/batch_per_worker",
+       {{"/cluster/groups/2", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}}},
+      {"/cluster/groups/0/region", {{"/cluster/groups/0/region", "us-east1"}}},
+      {"/cluster/groups/1/joins_at", {{"/cluster/groups/1/joins_at", "3s"}}},
+      {"/cluster/groups/1/leaves_at", {{"/cluster/groups/1/leaves_at", "3s"}}},
+      {strategy + "staleness_bound", {{synchronous, "stale_synchronous"}, {strategy + "staleness_bound", "2"}}},
+      {strategy + "backup_workers", {{synchronous, "synchronous"}, {strategy + "backup_workers", "1"}}},
+      {strategy + "pushes_back_each_variable",
+       {{synchronous, "synchronous"}, {strategy + "pushes_back_each_variable", "true"}}},
+      {strategy + "aggregation", {{synchronous, "synchronous"}, {strategy + "aggregation", "host"}}},
+      {strategy + "partition_size", {{strategy + "partition_size", "64KiB"}}},
+      {strategy + "order", {{strategy + "order", "priority"}}},
+      {strategy + "gradient_precision", {{strategy + "gradient_precision", "fp16"}}},
+      {strategy + "accumulation_steps", {{strategy + "accumulation_steps", "4"}}},
+      {"/training/checkpoint",
+       {{"/training/checkpoint", R"({"every_steps": 50, "fixed_time": "1s", "rate": "1GBps"})"}}},
+      {"/training/step_time_variation", {{"/training/step_time_variation", "0.1"}}},
+      {"/training/start_interval", {{"/training/start_interval", "2s"}}},
+      {"/cluster/network/topology",
+       {{"/cluster/network", R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})"}}},
+  };
+  CHECK(pointer_of(servers).empty());
+  for (const auto& [pointer, changes] : cases) {
+    CAPTURE(pointer);
+    CHECK(pointer_of(changed(servers, changes)) == pointer);
+  }
+  const Json ring = load_json_file(source_folder() + "/scenarios/tum/tensorflow-ring.json");
+  CHECK(pointer_of(ring).empty());
+  CHECK(pointer_of(changed(ring, {{strategy + "algorithm", "tree"}})) == strategy + "algorithm");
+  CHECK(pointer_of(changed(ring, {{strategy + "overlap", "forward"}})) == strategy + "overlap");
+  CHECK(pointer_of(changed(ring, {{strategy + "bucket_size", "8MiB"}, {strategy + "first_bucket_size", "1MiB"}})) ==
+        strategy + "first_bucket_size");
+  const std::string spot = source_folder() + "/scenarios/cm-dare-spot.json";
+  CHECK(undescribed(read_scenario(load_json_file(spot), spot, test::shipped_catalog()))
+            ->pointer.ends_with("/spot_pool"));
+}
+
+TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") {
+  const Json servers = test::shipped_scenario();
+  for (const Changes& changes :
+       {Changes{{"/training/strategy/gradient_precision", "fp32"}, {"/training/strategy/accumulation_steps", "1"}},
+        Changes{{"/cluster/groups/1/count", "2"},
+                {"/cluster/groups/2",
+                 R"({"name": "x", "role": "worker", "instance": "gce-custom-4-k80", "count": 2, "region": "us-west1"})"}},
+        Changes{{"/seed", "7"}, {"/training/target", R"({"samples": 1e6})"}}})
+    CHECK(pointer_of(changed(servers, changes)).empty());
+}
+
+TEST_CASE("the refusal is one line with file and pointer") {
+  const Scenario scenario = test::resolved(changed(test::shipped_scenario(), {{"/training/start_interval", "2s"}}));
+  CHECK_THROWS_WITH_AS(require_described(scenario, "job.json"),
+                       "job.json: /training/start_interval: workers that start one after another, of which datasets "
+                       "and predictors know nothing: simulate it instead",
+                       InputError);
+}
+
+}  // namespace rehearse
