@@ -53,12 +53,14 @@ class Communicator {
       : cluster_{cluster},
         clock_{clock},
         traffic_{traffic},
-        collective_{std::move(methods), cluster.network},
+        collective_{std::move(methods), cluster.network,
+                    is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}},
         is_timed_{is_timed} {
     for (const CollectiveMethod& method : collective_.methods()) unsettled_.emplace_back(method.plan.size());
   }
   /// Cuts what is under way.
   ~Communicator() {
+    if (is_timed_ && on_done_) cluster_.recorder.cut_rates(clock_.now());
     for (const Message& message : under_way_) {
       const PathIndex edge = message.edge;
       if (message.state == Message::kHasLeft)
@@ -80,7 +82,7 @@ class Communicator {
     on_done_ = std::move(on_done);
     const Seconds start = clock_.now();
     if (is_timed_) {
-      if (cluster_.recorder.keeps_activity) record_edges(start + method.protocol.launch);
+      if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
       clock_.schedule(start + collective_.duration(method_, payload), [this] {
         for (std::size_t p = 0; p < plan().size(); ++p)
           unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
@@ -120,15 +122,18 @@ class Communicator {
     return cluster_.network.latency(edge) * phase.hops + phase.steps.time(collective_.methods()[method_].protocol);
   }
 
-  /// As if the messages of an edge were one.
-  void record_edges(Seconds start) {
+  /// As if the messages of an edge were one, and the rates with which each of them crosses links.
+  void record(Seconds start) {
+    const CollectiveTimer& timer = collective_.timer(method_);
     for (std::size_t p = 0; p < plan().size(); ++p) {
       const CollectivePhase& phase = plan()[p];
       const Bytes each = message_size(phase, on_wire_);
       const auto repeat = static_cast<double>(phase.repeat);
-      Seconds phase_end = start;
+      timer.rates(p, on_wire_, start, [this](int link, const RatePulses& rate) {
+        cluster_.recorder.add_rate(*cluster_.recorder.find_link(link), rate);
+      });
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-        const Seconds on_wire{collective_.timer(method_).seconds_per_byte(p)[e] * as_double(each) * repeat};
+        const Seconds on_wire{timer.seconds_per_byte(p)[e] * as_double(each) * repeat};
         const Seconds latency = this->latency(phase, phase.edges[e]) * repeat;
         cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                           cluster_.network.destination(phase.edges[e]),
@@ -137,9 +142,8 @@ class Communicator {
                                           {start, start + on_wire},
                                           start + on_wire + latency,
                                           each * phase.repeat});
-        phase_end = std::max(phase_end, start + on_wire + latency);
       }
-      start = phase_end;
+      start += timer.round(p, on_wire_) * repeat;
     }
   }
 
@@ -366,7 +370,7 @@ class AllReduceTraining final : public Session {
                          [this, &rank](int variable, Seconds ready) { gradient(rank, variable, ready); });
     rank.to_gpu.emplace(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
                         std::vector{cluster_.network.path(rank.worker.host, rank.worker.gpu)},
-                        [this, &rank](int, Seconds when) { begin_compute(rank, when); });
+                        reductions_.copies_are_alone, [this, &rank](int, Seconds when) { begin_compute(rank, when); });
   }
 
   void begin_exchange() {
