@@ -194,6 +194,22 @@ std::vector<int> Topology::nic_links(int machine) const {
   return both;
 }
 
+Topology::Ports Topology::nic_ports(int machine) const {
+  const MachineLinks& links = machine_links_[static_cast<std::size_t>(machine)];
+  return {links.nic_down, links.nic_up};
+}
+
+Topology::Ports Topology::gpu_ports(int machine) const {
+  const MachineLinks& links = machine_links_[static_cast<std::size_t>(machine)];
+  Ports ports{links.gpu_down, links.gpu_up};
+  ports.in.insert(ports.in.end(), links.switch_down.begin(), links.switch_down.end());
+  ports.out.insert(ports.out.end(), links.switch_up.begin(), links.switch_up.end());
+  for (const std::vector<int>& from : links.nvlink)
+    for (const int link : from)
+      if (link >= 0) ports.in.push_back(link), ports.out.push_back(link);  // from one GPU into another
+  return ports;
+}
+
 void Topology::add_to_host(const MachineLinks& links, int gpu, bool is_up, Path& path) const {
   if (gpu == Endpoint::kHost) return;
   const auto g = static_cast<std::size_t>(gpu), root = index(gpu / links.gpus_per_root);

@@ -67,6 +67,12 @@ class Topology {
   Path path(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
+  /// Links over which something enters a machine, or its GPUs, and leaves them.
+  struct Ports {
+    std::vector<int> in, out;
+  };
+  Ports nic_ports(int machine) const;
+  Ports gpu_ports(int machine) const;
 
  private:
   struct MachineLinks {

@@ -207,7 +207,7 @@ Scenario with_workload(const Scenario& base, const ModelDescription& model, cons
 std::vector<double> simulate_labels(const Scenario& scenario) {
   const std::vector<Machine> machines = list_machines(scenario);
   const TrafficOf traffic = machines.size() == 1 ? TrafficOf::kGpus : TrafficOf::kNics;
-  SimulateOptions options{.keeps_activity = true, .keeps_copies = traffic == TrafficOf::kGpus, .is_plain = true};
+  SimulateOptions options{.keeps_activity = true, .records_gpu_links = traffic == TrafficOf::kGpus, .is_plain = true};
   options.scope.machines.assign(machines.size(), false);
   options.scope.machines[chief_of(machines)] = true;
   const RunRecord record = record_of(scenario, options);

@@ -11,6 +11,7 @@
 #include "predictor/dataset.hpp"
 #include "predictor/detail/flow_classes.hpp"
 #include "sim/engine/core_pool.hpp"
+#include "sim/engine/rate_pulses.hpp"
 #include "sim/engine/resource_profile.hpp"
 
 namespace rehearse {
@@ -18,6 +19,7 @@ namespace rehearse {
 namespace {
 
 constexpr double kRounding = 1e-9;   // of a period: not there
+constexpr double kSameRate = 1e-12;  // relative
 constexpr double kMostSteps = 1000;  // that are drawn
 constexpr double kMostSamples = 60'000;
 constexpr int kMostSketched = 16;          // workers; each of them stands for as many
@@ -203,8 +205,10 @@ class ServerSketch : Sketch {
 
   SketchedRun run() {
     for (std::size_t w = 0; w < workers_.size(); ++w) schedule(0, What::kBegin, w);
-    while (!is_over_ || is_on_wire()) {
+    while (!is_over_) {
       const double ends = flows_.next_end(now_), next = events_.empty() ? kNever : events_.top().at;
+      receive_.change(flows_.into(0), now_, run_.receive);
+      transmit_.change(flows_.out_of(0), now_, run_.transmit);
       if (!std::isfinite(std::min(ends, next))) return {};
       if (ends <= next) {
         now_ = ends;
@@ -238,11 +242,24 @@ class ServerSketch : Sketch {
     std::size_t flow_class = 0;
     std::vector<Message> queue;  // in the order in which they are ready
     std::size_t next = 0;
-    double started = 0;  // the message that is on the wire
     bool is_busy = false;
 
     bool is_local() const { return from == to; }
     bool is_waiting() const { return next < queue.size(); }
+  };
+
+  /// One direction of the chief's NICs.
+  struct NicRate {
+    double rate = 0, since = 0;
+    void change(double to, double now, std::vector<Spread>& traffic) {
+      if (std::abs(to - rate) <= kSameRate * rate) return;
+      cut(now, traffic);
+      rate = to;
+    }
+    void cut(double now, std::vector<Spread>& traffic) {
+      if (rate > 0 && now > since) traffic.push_back({since, now, rate * (now - since)});
+      since = now;
+    }
   };
 
   enum class What { kBegin, kRequest, kReady, kDone };
@@ -336,7 +353,9 @@ class ServerSketch : Sketch {
 
   bool is_all_begun() const { return static_cast<double>(begun_) >= whole_run_; }
   void stop() {
-    if (!std::exchange(is_over_, true)) run_.end = now_;
+    if (std::exchange(is_over_, true)) return;
+    run_.end = now_;
+    cut_traffic();
   }
 
   double latency(const Lane& lane) const { return lane.is_local() ? 0 : cluster_.latency_s; }
@@ -368,18 +387,12 @@ class ServerSketch : Sketch {
   void send(Lane& lane) {
     if (lane.is_local()) return end_message(lane);
     lane.is_busy = true;
-    lane.started = now_;
     flows_.start(lane.flow_class, static_cast<std::size_t>(&lane - lanes_.data()), lane.queue[lane.next].bytes, now_);
   }
 
   void end_message(Lane& lane) {
     const Message message = lane.queue[lane.next++];
     lane.is_busy = false;
-    if (!lane.is_local()) {
-      const double workers = lane.is_push ? others_ : 1;  // whose messages arrive
-      if (lane.to == 0) run_.receive.push_back({lane.started, now_, message.bytes * workers});
-      if (lane.from == 0) run_.transmit.push_back({lane.started, now_, message.bytes * (lane.is_push ? 1 : others_)});
-    }
     if (!lane.is_waiting())
       lane.queue.clear(), lane.next = 0;
     else if (lane.queue[lane.next].ready <= now_ && !lane.is_local())
@@ -421,10 +434,10 @@ class ServerSketch : Sketch {
     if (--trainer.to_push == 0) schedule(trainer.acknowledged, What::kDone, lane.worker);
   }
 
-  /// What is not yet recorded.
-  bool is_on_wire() const {
-    return std::any_of(lanes_.begin(), lanes_.end(),
-                       [&](const Lane& lane) { return lane.is_busy && lane.started < run_.end; });
+  /// What crosses the chief's NICs is cut at the two ends of what is repeated.
+  void cut_traffic() {
+    receive_.cut(now_, run_.receive);
+    transmit_.cut(now_, run_.transmit);
   }
 
   void end(std::size_t w) {
@@ -436,6 +449,7 @@ class ServerSketch : Sketch {
     // Samples are taken from when all have done a step until one finds none to do; of the whole run if that is before.
     if (trainer.steps == 0 && idle_ == 0 && ++warm_ == workers_.size()) {
       run_.begin = now_;
+      cut_traffic();
       lengths_ = length;
       measured_ = 1;
     }
@@ -469,6 +483,7 @@ class ServerSketch : Sketch {
   std::size_t idle_ = 0;      // that have none left to begin
   std::size_t measured_ = 0;  // steps that have ended since samples began, or all of them
   double lengths_ = 0;        // of them
+  NicRate receive_, transmit_;
   double now_ = 0;
   bool is_over_ = false;
 };
@@ -481,26 +496,23 @@ class Series {
     sums_.resize(std::max(first_ + 1, static_cast<std::size_t>(until_ / period + kRounding)) - first_);
   }
 
-  /// Once, and again after every `repeats_after`.
+  /// Once, or again after every `repeats_after`.
   void add(const Spread& spread, double repeats_after) {
-    for (double offset = 0; offset + spread.start < until_; offset += repeats_after)
-      add(offset + spread.start, offset + spread.end, spread.amount);
+    const double length = spread.end - spread.start;
+    if (!(length > 0) || spread.start >= until_) return;
+    RatePulses pulses{.start = spread.start, .length = length, .rate = spread.amount / length / period_};
+    if (repeats_after < until_) {
+      pulses.every = repeats_after;
+      pulses.count = static_cast<std::int64_t>(std::ceil((until_ - spread.start) / repeats_after));
+    }
+    if (length <= repeats_after) return add_to_samples(pulses, period_, first_, sums_, kRounding);
+    for (std::int64_t i = 0; i < pulses.count; ++i)
+      add_to_samples({.start = pulses.start_of(i), .length = length, .rate = pulses.rate}, period_, first_, sums_,
+                     kRounding);
   }
   std::span<const double> values() const { return sums_; }
 
  private:
-  void add(double start, double end, double amount) {
-    const std::size_t first = std::max(first_, static_cast<std::size_t>(start / period_));
-    const std::size_t last =
-        std::min(first_ + sums_.size(), static_cast<std::size_t>(std::min(end, until_) / period_) + 1);
-    const double density = end > start ? amount / (end - start) : 0;
-    for (std::size_t i = first; i < last; ++i) {
-      const double from = std::max(start, static_cast<double>(i) * period_);
-      const double to = std::min(end, static_cast<double>(i + 1) * period_);
-      if (to - from > kRounding * period_) sums_[i - first_] += density * (to - from) / period_;
-    }
-  }
-
   double period_, until_;
   std::size_t first_;         // period
   std::vector<double> sums_;  // of it and those after it

@@ -24,6 +24,9 @@ class FlowClasses {
   void start(std::size_t class_index, std::size_t flow, double bytes, double now);
   /// Of the flow that ends first; kNever without flows. `now` is not before the last start or end.
   double next_end(double now);
+  /// Rate of a machine's NICs, out of it and into it, after next_end() and until the next start or end.
+  double out_of(std::size_t machine) const { return used(2 * machine); }
+  double into(std::size_t machine) const { return used(2 * machine + 1); }
   /// Ends that flow, of which next_end() has just told; returns it.
   std::size_t end_next();
 
@@ -46,6 +49,7 @@ class FlowClasses {
     void find_first();
   };
 
+  double used(std::size_t direction) const { return left_.empty() ? 0 : capacities_[direction] - left_[direction]; }
   void count(std::size_t class_index, int change);
   void find_end(std::size_t class_index);
   void share(double now);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -55,6 +56,8 @@ int run_program(const char* name, int (*command_line)(int argc, char** argv), in
     return kInterrupted;
   } catch (const std::bad_alloc&) {
     return report(name, "out of memory", kNoResult);
+  } catch (const std::filesystem::filesystem_error& error) {  // a path that is too long, a folder that may not be read
+    return report(name, error.path1().string() + ": " + error.code().message(), kBadInput);
   } catch (const std::exception& error) { return report(name, std::string{"internal error: "} + error.what(), 70); }
 }
 

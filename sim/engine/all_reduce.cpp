@@ -53,7 +53,8 @@ class Communicator {
       : cluster_{cluster},
         clock_{clock},
         traffic_{traffic},
-        collective_{std::move(methods), cluster.network},
+        collective_{std::move(methods), cluster.network,
+                    is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}},
         is_timed_{is_timed} {
     for (std::size_t m = 0; m < collective_.methods().size(); ++m) {
       unsettled_.emplace_back(collective_.methods()[m].plan.size());
@@ -62,6 +63,7 @@ class Communicator {
   }
   /// Cuts what is under way.
   ~Communicator() {
+    if (is_timed_ && on_done_) cluster_.recorder.cut_rates(clock_.now());
     for (const Message& message : under_way_) {
       const PathIndex edge = message.edge;
       if (message.state == Message::kHasLeft)
@@ -85,7 +87,7 @@ class Communicator {
     time_alone_ += alone;
     latency_alone_ += std::min(alone, latency_[method_]);
     if (is_timed_) {
-      if (cluster_.recorder.keeps_activity) record_edges(start + method.protocol.launch);
+      if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
       clock_.schedule(start + alone, [this] {
         for (std::size_t p = 0; p < plan().size(); ++p)
           unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
@@ -132,15 +134,18 @@ class Communicator {
     return cluster_.network.latency(edge) * phase.hops + phase.steps.time(collective_.methods()[method_].protocol);
   }
 
-  /// As if the messages of an edge were one.
-  void record_edges(Seconds start) {
+  /// As if the messages of an edge were one, and the rates with which each of them crosses links.
+  void record(Seconds start) {
+    const CollectiveTimer& timer = collective_.timer(method_);
     for (std::size_t p = 0; p < plan().size(); ++p) {
       const CollectivePhase& phase = plan()[p];
       const Bytes each = message_size(phase, on_wire_);
       const auto repeat = static_cast<double>(phase.repeat);
-      Seconds phase_end = start;
+      timer.rates(p, on_wire_, start, [this](int link, const RatePulses& rate) {
+        cluster_.recorder.add_rate(*cluster_.recorder.find_link(link), rate);
+      });
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-        const Seconds on_wire{collective_.timer(method_).seconds_per_byte(p)[e] * as_double(each) * repeat};
+        const Seconds on_wire{timer.seconds_per_byte(p)[e] * as_double(each) * repeat};
         const Seconds latency = this->latency(phase, phase.edges[e]) * repeat;
         cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                           cluster_.network.destination(phase.edges[e]),
@@ -149,9 +154,8 @@ class Communicator {
                                           {start, start + on_wire},
                                           start + on_wire + latency,
                                           each * phase.repeat});
-        phase_end = std::max(phase_end, start + on_wire + latency);
       }
-      start = phase_end;
+      start += timer.round(p, on_wire_) * repeat;
     }
   }
 
@@ -418,7 +422,7 @@ class AllReduceTraining final : public Session {
     plan_compute_of(rank);
     rank.to_gpu.emplace(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
                         std::vector{cluster_.network.path(rank.worker.host, rank.worker.gpu)},
-                        [this, &rank](int, Seconds when) { begin_compute(rank, when); });
+                        reductions_.copies_are_alone, [this, &rank](int, Seconds when) { begin_compute(rank, when); });
   }
 
   void plan_compute_of(Rank& rank) {

@@ -363,7 +363,8 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload) {
   return std::max(Bytes{1}, Bytes{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts});
 }
 
-CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol)
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
+                                 const std::vector<int>& watched)
     : plan_{plan} {
   std::vector<double> capacities;
   for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
@@ -371,6 +372,19 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     // A unit of data that takes about a second, so that no date is far from 1.
     double unit = capacities.empty() ? 1 : *std::max_element(capacities.begin(), capacities.end());
     MaxMinFlows flows{capacities};
+    for (const int link : watched) flows.watch(link);
+    std::map<std::uint32_t, LinkShare> current;  // by watched link
+    std::vector<LinkShare> shares;
+    const auto next_completion = [&](double now) {
+      const double next = flows.next_completion(now);
+      for (const std::uint32_t link : flows.take_changed()) {
+        LinkShare& share = current[link];
+        share.end = now / unit;
+        if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
+        share = {static_cast<int>(link), now / unit, 0, flows.used(link)};
+      }
+      return next;
+    };
     std::vector<std::size_t> edge_of;  // [flows]
     std::vector<double> per_byte(phase.edges.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
@@ -382,11 +396,13 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     }
     std::vector<MaxMinFlows::FlowIndex> ended;
     for (double now = 0; flows.live() > 0;) {
-      now = flows.next_completion(now);
+      now = next_completion(now);
       ended.clear();
       flows.pop_completed(now, ended);
       for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit;
+      if (flows.live() == 0) (void)next_completion(now);
     }
+    shares_.push_back(std::move(shares));
     std::vector<std::pair<double, double>> slowest;
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
       slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops + phase.steps.time(protocol).value(),
@@ -402,13 +418,27 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
 
 Seconds CollectiveTimer::duration(Bytes payload) const {
   double total = 0;
-  for (std::size_t p = 0; p < plan_.size(); ++p) {
-    const double size = as_double(message_size(plan_[p], payload));
-    double longest = 0;
-    for (const auto& [latency, per_byte] : slowest_[p]) longest = std::max(longest, latency + size * per_byte);
-    total += longest * static_cast<double>(plan_[p].repeat);
-  }
+  for (std::size_t p = 0; p < plan_.size(); ++p)
+    total += round(p, payload).value() * static_cast<double>(plan_[p].repeat);
   return Seconds{total};
+}
+
+Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
+  const double size = as_double(message_size(plan_[phase], payload));
+  double longest = 0;
+  for (const auto& [latency, per_byte] : slowest_[phase]) longest = std::max(longest, latency + size * per_byte);
+  return Seconds{longest};
+}
+
+void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
+                            const std::function<void(int link, const RatePulses&)>& on_rate) const {
+  const double size = as_double(message_size(plan_[phase], payload));
+  for (const LinkShare& share : shares_[phase])
+    on_rate(share.link, {.start = start.value() + size * share.begin,
+                         .length = size * (share.end - share.begin),
+                         .rate = share.rate,
+                         .count = plan_[phase].repeat,
+                         .every = round(phase, payload).value()});
 }
 
 Bytes CollectiveMethod::on_wire(Bytes payload) const {
@@ -443,9 +473,10 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
   return methods;
 }
 
-FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, const Network& network)
+FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, const Network& network,
+                                     const std::vector<int>& watched)
     : methods_{std::move(methods)} {
-  for (const CollectiveMethod& method : methods_) timers_.emplace_back(method.plan, network, method.protocol);
+  for (const CollectiveMethod& method : methods_) timers_.emplace_back(method.plan, network, method.protocol, watched);
 }
 
 Seconds FastestCollective::duration(std::size_t method, Bytes payload) const {

@@ -1,11 +1,13 @@
 #pragma once
 // All-reduce algorithms as phases of messages, and how long they take on an otherwise idle network.
 
+#include <functional>
 #include <vector>
 
 #include "sim/engine/machines.hpp"
 #include "sim/engine/max_min_flows.hpp"
 #include "sim/engine/network.hpp"
+#include "sim/engine/rate_pulses.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
@@ -71,16 +73,31 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload);
 /// shares a link.
 class CollectiveTimer {
  public:
-  /// `plan` must outlive the timer.
-  CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {});
+  /// `plan` must outlive the timer. `watched` links are those of which add_rates() will tell.
+  CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {},
+                  const std::vector<int>& watched = {});
 
   Seconds duration(Bytes payload) const;
+  /// Of one of the messages that every edge of the phase carries one after another: until the last has arrived.
+  Seconds round(std::size_t phase, Bytes payload) const;
+  /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
+  /// crosses a link while a message has left it and has not arrived.
+  void rates(std::size_t phase, Bytes payload, Seconds start,
+             const std::function<void(int link, const RatePulses&)>& on_rate) const;
   /// [edges of the phase] time for one byte.
   const std::vector<double>& seconds_per_byte(std::size_t phase) const { return per_byte_[phase]; }
 
  private:
+  /// Of a watched link, while the messages' shares from `begin` to `end` cross it.
+  struct LinkShare {
+    int link = 0;
+    double begin = 0, end = 0;  // seconds for a byte
+    double rate = 0;
+  };
+
   const CollectivePlan& plan_;
-  std::vector<std::vector<double>> per_byte_;  // [phases][edges]
+  std::vector<std::vector<LinkShare>> shares_;  // [phases]
+  std::vector<std::vector<double>> per_byte_;   // [phases][edges]
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
   std::vector<std::vector<std::pair<double, double>>> slowest_;
 };
@@ -107,7 +124,9 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
 /// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.
 class FastestCollective {
  public:
-  FastestCollective(std::vector<CollectiveMethod> methods, const Network& network);
+  /// `watched`: links of which the timers will tell the rates.
+  FastestCollective(std::vector<CollectiveMethod> methods, const Network& network,
+                    const std::vector<int>& watched = {});
   FastestCollective(const FastestCollective&) = delete;
   FastestCollective& operator=(const FastestCollective&) = delete;
 

@@ -18,6 +18,7 @@ class PathsOnly : public Network {
   void cancel(FlowId) override {}
   void set_capacity(MachineIndex, BytesPerSecond) override { refuse(); }
   Seconds now() const override { return {}; }
+  void watch(const std::vector<int>&, OnRate) override { refuse(); }
 
  private:
   FlowId start(PathIndex, Bytes, std::function<void()>) override { refuse(); }

@@ -12,21 +12,22 @@ namespace rehearse {
 
 /// A copy is made to, or from, each of the GPUs, and has ended when it has for all. With a PCIe link of its own a GPU's
 /// copies take size / rate one after another, and their ends are known at once: all GPUs go the same pace. Where GPUs
-/// share the way to the host copies are flows over it.
+/// share the way to the host, or other traffic of theirs the link, copies are flows over it.
 class CopyEngine {
  public:
   using OnCopied = std::function<void(int unit, Seconds when)>;
 
-  /// `gpu_paths` lead from host to GPU or back, one for each GPU.
+  /// `gpu_paths` lead from host to GPU or back, one for each GPU. `is_alone`: no flows to or from these GPUs are under
+  /// way while there are copies.
   CopyEngine(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder,
-             const std::vector<PathIndex>& gpu_paths, OnCopied on_copied)
+             const std::vector<PathIndex>& gpu_paths, bool is_alone, OnCopied on_copied)
       : clock_{clock}, recorder_{recorder}, on_copied_{std::move(on_copied)} {
     const Path& path = network.path(gpu_paths.front());
-    if (path.links.size() == 1) {
+    if (path.links.size() == 1 && is_alone) {
       rate_ = network.topology().links()[static_cast<std::size_t>(path.links.front())].rate;
       latency_ = path.latency;
       for (const PathIndex gpu_path : gpu_paths)
-        own_.emplace_back(network.source(gpu_path), network.destination(gpu_path));
+        if (const auto link = recorder.find_link(network.path(gpu_path).links.front())) recorded_.push_back(*link);
       return;
     }
     for (const PathIndex gpu_path : gpu_paths)
@@ -40,9 +41,8 @@ class CopyEngine {
     if (shared_.empty()) {
       const Seconds start = std::max(free_at_, ready);
       free_at_ = start + size / rate_;
-      if (recorder_.keeps_copies)
-        for (const auto& [from, to] : own_)
-          recorder_.add_copy({from, to, unit, 0, {start, free_at_}, free_at_ + latency_, size});
+      for (const std::size_t link : recorded_)
+        recorder_.add_rate(link, {.start = start.value(), .length = (size / rate_).value(), .rate = rate_.value()});
       on_copied_(unit, free_at_ + latency_);
       return;
     }
@@ -72,7 +72,7 @@ class CopyEngine {
   BytesPerSecond rate_{};
   Seconds latency_{};
   Seconds free_at_{};
-  std::vector<std::pair<Endpoint, Endpoint>> own_;   // [GPUs] from and to, if the links are the GPUs' own
+  std::vector<std::size_t> recorded_;                // links, if they are the GPUs' own and their rates are recorded
   std::vector<std::unique_ptr<Connection>> shared_;  // [GPUs]; empty: the links are the GPUs' own
   std::vector<Count> under_way_;                     // units that some of several GPUs have
 };

@@ -69,6 +69,12 @@ void MaxMinFlows::mark_dirty(std::uint32_t link) {
   dirty_.push_back(link);
 }
 
+void MaxMinFlows::mark_changed(std::uint32_t link) {
+  if (links_[link].has_changed) return;
+  links_[link].has_changed = true;
+  changed_.push_back(link);
+}
+
 void MaxMinFlows::mark_unlisted(std::uint32_t link) {
   if (links_[link].is_unlisted) return;
   links_[link].is_unlisted = true;
@@ -86,7 +92,8 @@ void MaxMinFlows::remove(FlowIndex index) {
     rests_[last.flow].position[last.slot] = rests_[index].position[i];
     link.members.pop_back();
     --link.size;
-    link.used -= flow.rate;
+    link.used = link.size == 0 ? 0 : link.used - flow.rate;
+    if (link.is_watched) mark_changed(number);
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
   if (flow.owner != kNone) mark_unlisted(flow.owner);
@@ -324,6 +331,7 @@ void MaxMinFlows::commit(double now) {
     const bool has_others = link.crossing != link.size;
     link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
+    if (link.is_watched) mark_changed(l);
     if (link.is_in_region) {
       link.is_unlisted = false;
       next_.set(l, link.next);

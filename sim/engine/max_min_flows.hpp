@@ -42,6 +42,17 @@ class MaxMinFlows {
   void pop_completed(double now, std::vector<FlowIndex>& completed);
 
   double rate(FlowIndex flow) const { return flows_[flow].rate; }
+  /// From now on take_changed() names the link once the sum of the rates over it may have changed.
+  void watch(int link) { links_[static_cast<std::size_t>(link)].is_watched = true; }
+  /// To be asked after next_completion(): before it rates are those of a moment that takes no time.
+  std::span<const std::uint32_t> take_changed() {
+    for (const std::uint32_t link : changed_) links_[link].has_changed = false;
+    last_changed_.swap(changed_);
+    changed_.clear();
+    return last_changed_;
+  }
+  /// Sum of the rates of the flows that cross the link.
+  double used(std::uint32_t link) const { return links_[link].used; }
   double capacity(int link) const { return links_[static_cast<std::size_t>(link)].capacity; }
   std::size_t live() const { return live_; }
 
@@ -90,6 +101,8 @@ class MaxMinFlows {
     std::uint32_t size = 0;      // of `members`
     bool is_dirty = false;
     bool is_unlisted = false;
+    bool is_watched = false;
+    bool has_changed = false;
     FlowIndex first = 0;     // of the flows that it owns, that which completes first
     double next = kNever;    // when that is
     double second = kNever;  // when the second one completes
@@ -104,6 +117,7 @@ class MaxMinFlows {
     return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].links[i - kNearLinks];
   }
   void mark_dirty(std::uint32_t link);
+  void mark_changed(std::uint32_t link);
   void mark_unlisted(std::uint32_t link);
   void remove(FlowIndex flow);
   void solve(double now);
@@ -123,7 +137,8 @@ class MaxMinFlows {
   std::vector<std::uint32_t> dirty_;     // links whose capacity, or whose bottlenecked flows, have changed
   std::vector<FlowIndex> started_;       // since the last solve
   std::vector<std::uint32_t> unlisted_;  // links whose next completions have to be found anew
-  EarliestDate next_;                    // [links] their next completions
+  std::vector<std::uint32_t> changed_, last_changed_;  // watched links whose `used` may have changed
+  EarliestDate next_;                                  // [links] their next completions
   std::size_t live_ = 0;
   std::uint64_t next_sequence_ = 0;
   std::uint32_t mark_ = 0;

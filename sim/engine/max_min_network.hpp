@@ -26,9 +26,21 @@ class MaxMinNetwork : public Network {
     for (const int link : topology().nic_links(machine)) flows_.set_capacity(link, rate.value());
   }
 
+  void watch(const std::vector<int>& links, OnRate on_rate) final {
+    for (const int link : links) flows_.watch(link);
+    on_rate_ = std::move(on_rate);
+  }
+
  protected:
-  /// Date at which the next flow ends, if no other starts; MaxMinFlows::kNever without flows.
-  double next_completion(double now) { return flows_.next_completion(now); }
+  /// Date at which the next flow ends, if no other starts; MaxMinFlows::kNever without flows. Called before time goes
+  /// on from `now`.
+  double next_completion(double now) {
+    const double date = flows_.next_completion(now);
+    if (on_rate_)
+      for (const std::uint32_t link : flows_.take_changed())
+        on_rate_(static_cast<int>(link), Seconds{now}, flows_.used(link));
+    return date;
+  }
 
   /// What is to run for the flows that end at `now`, in the order in which they were started. All of them are over
   /// before any of it runs: flows that it starts may reuse their numbers. Valid until the next call.
@@ -70,6 +82,7 @@ class MaxMinNetwork : public Network {
   std::vector<MaxMinFlows::FlowIndex> completed_;
   std::vector<std::function<void()>> due_;
   FlowId started_ = 0;
+  OnRate on_rate_;
 };
 
 }  // namespace rehearse

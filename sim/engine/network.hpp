@@ -49,6 +49,10 @@ class Network {
   /// Changes the rate of a machine's NICs, both directions, from now on.
   virtual void set_capacity(MachineIndex machine, BytesPerSecond rate) = 0;
   virtual Seconds now() const = 0;
+  /// From now on tells, whenever it has changed, the sum of the flows' rates over each of these links, in bytes per
+  /// second: once for each date at which it does, before time goes on.
+  using OnRate = std::function<void(int link, Seconds now, double rate)>;
+  virtual void watch(const std::vector<int>& links, OnRate on_rate) = 0;
 
  protected:
   virtual FlowId start(PathIndex path, Bytes size, std::function<void()> on_sent) = 0;

@@ -123,6 +123,7 @@ class PairwiseAveraging final : public Session {
                          [](int, Seconds) {});
     peer.to_gpu.emplace(*peer.clock, cluster_.network, monitor_.traffic(), cluster_.recorder,
                         std::vector{cluster_.network.path(peer.worker.host, peer.worker.gpu)},
+                        monitor_.workers().size() == 1,  // else models come meanwhile
                         [this, &peer](int, Seconds when) { begin_compute(peer, when); });
   }
 

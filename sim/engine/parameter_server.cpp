@@ -230,9 +230,10 @@ class ParameterServers final : public Session {
       from_gpus.push_back(network.path(gpu, worker.host));
     }
     const OwnedClock clock = trainer.team->clock;
-    trainer.to_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, to_gpus,
+    const bool is_alone = strategy_.aggregation != Aggregation::kGpu || trainer.team->members.size() == 1;
+    trainer.to_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, to_gpus, is_alone,
                            [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
-    trainer.from_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, from_gpus,
+    trainer.from_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, from_gpus, is_alone,
                              [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
   }
 

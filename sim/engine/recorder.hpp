@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/network.hpp"
+#include "sim/engine/rate_pulses.hpp"
 
 namespace rehearse {
 
@@ -35,6 +37,21 @@ struct MessageSpan {
   Span on_wire;           // bytes flow
   Seconds arrival{};
   Bytes size{};
+};
+
+/// A link over which a machine's NICs, or its GPUs, receive or send.
+struct RecordedLink {
+  MachineIndex machine = 0;
+  bool is_of_gpus = false;
+  bool receives = false, sends = false;  // both: from one GPU to another
+  std::string name;
+  BytesPerSecond rate{};
+};
+
+/// Bytes per second that cross a recorded link. Its rate at a date is the sum of all of its pulses.
+struct LinkRate {
+  std::size_t link = 0;  // index into Recorder::links
+  RatePulses pulses;
 };
 
 /// A unit handled by a core of a parameter server.
@@ -98,7 +115,6 @@ struct RecordingScope {
 
 struct Recorder {
   bool keeps_activity = false;              // kernels, messages, server work: needed for profiles and timelines
-  bool keeps_copies = false;                // and copies over PCIe links that GPUs have for themselves
   RecordingScope scope;                     // of activity
   std::size_t most_activity = 100'000'000;  // kernels, messages and server work: about 10 GB
 
@@ -106,14 +122,29 @@ struct Recorder {
   std::vector<EventSpan> events;
   std::vector<KernelSpan> kernels;
   std::vector<MessageSpan> messages;
-  std::vector<MessageSpan> copies;  // their unit and step are not stated
+  std::vector<RecordedLink> links;  // whose rates are recorded
+  std::vector<LinkRate> rates;
   std::vector<ServerSpan> server_work;
 
   bool is_recording(Seconds now) const {
     return keeps_activity && now >= scope.window.start && now <= scope.window.end;
   }
+  /// From now on records the rates over the machines' NICs, and over the links of their GPUs if asked to.
+  void watch(Network& network, bool records_gpu_links);
+  /// The index of a topology's link among `links`.
+  std::optional<std::size_t> find_link(int link) const;
+  /// Of the topology.
+  std::vector<int> recorded_links() const;
+  /// Flows cross the link at `rate` from now on; within the scope's window that is kept.
+  void change_rate(std::size_t link, Seconds now, double rate);
+  /// Besides flows.
+  void add_rate(std::size_t link, const RatePulses& pulses);
+  /// What would have crossed links from now on does not: those of a machine, or all.
+  void cut_rates(Seconds now, std::optional<MachineIndex> machine = {});
+
   /// The machine is gone: kernels that would have run afterwards do not.
   void cut(MachineIndex machine, Seconds now) {
+    cut_rates(now, machine);
     std::erase_if(kernels, [&](const KernelSpan& k) { return k.machine == machine && k.span.start >= now; });
     for (KernelSpan& kernel : kernels)
       if (kernel.machine == machine) kernel.span.end = std::min(kernel.span.end, now);
@@ -129,10 +160,6 @@ struct Recorder {
     if (covers(message.from, message.to) && scope.overlaps({message.on_wire.start, message.arrival}))
       keep(messages, message);
   }
-  void add_copy(const MessageSpan& copy) {
-    if (keeps_copies && keeps_activity && scope.covers(copy.from.machine) && scope.overlaps(copy.on_wire))
-      keep(copies, copy);
-  }
   void add(const ServerSpan& work) {
     if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) keep(server_work, work);
   }
@@ -147,7 +174,14 @@ struct Recorder {
     records.push_back(record);
   }
 
-  std::size_t kept_ = 0;  // of all kinds
+  /// Of flows, since when.
+  struct CurrentRate {
+    double since = 0, rate = 0;
+  };
+
+  std::size_t kept_ = 0;              // of all kinds
+  std::vector<int> index_of_;         // [links of the topology], -1: not recorded
+  std::vector<CurrentRate> current_;  // [links]
 };
 
 }  // namespace rehearse

@@ -4,16 +4,29 @@
 
 namespace rehearse {
 
+namespace {
+
+bool is_one_machine(const Scenario& scenario) {
+  int machines = 0;
+  for (const Group& group : scenario.groups) machines += group.role == Role::kWorker ? group.count : 0;
+  return machines == 1;
+}
+
+}  // namespace
+
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity) {
   const Training& training = scenario.training;
-  if (is_exact || !std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return {};
+  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return {};
   const GradientExchange& exchange = training.strategy.exchange;
   const bool is_forward = exchange.overlap == Overlap::kForward;
-  // Where GPUs share the way to the host their samples are flows, which may meet collectives.
-  const bool copies_are_flows = std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
-    return group.role == Role::kWorker && group.interconnect.pcie_root;
-  });
   Reductions reductions;
+  reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
+  if (is_exact) return reductions;
+  // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
+  const bool copies_are_flows = !reductions.copies_are_alone ||
+                                std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
+                                  return group.role == Role::kWorker && group.interconnect.pcie_root;
+                                });
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere.
   reductions.times_collectives = !is_forward || !copies_are_flows;

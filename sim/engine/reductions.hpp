@@ -10,9 +10,13 @@ struct Reductions {
   bool times_collectives = false;
   bool folds_workers = false;
   bool skips_steady_state = false;  // where no activity is recorded
+  /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
+  /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower.
+  bool copies_are_alone = true;
 };
 
-/// None of them for other strategies, and in an exact run. `keeps_activity`: every worker's kernels are recorded.
+/// None of them for other strategies, and of what is simulated none in an exact run. `keeps_activity`: every worker's
+/// kernels are recorded.
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
 
 }  // namespace rehearse

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 namespace rehearse {
@@ -33,7 +35,7 @@ class Extension {
     const std::int64_t cycles = more / cycle;
     if (!repeat(recorder.kernels, before, repeated, cycles, &KernelSpan::span) ||
         !repeat(recorder.messages, before, repeated, cycles, &MessageSpan::on_wire) ||
-        !repeat(recorder.copies, before, repeated, cycles, &MessageSpan::on_wire))
+        !repeat_rates(recorder.rates, before, repeated, cycles))
       return {};
     std::vector<StepSpan> steps;
     for (const StepSpan& step : record_.recorder.steps)
@@ -83,6 +85,39 @@ class Extension {
         one.*span = shifted(one.*span, (repeated.end - repeated.start) * static_cast<double>(step));
         all.push_back(one);
       }
+    return true;
+  }
+
+  /// The same for rates, which need not begin and end with a cycle. What comes after the last step stays the last.
+  bool repeat_rates(std::vector<LinkRate>& rates, Span before, Span repeated, std::int64_t more) const {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    const double start = repeated.start.value(), end = repeated.end.value(), length = end - start;
+    std::vector<double> carried(record_.recorder.links.size()), change(carried.size());
+    for (const LinkRate& rate : rates) {
+      const double by_start = rate.pulses.until(start), in_cycle = rate.pulses.until(end) - by_start;
+      carried[rate.link] += in_cycle;
+      change[rate.link] += in_cycle - (by_start - rate.pulses.until(before.start.value()));
+    }
+    for (std::size_t link = 0; link < carried.size(); ++link) {  // alike but for the rounding of dates: see are_near()
+      const double rounding = 1e-9 * record_.end.value() * record_.recorder.links[link].rate.value();
+      if (std::abs(change[link]) > 1e-6 * carried[link] + rounding) return false;
+    }
+    std::vector<LinkRate> longer;
+    std::vector<RatePulses> parts;
+    for (const LinkRate& rate : rates) {
+      const auto append = [&](double from, double to, double later) {
+        parts.clear();
+        append_within(rate.pulses, from, to, parts);
+        for (RatePulses& part : parts) {
+          part.start += later;
+          longer.push_back({rate.link, part});
+        }
+      };
+      append(0, end, 0);
+      for (std::int64_t cycle = 1; cycle <= more; ++cycle) append(start, end, length * static_cast<double>(cycle));
+      append(end, kNever, length * static_cast<double>(more));
+    }
+    rates = std::move(longer);
     return true;
   }
 

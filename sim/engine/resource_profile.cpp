@@ -20,7 +20,7 @@ Seconds last_activity(const RunRecord& record) {
   Seconds last = std::min(record.end, record.recorder.scope.window.end);
   for (const KernelSpan& kernel : record.recorder.kernels) last = std::max(last, kernel.span.end);
   for (const MessageSpan& message : record.recorder.messages) last = std::max(last, message.on_wire.end);
-  for (const MessageSpan& copy : record.recorder.copies) last = std::max(last, copy.on_wire.end);
+  for (const LinkRate& rate : record.recorder.rates) last = std::max(last, Seconds{rate.pulses.end()});
   return last;
 }
 
@@ -67,28 +67,35 @@ void add_kernels(const RunRecord& record, ResourceProfile& profile) {
   }
 }
 
-void add_messages(const RunRecord& record, ResourceProfile& profile) {
-  for (const MessageSpan& message : record.recorder.messages) {
-    const double bytes = as_double(message.size);
-    if (message.from.machine == message.to.machine) continue;  // no NIC
-    spread(profile.series[static_cast<std::size_t>(message.from.machine)].transmit, profile.period, message.on_wire,
-           bytes);
-    spread(profile.series[static_cast<std::size_t>(message.to.machine)].receive, profile.period, message.on_wire,
-           bytes);
-  }
+/// [links][pulses]
+std::vector<std::vector<const RatePulses*>> rates_by_link(const Recorder& recorder) {
+  std::vector<std::vector<const RatePulses*>> by_link(recorder.links.size());
+  for (const LinkRate& rate : recorder.rates) by_link[rate.link].push_back(&rate.pulses);
+  return by_link;
 }
 
-void add_gpu_traffic(const RunRecord& record, ResourceProfile& profile) {
-  for (const std::vector<MessageSpan>* spans : {&record.recorder.messages, &record.recorder.copies})
-    for (const MessageSpan& span : *spans) {
-      const double bytes = as_double(span.size);
-      const auto into = [&](MachineIndex machine, std::vector<double> ResourceSeries::*series) {
-        spread(profile.series[static_cast<std::size_t>(machine)].*series, profile.period, span.on_wire, bytes);
-      };
-      if (span.from.machine != span.to.machine) continue;
-      if (span.to.gpu != Endpoint::kHost) into(span.to.machine, &ResourceSeries::receive);
-      if (span.from.gpu != Endpoint::kHost) into(span.from.machine, &ResourceSeries::transmit);
+/// Sampled link by link, so that none of them can be above its rate without notice. Dates are rounded to a share of the
+/// run, which is one of a sample the larger the more samples there are.
+void add_rates(const RunRecord& record, TrafficOf traffic, ResourceProfile& profile) {
+  const double period = profile.period.value();
+  const double rounding = 1e-9 + 1e-15 * static_cast<double>(profile.samples);
+  const auto by_link = rates_by_link(record.recorder);
+  std::vector<double> sums;
+  for (std::size_t l = 0; l < by_link.size(); ++l) {
+    const RecordedLink& link = record.recorder.links[l];
+    if (link.is_of_gpus != (traffic == TrafficOf::kGpus) || by_link[l].empty()) continue;
+    sums.assign(profile.samples, 0);
+    for (const RatePulses* pulses : by_link[l]) add_to_samples(*pulses, period, 0, sums);
+    const double most = *std::max_element(sums.begin(), sums.end()) / period;
+    if (most > link.rate.value() * (1 + rounding))
+      throw std::logic_error{"invariant broken: " + link.name + " carries " + to_text(BytesPerSecond{most}) +
+                             " in one sample, more than its " + to_text(link.rate)};
+    ResourceSeries& series = profile.series[static_cast<std::size_t>(link.machine)];
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (link.receives) series.receive[i] += sums[i];
+      if (link.sends) series.transmit[i] += sums[i];
     }
+  }
 }
 
 /// Fewest whole steps of any worker within `covered`.
@@ -159,10 +166,7 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
     profile.series.push_back({static_cast<MachineIndex>(m), zeros, zeros, zeros, zeros});
   }
   add_kernels(record, profile);
-  if (traffic == TrafficOf::kNics)
-    add_messages(record, profile);
-  else
-    add_gpu_traffic(record, profile);
+  add_rates(record, traffic, profile);
   std::erase_if(profile.series,
                 [&](const ResourceSeries& series) { return !record.recorder.scope.covers(series.machine); });
   for (ResourceSeries& series : profile.series)

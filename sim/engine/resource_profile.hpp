@@ -66,13 +66,14 @@ struct ResourceProfile {
   bool covers_enough() const { return covered.end - covered.start >= Seconds{60} && iterations >= 20; }
 };
 
-/// What counts as received and transmitted by a machine: what crosses its NICs; or, for clusters of one machine, whose
-/// NICs carry nothing, what crosses the links of its GPUs, received and sent by the GPUs.
+/// What counts as received and transmitted by a machine: what crosses its NICs, of which it may have several; or, for
+/// clusters of one machine, whose NICs carry nothing, what crosses the links of its GPUs, into and out of each of them.
 enum class TrafficOf { kNics, kGpus };
 
-/// Needs a record whose recorder kept activity, and copies for the traffic of GPUs. A kernel's memory time is spread
-/// evenly over its span, and a message's bytes over the time they are on the wire, at the receiver as at the sender:
-/// latencies are far below a period. Throws RunError if there would be more than ten million samples.
+/// Needs a record whose recorder kept activity, and the rates of GPUs' links for their traffic. A kernel's memory time
+/// is spread evenly over its span; received and transmitted are what crossed links in each period, at the rates that
+/// flows had then. Throws RunError if there would be more than ten million samples, std::logic_error if a sample
+/// of a link is above the link's rate.
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {},
                                  TrafficOf traffic = TrafficOf::kNics);
 /// With the scenario's sampling period, and its place in the error.

@@ -86,6 +86,21 @@ class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
   int count_ = 0;
 };
 
+/// A model without actions, which SimGrid asks for its next event after it has asked the network's for that, and so has
+/// shared the bandwidth, and before time goes on.
+class RateWatcher final : public simgrid::kernel::resource::Model {
+ public:
+  explicit RateWatcher(std::function<void()> look) : Model{"watcher of rates"}, look_{std::move(look)} {}
+  double next_occurring_event(double) override {
+    look_();
+    return -1;
+  }
+  void update_actions_state(double, double) override {}
+
+ private:
+  std::function<void()> look_;
+};
+
 /// Flows as SimGrid's communications.
 class SimgridNetwork final : public Network {
  public:
@@ -120,6 +135,12 @@ class SimgridNetwork final : public Network {
   }
 
   Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
+
+  void watch(const std::vector<int>& links, OnRate on_rate) override {
+    sg::Engine::get_instance()->add_model(std::make_shared<RateWatcher>([this, links, on_rate] {
+      for (const int link : links) on_rate(link, now(), zone_->link(link)->get_usage());
+    }));
+  }
 
  private:
   /// What a communication carries back to us.

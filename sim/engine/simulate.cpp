@@ -90,8 +90,8 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
   }
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
-  recorder.keeps_copies = options.keeps_copies;
   recorder.scope = options.scope;
+  if (options.keeps_activity) recorder.watch(backend.network(), options.records_gpu_links);
   std::optional<MachineEvents> machine_events;
   if (scenario.has_revocations()) machine_events.emplace(scenario, scenario.seed);
   Membership membership{scenario, machines,

@@ -11,17 +11,17 @@ namespace rehearse {
 
 /// How far a run is.
 struct RunProgress {
-  bool is_set_up = false;      // machines, plans and their paths are there: simulated time passes
-  std::uint64_t events = 0;    // before that, paths found
+  bool is_set_up = false;    // machines, plans and their paths are there: simulated time passes
+  std::uint64_t events = 0;  // before that, paths found
   Seconds simulated{};
   std::int64_t updates = 0;    // of the full cluster (work.hpp), with as many samples
   std::uint64_t messages = 0;  // that have been started, those under way included; none by collectives that are timed
 };
 
 struct SimulateOptions {
-  bool keeps_activity = false;  // record kernels, messages and server work
-  bool keeps_copies = false;    // besides, copies over PCIe links that GPUs have for themselves
-  RecordingScope scope{};       // of them
+  bool keeps_activity = false;     // record kernels, messages, server work and the rates over NICs
+  bool records_gpu_links = false;  // besides, the rates over PCIe links, NVLinks and NVSwitch ports of GPUs
+  RecordingScope scope{};          // of them
   /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
   /// reductions against. Without, all_reduce.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
   bool is_exact = false;

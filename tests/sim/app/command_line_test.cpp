@@ -303,6 +303,10 @@ TEST_CASE("list and schema print what the catalogs hold") {
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema provision").out, "schema"));
 }
 
+TEST_CASE("a name that is too long for a file is the user's mistake") {
+  test::check_refused("init " + std::string(300, 'x'), 2, "File name too long");
+}
+
 TEST_CASE("a user's own catalog overrides the shipped one") {
   const TemporaryFolder folder;
   folder.write(

@@ -1,6 +1,7 @@
 #include "sim/base/files.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -102,6 +103,18 @@ TEST_CASE("a failed write keeps the old file and leaves no temporary one") {
   CHECK_THROWS_AS(write_file(folder / "target", "x"), InputError);
   CHECK_THROWS_AS(write_file(folder / std::string(300, 'n').c_str() / "a", "x"), InputError);
   CHECK(folder.entry_count() == 1);
+}
+
+TEST_CASE("a pipe is written to if somebody reads it, and refused otherwise") {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder.path / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(error_of([&] { write_file(pipe, "new"); }) == pipe.string() + ": cannot write: nobody reads this pipe");
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(pipe, "new");
+  char buffer[8];
+  CHECK(::read(reader, buffer, sizeof buffer) == 3);
+  ::close(reader);
 }
 
 TEST_CASE("a symbolic link stays, and what it leads to is written") {

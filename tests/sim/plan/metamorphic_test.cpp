@@ -119,9 +119,14 @@ Json slowed_down(const Json& scenario, double factor) {
     if (split && is_rate(split->second)) return quantity(split->first / factor, split->second);
     return text;
   });
-  for (Json& group : slower["cluster"]["groups"])
-    if (group.contains("spot_pool") && group["spot_pool"].contains("replay"))
-      for (Json& event : group["spot_pool"]["replay"]) event[0] = event[0].get<double>() * factor;
+  for (Json& group : slower["cluster"]["groups"]) {
+    if (!group.contains("spot_pool")) continue;
+    Json& pool = group["spot_pool"];
+    if (pool.contains("replay"))
+      for (Json& event : pool["replay"]) event[0] = event[0].get<double>() * factor;
+    else
+      pool["notice"] = quantity(0.01 * factor, "s");  // at most a day, whatever the factor
+  }
   return slower;
 }
 
@@ -162,8 +167,8 @@ std::optional<Pair> servers_first(const Json& scenario, Rng&) {
   return Pair{.first = {}, .other = permuted};
 }
 
-/// A group of n machines as two of n1 and n2 beside each other. Not of machines that others stand in for: the group
-/// says who.
+/// A group of n machines as two of n1 and n2 beside each other. Lives of spot machines are drawn from streams that are
+/// named by the number of the group, so none may stand there or after it; a replay is of a whole group.
 std::optional<Pair> split_group(const Json& scenario, Rng& random) {
   Json split = scenario;
   Json& groups = split["cluster"]["groups"];
@@ -173,9 +178,9 @@ std::optional<Pair> split_group(const Json& scenario, Rng& random) {
   if (count < 2 || group.contains("colocated_with")) return std::nullopt;
   for (const Json& other : groups)
     if (other.value("colocated_with", "") == group["name"]) return std::nullopt;
-  if (group.contains("spot_pool") && (group["spot_pool"].contains("replay") || !group.contains("replacement") ||
-                                      group["replacement"]["with"] != "none"))
-    return std::nullopt;
+  if (group.contains("spot_pool")) return std::nullopt;
+  for (std::size_t i = chosen; i < groups.size(); ++i)
+    if (groups[i].contains("spot_pool") && !groups[i]["spot_pool"].contains("replay")) return std::nullopt;
   Json rest = group;
   const int first = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(count - 1)));
   groups[chosen]["count"] = first;

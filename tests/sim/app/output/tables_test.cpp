@@ -21,6 +21,12 @@ TEST_CASE("every table of a hand-made run, to the byte") {
   record.recorder.events = {{0, "start", {Seconds{0}, Seconds{0}}, ""}};
   record.recorder.messages = {{{1}, {0, 0}, 0, 0, {Seconds{0}, Seconds{0.5}}, Seconds{0.5}, Bytes{100}},
                               {{0, 0}, {1}, 0, 0, {Seconds{0.5}, Seconds{2}}, Seconds{2}, Bytes{300}}};
+  const RatePulses pull{.start = 0, .length = 0.5, .rate = 200}, push{.start = 0.5, .length = 1.5, .rate = 200};
+  record.recorder.links = {{.machine = 0, .receives = true, .rate = BytesPerSecond{1000}},
+                           {.machine = 0, .sends = true, .rate = BytesPerSecond{1000}},
+                           {.machine = 1, .receives = true, .rate = BytesPerSecond{500}},
+                           {.machine = 1, .sends = true, .rate = BytesPerSecond{500}}};
+  record.recorder.rates = {{0, pull}, {1, push}, {2, push}, {3, pull}};
   CHECK(iterations_csv(record) ==
         "machine,gpu,step,global_step,start_s,end_s,pull_end_s,compute_end_s,staleness,repeats\n\"w,1\",0,0,1,0,2,0.5,"
         "1.5,3,1\n");
