@@ -185,6 +185,30 @@ TEST_CASE("with a loss as the target a step of fewer workers counts more, as the
         doctest::Approx(kLost + left / speed(2)).epsilon(1e-3));
 }
 
+TEST_CASE("with fewer machines the rest of the samples is left, as message by message, in each way to go on") {
+  // Four samples take 3 ms. Two of four machines are lost at 10 s and noticed 1 s later.
+  Json scenario = ring(4, 20'000);
+  scenario["workload"]["batch_per_worker"] = 4;
+  scenario["workload"]["model"]["structure"].update({{"batch", 4}, {"scales_with_batch", true}});
+  scenario["training"]["recovery"] = {{"timeout", "1s"}};
+  scenario = replayed(scenario, Json{{10.0, "remove", "n2"}, {10.0, "remove", "n3"}});
+  const double left = 20'000 - std::floor(10 / ring_step(4));
+  const double exchange = ring_step(2) - 3e-3;
+  const std::vector<std::pair<std::string, double>> ways{{"keeps_batch_per_worker", 2 * left * ring_step(2)},
+                                                         {"larger_shares", left * (6e-3 + exchange)},
+                                                         {"accumulates", left * (6e-3 + exchange)}};
+  for (const auto& [way, rest] : ways) {
+    CAPTURE(way);
+    scenario["training"]["smaller_cluster"] = way;
+    const MonteCarlo result = runs_of(scenario, 1);
+    REQUIRE(result.runs[0].is_finished);
+    CHECK(result.samples == 20'000 * 16);
+    CHECK(result.runs[0].samples.done == 20'000 * 16);
+    CHECK(result.runs[0].time_s == doctest::Approx(11 + rest).epsilon(1e-6));
+    CHECK(result.runs[0].time_s == doctest::Approx(test::simulated(scenario)["time_s"].get<double>()).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("a run that does not end takes for ever: percentiles that it reaches are null") {
   // Nobody replaces the only machine: the job ends with probability exp(-length / mean), here exp(-1).
   Json scenario = revocable(ring(1, 1000), "3s");
