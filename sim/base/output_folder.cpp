@@ -115,7 +115,15 @@ fs::path OutputFolder::place(const fs::path& name) {
   return staging_ / name;
 }
 
-void OutputFolder::write(const fs::path& name, std::string_view content) { write_file(place(name), content); }
+void OutputFolder::write(const fs::path& name, std::string_view content) {
+  try {
+    write_file(place(name), content);
+  } catch (const InputError& error) {  // the user knows of the folder, not of how it is filled
+    std::string message = error.what();
+    if (message.starts_with(staging_.string())) message.replace(0, staging_.string().size(), folder_.string());
+    throw InputError{message};
+  }
+}
 
 void OutputFolder::commit() {
   const int lock = open_folder(folder_);  // of the moves: another run's are before or after

@@ -13,6 +13,7 @@
 namespace rehearse {
 
 namespace fs = std::filesystem;
+using test::TemporaryFolder;
 
 namespace {
 
