@@ -149,7 +149,7 @@ Changes read_changes(const JsonReader& json) {
   return changes;
 }
 
-void apply(SpaceSetting& setting, const Changes& changes) {
+void apply_changes(SpaceSetting& setting, const Changes& changes) {
   for (const Change& change : changes)
     setting.origins.set(setting.scenario, change.pointer, change.value, change.place);
 }
@@ -179,7 +179,7 @@ void read_settings(const JsonReader& root, Space& space) {
                          .origins = {}};
     setting.scenario = load_json_file(setting.file);
     if (!setting.scenario.is_object()) json.fail("scenario", "expected a scenario file");
-    apply(setting, read_changes(json));
+    apply_changes(setting, read_changes(json));
     const auto add = [&](SpaceSetting added) {
       if (!names.insert(added.name).second)
         json.fail("name", "another setting has this name already: " + in_quotes(added.name));
@@ -199,7 +199,7 @@ void read_settings(const JsonReader& root, Space& space) {
     for (const Variant& variant : variants) {
       SpaceSetting own = setting;
       own.name = name + " " + variant.name;
-      apply(own, variant.changes);
+      apply_changes(own, variant.changes);
       add(std::move(own));
     }
     json.reject_unknown_keys();

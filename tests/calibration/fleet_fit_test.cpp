@@ -119,7 +119,7 @@ TEST_CASE("a fleet of few losses, or whose machines never came back, gets the si
   CHECK_FALSE(fit.pool.bulk);
   CHECK(fit.life_values <= 2);
   CHECK(fit.life_law.ends_with(" (no bulk revocations: fewer losses than their 4 values)"));
-  CHECK(fit.pool.lifetime.law.quantile(0.5) > Seconds{0});
+  CHECK(fit.pool.lifetime.survival(Seconds{60}) > 0.5);
 
   std::string text = "time_s,event,node\n";
   for (int i = 0; i < 6; ++i) text += "0,add,n" + std::to_string(i) + "\n";
