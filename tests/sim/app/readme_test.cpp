@@ -52,7 +52,8 @@ bool is_slow(const std::string& command) {
 
 void check_commands(bool slow_ones) {
   const TemporaryFolder folder;
-  fs::create_directory_symlink(kRoot + "/scenarios", folder.path / "scenarios");
+  for (const std::string part : {"scenarios", "calibration"})
+    fs::create_directory_symlink(kRoot + "/" + part, folder.path / part);
   std::size_t count = 0;
   for (const std::string& command : readme_commands()) {
     if (is_slow(command) != slow_ones) continue;
