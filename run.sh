@@ -19,6 +19,9 @@ if [ $# -gt 0 ]; then
 fi
 
 mkdir -p results
-build/rehearse validate scenarios/studies/cm-dare-cluster.json -o results/cm-dare-cluster
+build/rehearse validate scenarios/studies/cm-dare-cluster.json -o results/cm-dare-cluster >results/cm-dare-cluster.txt
 build/rehearse simulate scenarios/cm-dare.json -o results/cm-dare
-echo "report: $root/results/cm-dare/report.html"
+echo
+sed -n '/simulated against measured, errors in %/,/^gpu /p' results/cm-dare-cluster.txt
+echo
+echo "every row: $root/results/cm-dare-cluster.txt; reports: $root/results/cm-dare-cluster/report.html, $root/results/cm-dare/report.html"

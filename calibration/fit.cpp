@@ -92,7 +92,8 @@ class Fitter {
         simulator_{studies, catalog, options.parallel,
                    [this](std::size_t done, std::size_t total) {
                      if (options_.on_simulated) options_.on_simulated(stage_, done, total);
-                   }},
+                   },
+                   options.budget},
         profile_(with_step_times(without_fit(profile))),
         values_{profile_, profile_file, all_free(studies),
                 [&profile_file](const Json& changed) {
@@ -276,9 +277,11 @@ class Fitter {
     }
     if (options_.bootstrap_draws > 0) {
       Rng draws_of_rows{1, "bootstrap over rows"}, draws_of_folds{1, "bootstrap over folds"};
-      const auto by_rows = bootstrap_intervals(minimum, blocks(false), bounds, options_.bootstrap_draws, draws_of_rows);
-      const auto by_folds =
-          bootstrap_intervals(minimum, blocks(true), bounds, options_.bootstrap_draws, draws_of_folds);
+      const auto intervals = [&](bool of_folds, Rng& draws) {
+        return bootstrap_intervals(minimum, blocks(of_folds), bounds, options_.bootstrap_draws, draws, options_.budget);
+      };
+      const auto by_rows = intervals(false, draws_of_rows);
+      const auto by_folds = intervals(true, draws_of_folds);
       for (std::size_t i = 0; i < values_.size(); ++i) {
         fit.values[i].by_rows = text(i, by_rows[i]);
         fit.values[i].by_folds = text(i, by_folds[i]);

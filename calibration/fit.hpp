@@ -15,6 +15,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/profile.hpp"
+#include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
@@ -63,8 +64,9 @@ struct FitOptions {
   int bootstrap_draws = 0;
   std::string command;  // provenance
   std::function<void(const std::string& line)> on_progress;
-  /// After each simulation of a stage of the work. May throw to end it.
+  /// After each simulation of a stage of the work.
   std::function<void(const std::string& stage, std::size_t done, std::size_t total)> on_simulated;
+  Budget budget = {};  // of the whole fit, which its stop() ends
 };
 
 /// Starts from `profile` (a profile file's value). The values to fit are the union of those that the studies declare

@@ -41,15 +41,23 @@ Scenario shortened(const Scenario& scenario) {
   return shorter;
 }
 
-double speed_spread(const Scenario& scenario, int parallel) {
+double speed_spread(const Scenario& scenario, int parallel,
+                    const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
+  if (!has_uncertain_values(scenario)) return 0;
   const Scenario shorter = shortened(scenario);
   std::vector<Profile> profiles = moved_profiles(scenario);
   profiles.push_back(scenario.profile);
-  const auto results = run_isolated(profiles.size(), parallel, [&](std::size_t i) {
-    Scenario moved = shorter;
-    moved.profile = profiles[i];
-    return to_text(simulated_metric(moved, "steps_per_s"));
-  });
+  const auto results = run_isolated(
+      profiles.size(), parallel,
+      [&](std::size_t i) {
+        Scenario moved = shorter;
+        moved.profile = profiles[i];
+        return to_text(simulated_metric(moved, "steps_per_s"));
+      },
+      [&](std::size_t finished) {
+        if (on_done) on_done(finished, profiles.size());
+      },
+      budget);
   const auto speed_of = [](const IsolatedResult& result) {
     return result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0;
   };

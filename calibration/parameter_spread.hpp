@@ -1,8 +1,11 @@
 #pragma once
 // How far a prediction may be off because the profile's values are not known better.
 
+#include <cstddef>
+#include <functional>
 #include <vector>
 
+#include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
 
@@ -12,13 +15,18 @@ namespace rehearse {
 /// where a value would leave what a profile may hold.
 std::vector<Profile> moved_profiles(const Scenario& scenario);
 
+/// Whether speed_spread() would find any: the profile states how uncertain its values are.
+inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.profile.spread.components.empty(); }
+
 /// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
 /// speed depends on the profile.
 Scenario shortened(const Scenario& scenario);
 
 /// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2). One
 /// simulation more than there are components, in processes of their own, at most `parallel` at a time. A component with
-/// which nothing can be simulated counts as none.
-double speed_spread(const Scenario& scenario, int parallel);
+/// which nothing can be simulated counts as none. Without components 0, and nothing is simulated. `on_done(finished,
+/// total)` after each simulation; once `budget` is over, its stop() ends the call.
+double speed_spread(const Scenario& scenario, int parallel,
+                    const std::function<void(std::size_t, std::size_t)>& on_done = {}, const Budget& budget = {});
 
 }  // namespace rehearse

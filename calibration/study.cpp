@@ -226,7 +226,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     for (const JsonReader& exclusion : json.children("exclude")) {
       exclusions.emplace_back(read_filter(exclusion.child("where"), table), exclusion.required<std::string>("reason"));
       exclusion.reject_unknown_keys();
-      study.excluded.emplace_back(exclusions.back().second, 0);
+      study.excluded.push_back({.reason = exclusions.back().second, .lines = {}});
     }
 
   for (const CsvRow row : table.rows()) {
@@ -234,7 +234,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     const auto excluded =
         std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
     if (excluded != exclusions.end()) {
-      ++study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].second;
+      study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].lines.push_back(row.line());
       continue;
     }
     entry.measured = row.number(study.target_column);
@@ -346,7 +346,7 @@ using Question = std::pair<std::string, std::optional<double>>;
 
 std::vector<Prediction> answer(const std::vector<Question>& questions, const std::string& scenario_file,
                                const std::string& metric, const Catalog& catalog, int parallel,
-                               const std::function<void(std::size_t, std::size_t)>& on_done) {
+                               const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> distinct = questions;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -360,7 +360,8 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
       },
       [&](std::size_t finished) {
         if (on_done) on_done(finished, distinct.size());
-      });
+      },
+      budget);
   std::vector<Prediction> predictions;
   for (const Question& question : questions) {
     if (question.first.empty()) {
@@ -387,17 +388,17 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
 
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
                                 const std::string& metric, const Catalog& catalog, int parallel,
-                                const std::function<void(std::size_t, std::size_t)>& on_done) {
+                                const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const std::string& scenario : scenarios) questions.emplace_back(scenario, std::nullopt);
-  return answer(questions, scenario_file, metric, catalog, parallel, on_done);
+  return answer(questions, scenario_file, metric, catalog, parallel, on_done, budget);
 }
 
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
-                                const std::function<void(std::size_t, std::size_t)>& on_done) {
+                                const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
-  return answer(questions, study.scenario_file, study.metric, catalog, parallel, on_done);
+  return answer(questions, study.scenario_file, study.metric, catalog, parallel, on_done, budget);
 }
 
 }  // namespace rehearse

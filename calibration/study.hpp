@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "platforms/catalog.hpp"
+#include "sim/base/budget.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
@@ -57,6 +58,12 @@ struct StudyAbout {
   std::string source, hardware, best_published;  // the last: error that others state on like data, and where
 };
 
+/// Rows that a study leaves out.
+struct ExcludedRows {
+  std::string reason;
+  std::vector<std::size_t> lines;  // of the measurements' file
+};
+
 struct Study {
   std::string name;  // the file's name without folder and ending
   std::string file_name;
@@ -65,7 +72,7 @@ struct Study {
   std::string profile_name;                                   // of the base scenario
   std::shared_ptr<const CsvTable> table;                      // rows refer to it
   std::vector<StudyRow> rows;                                 // after exclusions
-  std::vector<std::pair<std::string, std::size_t>> excluded;  // reason, rows
+  std::vector<ExcludedRows> excluded;
   std::string target_column;
   std::string metric;  // metric.hpp
   /// The columns of "sample_of": rows that agree in them and in their use are a sample of one distribution. The i-th
@@ -102,12 +109,15 @@ struct Prediction {
 };
 
 /// Simulates each scenario (JSON text) in a process of its own, equal ones once, empty ones not at all, at most
-/// `parallel` at a time. `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`.
+/// `parallel` at a time. `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`. Once
+/// `budget` is over, its stop() ends the call.
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
                                 const std::string& metric, const Catalog& catalog, int parallel,
-                                const std::function<void(std::size_t, std::size_t)>& on_done = {});
+                                const std::function<void(std::size_t, std::size_t)>& on_done = {},
+                                const Budget& budget = {});
 /// The same for the rows of a study, at their probabilities.
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
-                                const std::function<void(std::size_t, std::size_t)>& on_done = {});
+                                const std::function<void(std::size_t, std::size_t)>& on_done = {},
+                                const Budget& budget = {});
 
 }  // namespace rehearse

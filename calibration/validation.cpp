@@ -249,6 +249,39 @@ StudyQuality study_quality(const Study& study, const Validation& validation, con
   return {.of = StudyQuality::Of::kFitted, .errors = validation.fitted};
 }
 
+IntervalCoverage interval_coverage(const Study& study, const Validation& validation, const PredictionSpread& spread) {
+  IntervalCoverage coverage;
+  if (!(spread.residual > 0)) return coverage;
+  const auto [low, high] = spread.interval(0);
+  const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
+  for (std::size_t i = 0; i < validation.rows.size(); ++i) {
+    const ValidationRow& row = validation.rows[i];
+    if (study.rows[i].use == RowUse::kStepTime || !row.simulated) continue;
+    const double ratio = is_rate ? row.measured / *row.simulated : *row.simulated / row.measured;
+    ++coverage.rows;
+    coverage.inside += ratio >= low && ratio <= high ? 1 : 0;
+  }
+  return coverage;
+}
+
+std::vector<ExcludedRows> unscored_rows(const Study& study, const Validation& validation) {
+  std::vector<ExcludedRows> unscored = study.excluded;
+  const auto add = [&](const std::string& reason, std::size_t line) {
+    const auto known = std::find_if(unscored.begin(), unscored.end(),
+                                    [&](const ExcludedRows& rows) { return rows.reason == reason; });
+    (known == unscored.end() ? unscored.emplace_back(ExcludedRows{reason, {}}) : *known).lines.push_back(line);
+  };
+  for (std::size_t i = 0; i < validation.rows.size(); ++i) {
+    const std::size_t line = study.rows[i].row.line();
+    if (study.rows[i].use == RowUse::kStepTime)
+      add("an input: gives the profile a step time", line);
+    else if (!validation.rows[i].simulated)
+      add("counted as an error of 100 %: " + validation.rows[i].problem, line);
+  }
+  std::erase_if(unscored, [](const ExcludedRows& rows) { return rows.lines.empty(); });
+  return unscored;
+}
+
 Json to_json(const Study& study, const Validation& validation) {
   Json json{{"format", 1},
             {"study", study.name},
@@ -267,7 +300,7 @@ Json to_json(const Study& study, const Validation& validation) {
   for (const RatioResult& ratio : validation.ratios)
     ratios[ratio.label] =
         Json{{"measured_gain_pct", ratio.measured_gain_pct}, {"simulated_gain_pct", ratio.simulated_gain_pct}};
-  for (const auto& [reason, rows] : study.excluded) excluded[reason] = rows;
+  for (const auto& [reason, lines] : study.excluded) excluded[reason] = lines.size();
   for (std::size_t i = 0; i < validation.rows.size(); ++i)
     if (!validation.rows[i].simulated)
       problems.push_back(Json{{"line", study.rows[i].row.line()}, {"problem", validation.rows[i].problem}});

@@ -264,10 +264,18 @@ std::optional<StepTraffic> step_traffic(const Scenario& scenario) {
   return {};
 }
 
-MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog) {
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
+                                      const std::function<void(std::size_t, std::size_t)>& on_row,
+                                      const Budget& budget) {
   Collector collector;
+  std::size_t done = 0, total = 0;
+  for (const Study& study : studies) total += study.rows.size();
   for (const Study& study : studies)
-    for (const StudyRow& row : study.rows) collector.add(study, row, catalog);
+    for (const StudyRow& row : study.rows) {
+      budget.check();
+      collector.add(study, row, catalog);
+      if (on_row) on_row(++done, total);
+    }
   return collector.finish();
 }
 

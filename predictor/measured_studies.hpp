@@ -2,12 +2,14 @@
 // Rows of studies as measured samples: the speeds that others published are labels where a label follows from them.
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "calibration/study.hpp"
 #include "predictor/dataset.hpp"
+#include "sim/base/budget.hpp"
 
 namespace rehearse {
 
@@ -47,7 +49,10 @@ struct MeasuredStudies {
 /// A sample for each row whose scenario can be described: `origin: measured`, step_time_s, the mean rates where
 /// step_traffic() knows them, NaN otherwise. Rows of one workload share a graph, rows of one cluster a setting; a model
 /// is in one split, by its name. The dataset's provenance lists file and line of each sample. Throws InputError if no
-/// row becomes a sample, or the catalog lacks what a scenario names.
-MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog);
+/// row becomes a sample, or the catalog lacks what a scenario names. `on_row(done, total)` after each row; once `budget`
+/// is over, its stop() ends the call.
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
+                                      const std::function<void(std::size_t, std::size_t)>& on_row = {},
+                                      const Budget& budget = {});
 
 }  // namespace rehearse

@@ -230,7 +230,7 @@ std::vector<Confusion> find_confusions(const LinearModel& minimum, const Eigen::
 
 std::vector<Interval> bootstrap_intervals(const LinearModel& minimum,
                                           const std::vector<std::vector<std::size_t>>& blocks, const Bounds& bounds,
-                                          int draws, Rng& rng) {
+                                          int draws, Rng& rng, const Budget& budget) {
   const Eigen::Index values = minimum.at.size();
   Eigen::VectorXd counts = Eigen::VectorXd::Zero(minimum.residuals.size());
   const auto add = [&](const std::vector<std::size_t>& block) {
@@ -240,6 +240,7 @@ std::vector<Interval> bootstrap_intervals(const LinearModel& minimum,
   const Eigen::VectorXd slope = feigned_slope(minimum, counts, bounds);
   std::vector<std::vector<double>> moves(static_cast<std::size_t>(values));
   for (int draw = 0; draw < draws; ++draw) {
+    budget.check();
     counts.setZero();
     for (std::size_t i = 0; i < blocks.size(); ++i) add(blocks[rng.below(blocks.size())]);
     const Eigen::VectorXd step = linear_minimum(minimum, counts, bounds, slope);

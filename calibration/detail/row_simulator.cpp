@@ -37,12 +37,16 @@ std::string used_profile(const Scenario& scenario, Json profile) {
 }
 
 RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
-                           std::function<void(std::size_t, std::size_t)> on_simulated)
-    : studies_{studies}, parallel_{parallel}, on_simulated_{std::move(on_simulated)} {
+                           std::function<void(std::size_t, std::size_t)> on_simulated, Budget budget)
+    : studies_{studies},
+      parallel_{parallel},
+      on_simulated_{std::move(on_simulated)},
+      budget_{std::move(budget)} {
   std::map<std::tuple<std::string, std::string, std::optional<double>>, std::size_t>
       known;  // scenario, metric, probability
   for (std::size_t s = 0; s < studies.size(); ++s)
     for (std::size_t r = 0; r < studies[s].rows.size(); ++r) {
+      budget_.check();
       const StudyRow& row = studies[s].rows[r];
       if (!row.problem.empty())
         throw InputError{studies[s].measurements_file + ":" + std::to_string(row.row.line()) + ": " + row.problem};
@@ -109,7 +113,7 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
     } catch (const std::runtime_error& error) { throw cannot_simulate(job, error.what()); }
   }
   std::size_t done = 0;
-  for_each_isolated(
+  const bool is_complete = for_each_isolated(
       jobs.size(), parallel_,
       [&](std::size_t i) { return to_text(value_of(jobs[i])); },  // in the child's own copy of the scenario
       [&](std::size_t i, const IsolatedResult& result) {
@@ -117,7 +121,9 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
         keep(jobs[i], std::strtod(result.text.c_str(), nullptr));
         ++simulations_;
         if (on_simulated_) on_simulated_(++done, jobs.size());
-      });
+      },
+      {.is_stopped = budget_.asked(), .job_wall_s = {}});
+  if (!is_complete) budget_.stop();
   std::vector<std::vector<double>> values(profiles.size());
   for (std::size_t p = 0; p < profiles.size(); ++p)
     for (const Key& key : keys[p]) values[p].push_back(known_.at(key));

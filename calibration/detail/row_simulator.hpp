@@ -13,6 +13,7 @@
 
 #include "calibration/study.hpp"
 #include "platforms/catalog.hpp"
+#include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
 
@@ -30,10 +31,11 @@ class RowSimulator {
     std::size_t study = 0, row = 0;  // indices
   };
 
-  /// `on_simulated(done, total)` after each simulation of a call of simulate(); it may throw to end the work.
+  /// `on_simulated(done, total)` after each simulation of a call of simulate(); once `budget` is over, its stop() ends
+  /// the call.
   /// Throws InputError if a row cannot be mapped to a scenario.
   RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
-               std::function<void(std::size_t done, std::size_t total)> on_simulated = {});
+               std::function<void(std::size_t done, std::size_t total)> on_simulated = {}, Budget budget = {});
 
   const std::vector<Row>& rows() const { return rows_; }  // of all studies, in order
   const Scenario& scenario(std::size_t row) const { return scenarios_[scenario_of_[row]].scenario; }
@@ -59,6 +61,7 @@ class RowSimulator {
   const std::vector<Study>& studies_;
   int parallel_;
   std::function<void(std::size_t, std::size_t)> on_simulated_;
+  Budget budget_;
   std::vector<Row> rows_;
   std::vector<std::size_t> scenario_of_;              // [rows]
   std::vector<Prepared> scenarios_;                   // different ones

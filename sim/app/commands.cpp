@@ -29,6 +29,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
@@ -52,14 +53,16 @@ void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
+const int kProcessors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+
 /// Whether the speed is one of a steady state, and its interval can have its part by the uncertainty of the profile's
 /// values in short time; warns if not.
 bool has_time_for_moved_profiles(Scenario& scenario) {
   constexpr Seconds kMostTime{2};
   const std::size_t count = scenario.profile.spread.components.size();
-  if (!has_steady_state(scenario)) return false;
+  if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
+  if (interval_duration(scenario, 1) <= kMostTime) return true;
   const Seconds each = expected_duration(shortened(scenario));
-  if (each * static_cast<double>(count) <= kMostTime) return true;
   scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
                               in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
                               " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
@@ -136,8 +139,36 @@ void print_rows(const Study& study, const Validation& validation) {
   }
 }
 
+/// "3, 7-9".
+std::string ranges_text(const std::vector<std::size_t>& lines) {
+  std::string text;
+  for (std::size_t first = 0, last = 0; first < lines.size(); first = ++last) {
+    while (last + 1 < lines.size() && lines[last + 1] == lines[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(lines[first]);
+    if (last > first) text += "-" + std::to_string(lines[last]);
+  }
+  return text;
+}
+
+std::string unscored_text(const Study& study, const Validation& validation, const std::string& before) {
+  const std::string file = fs::path{study.measurements_file}.filename().string();
+  std::string text;
+  for (const auto& [reason, lines] : unscored_rows(study, validation))
+    text += before + "not scored: " + std::to_string(lines.size()) + (lines.size() == 1 ? " row: " : " rows: ") +
+            reason + " (" + file + ", lines " + ranges_text(lines) + ")\n";
+  return text;
+}
+
+std::string coverage_text(const Study& study, const IntervalCoverage& coverage) {
+  if (coverage.rows == 0) return "intervals of 90 %: profile " + in_quotes(study.profile_name) + " states no errors\n";
+  return "intervals of 90 % hold " + std::to_string(coverage.inside) + " of " + std::to_string(coverage.rows) +
+         " rows, " + display(100 * static_cast<double>(coverage.inside) / static_cast<double>(coverage.rows)) +
+         " % (from the errors of profile " + in_quotes(study.profile_name) +
+         ", without the uncertainty of its values)\n";
+}
+
 void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
-                      std::size_t free_values) {
+                      const IntervalCoverage& coverage, std::size_t free_values) {
   print_rows(study, validation);
   std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
   print_header("");
@@ -159,7 +190,8 @@ void print_validation(const Study& study, const Validation& validation, const St
     std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
                 sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
                 100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
-  for (const auto& [reason, rows] : study.excluded) std::printf("excluded: %zu rows: %s\n", rows, reason.c_str());
+  std::printf("%s", unscored_text(study, validation, "").c_str());
+  std::printf("%s", coverage_text(study, coverage).c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
 
@@ -178,15 +210,25 @@ int run(const SimulateCommand& command) {
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
     const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
-    std::fputs(describe_dry_run(scenario, options).c_str(), stdout);
+    std::fputs(describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, kProcessors) : Seconds{})
+                   .c_str(),
+               stdout);
     return kSuccess;
   }
   if (command.runs) return run_many(command, scenario);
   if (command.common.output) create_folder(*command.common.output);
 
-  catch_interrupts();
-  const double spread_by_profile =
-      moves_profile ? speed_spread(scenario, static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) : 0;
+  const Budget& budget = command.common.budget;
+  double spread_by_profile = 0;
+  if (moves_profile) {
+    Progress progress{"simulations for the interval", command.common.is_quiet};
+    spread_by_profile = speed_spread(
+        scenario, kProcessors,
+        [&](std::size_t done, std::size_t total) {
+          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+        },
+        budget);
+  }
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
   const double messages = expected_messages(scenario);
@@ -197,22 +239,26 @@ int run(const SimulateCommand& command) {
                  .on_update = [&](std::int64_t count) { updates = count; },
                  .on_progress =
                      [&](const RunProgress& run) {
-                       if (is_interrupted()) throw Interrupted{};
+                       if (budget.is_over())
+                         budget.stop(" after " + std::to_string(updates) + " of " +
+                                     std::to_string(scenario.training.steps) + " steps");
                        const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
                        progress.update(updates, scenario.training.steps, within_step(scenario, run),
                                        std::min(share, 1.0));
-                       if (command.max_wall_time && progress.elapsed().count() > command.max_wall_time->value())
-                         throw NoResultError{"stopped by --max-wall-time after " + std::to_string(updates) + " of " +
-                                             std::to_string(scenario.training.steps) + " steps"};
                      }});
   progress.say("summing up");
   const Summary summary = summarize(scenario, record, spread_by_profile);
-  if (command.common.output) progress.say("writing " + command.common.output->string());
-  if (command.common.output) write_run_files(*command.common.output, scenario, record, summary);
+  std::vector<std::string> written;
+  if (command.common.output) {
+    progress.say("writing " + command.common.output->string());
+    written = write_run_files(*command.common.output, scenario, record, summary, budget);
+  }
+  progress.clear();
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
   else
     print_summary(scenario, summary);
+  if (command.common.output) say_written(command.common, *command.common.output, written);
   return kSuccess;
 }
 
@@ -268,40 +314,58 @@ int run(const ValidateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const std::vector<Study> studies = load_studies(command.study, command.measurements);
   if (command.common.output) create_folder(*command.common.output);
-  catch_interrupts();
   const bool is_set = studies.size() > 1;
   std::string table = kAccuracyHeader;
   Json summaries = Json::array();
+  std::size_t rows = 0, rows_done = 0;
+  for (const Study& study : studies) rows += study.rows.size();
+  std::optional<FolderInParts> parts;  // a folder for each study, the table
+  if (is_set && command.common.output) parts.emplace(*command.common.output);
+  std::string notes;
+  Progress progress{"measured rows", command.common.is_quiet};
   for (const Study& study : studies) {
-    Progress progress{"simulations of " + study.name, command.common.is_quiet};
-    const auto predictions = predict(study, catalog, command.common.parallel, [&](std::size_t done, std::size_t total) {
-      if (is_interrupted()) throw Interrupted{};
-      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-    });
+    if (is_set) progress.note(", " + study.name);
+    const auto predictions = predict(
+        study, catalog, command.common.parallel,
+        [&](std::size_t done, std::size_t total) {
+          const std::size_t of_study = study.rows.size() * done / total;  // equal rows are simulated once
+          progress.update(static_cast<std::int64_t>(rows_done + of_study), static_cast<std::int64_t>(rows));
+        },
+        command.common.budget);
+    rows_done += study.rows.size();
     const Validation validation = validate(study, predictions);
     const Json profile = profile_of(study, catalog);
     const std::size_t free_values = count_free_values(profile);
     const StudyQuality quality = study_quality(study, validation, profile);
+    const IntervalCoverage coverage =
+        interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).spread);
     table += accuracy_row(study, quality, profile);
+    notes += study.name + ": " + coverage_text(study, coverage) + unscored_text(study, validation, study.name + ": ");
     Json summary = to_json(study, validation);
     summary["free_values"] = free_values;
     summary["quality"] = to_json(quality.errors);
     summary["quality"]["of"] = describe(quality.of);
+    if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
     if (command.common.output) {
       const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
       create_folder(folder);
-      write_file(folder / "validation.csv", validation_csv(study, validation));
-      write_file(folder / "summary.json", to_json_text(summary));
-      write_file(folder / "report.html", validation_report(study, validation, quality, free_values));
+      OutputFolder files{folder};
+      files.write("validation.csv", validation_csv(study, validation));
+      files.write("summary.json", to_json_text(summary));
+      files.write("report.html", validation_report(study, validation, quality, free_values));
+      files.commit();
     }
-    if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, free_values);
+    if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, coverage, free_values);
     summaries.push_back(std::move(summary));
   }
   if (is_set && command.common.output) write_file(*command.common.output / "accuracy.md", table);
+  if (parts) parts->finish();
+  progress.clear();
   if (command.common.prints_json)
     std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
   else if (is_set)
-    std::fputs(table.c_str(), stdout);
+    std::printf("%s\n%s", table.c_str(), notes.c_str());
+  if (command.common.output) say_written(command.common, *command.common.output);
   return kSuccess;
 }
 
@@ -324,7 +388,6 @@ int run(const CalibrateCommand& command) {
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
   for (const auto& file : {command.common.output, command.report})
     if (file) create_folder_of(*file);
-  catch_interrupts();
 
   std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
@@ -338,15 +401,19 @@ int run(const CalibrateCommand& command) {
                                    },
                                .on_simulated =
                                    [&](const std::string& name, std::size_t done, std::size_t total) {
-                                     if (is_interrupted()) throw Interrupted{};
                                      if (done == 1) stage.emplace(name, command.common.is_quiet);
                                      stage->update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                                   }});
+                                   },
+                               .budget = command.common.budget});
+  std::vector<std::pair<fs::path, std::string>> files;  // both or none
+  if (command.report)
+    files.emplace_back(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
   if (command.common.output)
-    write_file(*command.common.output, fit.profile);
+    files.emplace_back(*command.common.output, fit.profile);
   else
     std::fputs(fit.profile.c_str(), stdout);
-  if (command.report) write_file(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
+  write_files(files);
+  for (const auto& [file, content] : files) say_written(command.common, file);
   std::FILE* out = command.common.output ? stdout : stderr;
   std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
   for (const FittedValue& value : fit.values) {
@@ -455,7 +522,7 @@ int init(const std::string& given) {
     throw InputError{"init: expected a file name, without .json; found " + in_quotes(given)};
   const fs::path path = name + ".json";
   if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
-  write_file(path, starter_scenario(name));
+  write_file(path, starter_scenario(file));
   std::printf("%s\n", path.c_str());
   return kSuccess;
 }

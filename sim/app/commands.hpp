@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/budget.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -19,9 +20,6 @@ inline constexpr int kBadInput = 2;
 inline constexpr int kNoResult = 3;
 inline constexpr int kInterrupted = 130;
 
-/// Ends a verb after Ctrl-C. What had been written stays.
-struct Interrupted {};
-
 /// What several verbs share.
 struct CommonOptions {
   std::vector<std::filesystem::path> catalogs;  // the user's own, over the shipped ones
@@ -30,6 +28,7 @@ struct CommonOptions {
   bool is_quiet = false;
   bool prints_json = false;
   std::string command_line;  // provenance
+  Budget budget;             // of the whole command
 };
 
 struct SimulateCommand {
@@ -37,7 +36,6 @@ struct SimulateCommand {
   std::filesystem::path scenario;
   std::vector<std::string> overrides;  // "/pointer=value"
   std::optional<std::uint64_t> seed;
-  std::optional<Seconds> max_wall_time;
   bool is_dry_run = false;
   bool is_exact = false;
   bool explains = false;
@@ -69,7 +67,7 @@ struct SweepCommand {
   std::vector<std::string> overrides;    // "/pointer=value"
   std::vector<std::string> constraints;  // expressions
   std::optional<int> seeds;
-  std::optional<Seconds> max_wall_time;  // of each simulation
+  std::optional<Seconds> max_run_time;   // of each simulation
   std::string where;                     // expression; empty: every row
   std::optional<int> top;
   std::string by = "steps_per_s";  // expression
@@ -91,8 +89,8 @@ struct ProvisionCommand {
   std::optional<std::string> price;
   std::string planner = "ours";
   int plans = 6;
-  int runs = 200;                        // of each plan whose machines may be revoked
-  std::optional<Seconds> max_wall_time;  // of each simulation
+  int runs = 200;                       // of each plan whose machines may be revoked
+  std::optional<Seconds> max_run_time;  // of each simulation
 };
 
 struct DiffCommand {

@@ -18,9 +18,9 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
 
 namespace rehearse {
 
@@ -253,10 +253,13 @@ int run(const CompareCommand& command) {
     CsvWriter csv{{"predictor", "graph", "family", "setting", "origin", "metric", "label", "predicted", "low", "high",
                    "distance"}};
     for (const Contender& model : models) append(csv, dataset, samples, model);
-    write_file(*command.common.output / "comparison.json", text);
-    write_file(*command.common.output / "predictions.csv", csv.text());
-    write_file(*command.common.output / "report.html",
+    OutputFolder files{*command.common.output};
+    files.write("comparison.json", text);
+    files.write("predictions.csv", csv.text());
+    files.write("report.html",
                render_html(document_of(command, dataset, samples, contenders, models, by_family)));
+    files.commit();
+    say_written(command.common, *command.common.output, files.names());
   }
   if (command.common.prints_json) {
     std::fputs(text.c_str(), stdout);

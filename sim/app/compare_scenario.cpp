@@ -15,8 +15,8 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/output_folder.hpp"
 
 namespace rehearse {
 
@@ -139,13 +139,16 @@ int compare_scenario(const CompareCommand& command) {
   const std::string text =
       to_json_text(Json{{"format", 1}, {"scenario", scenario.name}, {"metrics", to_json(columns, pairs)}});
   if (command.common.output) {
-    write_file(*command.common.output / "comparison.json", text);
-    write_file(*command.common.output / "comparison.csv", csv_of(columns));
-    write_file(*command.common.output / "report.html",
+    OutputFolder files{*command.common.output};
+    files.write("comparison.json", text);
+    files.write("comparison.csv", csv_of(columns));
+    files.write("report.html",
                render_html({.title = "Predicted, simulated and measured",
                             .subtitle = command.common.command_line,
                             .headlines = {},
                             .sections = {{.title = title, .paragraphs = warnings, .tables = {table}, .plots = {}}}}));
+    files.commit();
+    say_written(command.common, *command.common.output, files.names());
   }
   if (command.common.prints_json)
     std::fputs(text.c_str(), stdout);

@@ -68,21 +68,24 @@ int run(const DiagnoseCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_scenario_json(command.scenario, command.overrides);
   if (command.common.output) create_folder(*command.common.output);
-  catch_interrupts();
   Progress progress{"simulations", command.common.is_quiet};
-  const auto diagnosis = diagnose(
-      scenario, command.scenario.string(), catalog, command.measured_speed, command.common.parallel,
-      [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      },
-      is_interrupted);
-  if (!diagnosis) throw Interrupted{};
+  std::optional<Diagnosis> diagnosis;
+  try {
+    diagnosis = diagnose(
+        scenario, command.scenario.string(), catalog, command.measured_speed, command.common.parallel,
+        [&](std::size_t done, std::size_t total) {
+          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+        },
+        command.common.budget.asked());
+  } catch (const Interrupted&) {}  // or out of time: the budget says which
+  if (!diagnosis) command.common.budget.stop();
   const std::string json = to_json_text(to_json(*diagnosis));
   if (command.common.output) write_file(*command.common.output / "diagnosis.json", json);
   if (command.common.prints_json)
     std::fputs(json.c_str(), stdout);
   else
     print(*diagnosis);
+  if (command.common.output) say_written(command.common, *command.common.output, {"diagnosis.json"});
   return kSuccess;
 }
 

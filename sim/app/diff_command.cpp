@@ -105,19 +105,21 @@ int run(const DiffCommand& command) {
   const ComparedRun a = load_compared_run(command.a, catalog);
   const ComparedRun b = load_compared_run(command.b, catalog);
   if (command.common.output) create_folder(*command.common.output);
-  catch_interrupts();
   Progress progress{"simulations", command.common.is_quiet};
   const std::optional<RunDiff> diff = compare_runs(
       a, b, catalog, command.common.parallel,
       [&](std::size_t done, std::size_t total) {
         progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
       },
-      is_interrupted);
-  if (!diff) throw Interrupted{};
+      command.common.budget.asked());
+  if (!diff) command.common.budget.stop();
   if (!command.common.is_quiet)
     for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   const std::string json = to_json_text(to_json(a, b, *diff));
-  if (command.common.output) write_file(*command.common.output / "diff.json", json);
+  if (command.common.output) {
+    write_file(*command.common.output / "diff.json", json);
+    say_written(command.common, *command.common.output, {"diff.json"});
+  }
   if (command.common.prints_json) {
     std::fputs(json.c_str(), stdout);
     return kSuccess;

@@ -1,8 +1,10 @@
 #include "sim/app/estimate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "calibration/parameter_spread.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
 
@@ -141,6 +143,12 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
   if (options.keeps_activity)
     seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
   return Seconds{seconds};
+}
+
+Seconds interval_duration(const Scenario& scenario, int parallel) {
+  if (!has_uncertain_values(scenario)) return {};
+  const auto simulations = static_cast<double>(scenario.profile.spread.components.size() + 1);
+  return std::ceil(simulations / parallel) * expected_duration(shortened(scenario));
 }
 
 }  // namespace rehearse

@@ -17,4 +17,7 @@ double messages_per_all_reduce(const Scenario& scenario);
 /// measured for estimate.cpp, on a machine like that one.
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options = {});
 
+/// Real time of speed_spread() (parameter_spread.hpp) with `parallel` simulations at a time.
+Seconds interval_duration(const Scenario& scenario, int parallel);
+
 }  // namespace rehearse

@@ -145,6 +145,37 @@ std::optional<double> hourly_price(const Scenario& scenario, const Group& group)
                                      Seconds{3600});
 }
 
+/// Integral of the survival: steps that grow from a second to 60 days.
+Seconds mean_lifetime(const Lifetime& lifetime) {
+  constexpr double kFirst = 1, kGrowth = 1.05, kHorizon = 60 * 86400.0;
+  double mean = 0;
+  for (double age = 0, step = kFirst; age < kHorizon; age += step, step *= kGrowth)
+    mean += step * lifetime.survival(Seconds{age + step / 2});
+  return Seconds{mean};
+}
+
+/// How often machines go by themselves, and whether the job can keep up with it.
+std::string revocations_text(const Scenario& scenario) {
+  double per_second = 0;
+  for (const Group& group : scenario.groups)
+    if (group.pool && !group.is_standby) per_second += group.count / mean_lifetime(group.pool->lifetime).value();
+  if (!(per_second > 0)) return {};
+  const Recovery& recovery = scenario.training.recovery;
+  const bool restarts = recovery.lost_worker == Recovery::LostWorker::kRestart;
+  const bool continues = recovery.lost_worker == Recovery::LostWorker::kContinue;
+  const Seconds interval{1 / per_second};
+  const Seconds stands_still = continues ? Seconds{} : restarts ? recovery.restart_time : recovery.timeout;
+  std::string text;
+  append(text, "about one revocation every %.3g s; how often the job starts again is not in the estimate\n",
+         interval.value());
+  if (interval <= stands_still)
+    append(text,
+           "after each the job stands still for %.3g s: it may never end, unless /training/recovery/give_up_after or "
+           "--max-wall-time ends it\n",
+           stands_still.value());
+  return text;
+}
+
 /// How long machines live, what they cost, how long new ones take.
 std::string market_text(const Scenario& scenario, const Group& group) {
   std::string text;
@@ -220,17 +251,19 @@ std::string explain(const Scenario& scenario) {
   return text;
 }
 
-std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options) {
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, Seconds interval) {
   std::string text;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(),
            gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory), group.accelerator->name.c_str());
   }
-  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s\n",
+  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s\n",
          static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
          scenario.training.strategy.is_synchronous() ? ", all in each" : "", expected_messages(scenario),
-         expected_duration(scenario, options).value(), reductions_text(scenario, options).c_str());
+         (expected_duration(scenario, options) + interval).value(),
+         interval > Seconds{} ? ", its interval included" : "", reductions_text(scenario, options).c_str());
+  text += revocations_text(scenario);
   double price = 0;
   bool is_priced = true;
   for (const Group& group : scenario.groups) {

@@ -11,7 +11,8 @@ namespace rehearse {
 /// Every machine, link, model count, the strategy and calibrated value with its source.
 std::string explain(const Scenario& scenario);
 
-/// What a run would take: GPU memory, messages, an estimate of the run's own duration, and money.
-std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options);
+/// What a run would take: GPU memory, messages, an estimate of the run's own duration, `interval` included (the
+/// simulations for its interval), and money.
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, Seconds interval);
 
 }  // namespace rehearse

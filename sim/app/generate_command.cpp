@@ -16,6 +16,7 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/output_folder.hpp"
 
 namespace rehearse {
 
@@ -58,16 +59,19 @@ void check_driple_batches(const Generated& planned, std::int64_t count) {
                          ", less than a batch of " + std::to_string(kDripleBatch) + ": give a larger --count"};
 }
 
-void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bool is_quiet) {
+void write_driple_files(const fs::path& dataset_file, const fs::path& folder, const CommonOptions& common) {
   const Dataset dataset = load_dataset(dataset_file);
   const TypeFrequencies frequencies =
       load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
   std::vector<GroupedGraph> grouped;
   for (const DatasetGraph& graph : dataset.graphs) grouped.push_back(group_graph(graph, frequencies));
   std::set<std::string> names;
+  OutputFolder files{folder};
   for (std::size_t s = 0; s < dataset.settings.size(); ++s) {
-    const fs::path file = folder / file_name_of(dataset.settings[s].name);
-    if (!names.insert(file.string()).second) throw InputError{file.string() + ": two settings have this file name"};
+    common.budget.check();
+    const std::string name = file_name_of(dataset.settings[s].name);
+    const fs::path file = folder / name;
+    if (!names.insert(name).second) throw InputError{file.string() + ": two settings have this file name"};
     std::size_t left_out = 0;
     const DripleDataset driple = driple_dataset_of(dataset, static_cast<std::int32_t>(s), grouped, left_out);
     const std::string counts = std::to_string(driple.train.size()) + " samples for training, " +
@@ -75,13 +79,14 @@ void write_driple_files(const fs::path& dataset_file, const fs::path& folder, bo
                                std::to_string(driple.test.size()) + " for tests; " + std::to_string(left_out) +
                                " left out (under 100 operators, or a metric is not known)";
     try {
-      write_file(file, to_driple_file(driple));
+      files.write(name, to_driple_file(driple));
     } catch (const InputError& error) {
       throw InputError{file.string() + ": " + error.what() + " (" + counts +
                        "): give a larger --count, or larger graphs to the space"};
     }
-    if (!is_quiet) std::fprintf(stderr, "%s: %s\n", file.c_str(), counts.c_str());
+    if (!common.is_quiet) std::fprintf(stderr, "%s: %s\n", file.c_str(), counts.c_str());
   }
+  files.commit();
 }
 
 bool is_study(const fs::path& file) {
@@ -103,10 +108,18 @@ Json to_json(const MeasuredStudies& measured) {
 int run_studies(const GenerateCommand& command) {
   if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
     throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
-  const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common));
+  Progress progress{"measured rows", command.common.is_quiet};
+  const MeasuredStudies measured = read_measured_studies(
+      load_studies(command.space), load_catalog(command.common),
+      [&](std::size_t done, std::size_t total) {
+        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+      },
+      command.common.budget);
+  progress.clear();
   if (!command.is_dry_run) {
     create_folder_of(*command.common.output);
     write_dataset(*command.common.output, measured.dataset);
+    say_written(command.common, *command.common.output);
   }
   if (command.common.prints_json) {
     std::fputs(to_json_text(to_json(measured)).c_str(), stdout);
@@ -139,12 +152,11 @@ int run(const GenerateCommand& command) {
       .output = is_driple ? command.common.output.value_or(fs::path{}) / "dataset.db"
                           : command.common.output.value_or(fs::path{}),
       .program = program_identity(),
-      .is_stopped = is_interrupted,
+      .is_stopped = command.common.budget.asked(),
       .on_progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); }};
-  catch_interrupts();
   if (command.is_dry_run) {
     const Generated planned = plan_dataset(space, catalog, request);
-    if (!planned.is_complete) throw Interrupted{};
+    if (!planned.is_complete) command.common.budget.stop();
     if (command.common.prints_json) {
       std::fputs(to_json_text(to_json(space, request, planned)).c_str(), stdout);
     } else {
@@ -159,27 +171,32 @@ int run(const GenerateCommand& command) {
                                             .count = command.count,
                                             .output = {},
                                             .program = {},
-                                            .is_stopped = is_interrupted,
+                                            .is_stopped = command.common.budget.asked(),
                                             .on_progress = {}});
-    if (!planned.is_complete) throw Interrupted{};
+    if (!planned.is_complete) command.common.budget.stop();
     check_driple_batches(planned, command.count);
   }
+  std::optional<FolderInParts> parts;  // dataset.db, its report, a file for each setting
+  if (is_driple) parts.emplace(*command.common.output);
   const Generated generated = generate_dataset(space, catalog, request);
   if (!generated.is_complete) {
-    std::fprintf(stderr, "rehearse: interrupted: what is finished is kept in %s.part; the same command goes on there\n",
-                 request.output.c_str());
-    throw Interrupted{};
+    progress.clear();
+    end_early(command.common.budget,
+              "what is finished is kept in " + request.output.string() + ".part; the same command goes on there");
   }
   if (generated.kept > 0 && !command.common.is_quiet)
     std::fprintf(stderr, "%lld of %lld samples had finished before\n", static_cast<long long>(generated.kept),
                  static_cast<long long>(command.count));
   write_file(request.output.string() + ".report.html", render_html(dataset_document(space, request, generated)));
   if (is_driple && !generated.samples.empty())
-    write_driple_files(request.output, *command.common.output, command.common.is_quiet);
+    write_driple_files(request.output, *command.common.output, command.common);
+  if (parts) parts->finish();
   if (command.common.prints_json)
     std::fputs(to_json_text(to_json(space, request, generated)).c_str(), stdout);
   else
     print(generated, true);
+  say_written(command.common, request.output);
+  say_written(command.common, request.output.string() + ".report.html");
   return generated.samples.empty() ? kNoResult : kSuccess;
 }
 

@@ -51,6 +51,7 @@ int run(const ImportCommand& command) {
   }
   const Dataset& dataset = merged.dataset();
   create_folder_of(*command.common.output);
+  command.common.budget.check();
   write_dataset(*command.common.output, dataset);
   std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
               dataset.settings.size(), to_text(table_of(dataset)).c_str());

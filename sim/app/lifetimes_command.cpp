@@ -22,22 +22,24 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
   const LifetimeStudy study = load_lifetime_study(command.studies.front());
   for (const auto& file : {command.common.output, command.report})
     if (file) create_folder(fs::absolute(*file).parent_path());
-  catch_interrupts();
   Progress progress{"lifetimes", command.common.is_quiet};
   std::vector<SeriesFit> fits;
   std::vector<SeriesQuality> qualities;
   for (const LifetimeSeries& series : study.series) {
-    if (is_interrupted()) throw Interrupted{};
+    command.common.budget.check();
     fits.push_back(fit_series(series));
     qualities.push_back(check_series(series, fits.back().pool));
     progress.update(static_cast<std::int64_t>(fits.size()), static_cast<std::int64_t>(study.series.size()));
   }
   const std::string text = to_json_text(lifetime_catalog(fits));
+  std::vector<std::pair<fs::path, std::string>> files;  // both or none
+  if (command.report) files.emplace_back(*command.report, lifetime_report(study, fits, qualities));
   if (command.common.output)
-    write_file(*command.common.output, text);
+    files.emplace_back(*command.common.output, text);
   else
     std::fputs(text.c_str(), stdout);
-  if (command.report) write_file(*command.report, lifetime_report(study, fits, qualities));
+  write_files(files);
+  for (const auto& [file, content] : files) say_written(command.common, file);
   std::FILE* out = command.common.output ? stdout : stderr;
   for (std::size_t i = 0; i < fits.size(); ++i)
     std::fprintf(out, "%-40s %s; %s\n", fits[i].pool.name.c_str(), describe(fits[i]).c_str(),

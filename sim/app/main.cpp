@@ -16,6 +16,7 @@
 
 #include "sim/app/commands.hpp"
 #include "sim/app/program.hpp"
+#include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -40,6 +41,10 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
   verb.add_option("-j,--jobs", common.parallel, "Simulations at a time (default: the number of processors)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+}
+
+void add_wall_time(CLI::App& verb, std::string& text) {
+  verb.add_option("--max-wall-time", text, kWallTimeHelp)->check(is_not_empty)->type_name("T");
 }
 
 Seconds read_seconds(const std::string& option, const std::string& text) {
@@ -85,7 +90,7 @@ int run_command_line(int argc, char** argv) {
 
   SimulateCommand simulate;
   std::string simulate_deadline;
-  std::string max_wall_time;
+  std::string max_wall_time, max_run_time;
   auto* simulate_verb = app.add_subcommand(
       "simulate",
       "Run one scenario: speed, time, cost, bottleneck\n\n"
@@ -97,11 +102,6 @@ int run_command_line(int argc, char** argv) {
   simulate_verb->add_option("--seed", simulate.seed, "Seed of every random stream (default: the scenario's, or 1)")
       ->check(is_seed)
       ->type_name("N");
-  simulate_verb
-      ->add_option("--max-wall-time", max_wall_time,
-                   "Give up after this much real time, such as 30s or 5min (default: none)")
-      ->check(is_not_empty)
-      ->type_name("T");
   simulate_verb
       ->add_option("--runs", simulate.runs,
                    "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
@@ -216,9 +216,9 @@ int run_command_line(int argc, char** argv) {
       ->capture_default_str()
       ->type_name("FORMULA");
   sweep_verb
-      ->add_option("--max-wall-time", max_wall_time,
-                   "Give up on a simulation after this much real time, such as 30s: a row with that error, tried again "
-                   "when the sweep is (default: none)")
+      ->add_option("--max-run-time", max_run_time,
+                   "Give up on one simulation after this much real time, such as 30s: a row with that error, tried "
+                   "again when the sweep is (default: none)")
       ->check(is_not_empty)
       ->type_name("T");
   sweep_verb->add_flag("--dry-run", sweep.is_dry_run,
@@ -311,8 +311,8 @@ int run_command_line(int argc, char** argv) {
       ->allow_extra_args(false)
       ->type_name("POINTER=VALUE");
   provision_verb
-      ->add_option("--max-wall-time", max_wall_time,
-                   "Give up on a simulation after this much real time, such as 30s (default: none)")
+      ->add_option("--max-run-time", max_run_time,
+                   "Give up on one simulation after this much real time, such as 30s (default: none)")
       ->check(is_not_empty)
       ->type_name("T");
   provision_verb->add_flag("--json", provision.common.prints_json, "Print summary.json instead of tables");
@@ -436,6 +436,10 @@ int run_command_line(int argc, char** argv) {
   generate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
   add_parallel(*generate_verb, common);
 
+  for (CLI::App* verb : {simulate_verb, validate_verb, calibrate_verb, sweep_verb, provision_verb, diff_verb,
+                         remaining_verb, diagnose_verb, generate_verb})
+    add_wall_time(*verb, max_wall_time);
+
   std::string list_kind;
   auto* list_verb = app.add_subcommand("list", "What the catalogs hold\n\nExample: rehearse list models");
   list_verb
@@ -461,16 +465,18 @@ int run_command_line(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     throw InputError{std::string{error.what()} + "; see rehearse --help"};
   }
+  std::optional<Seconds> wall_time;
   common.prints_json = simulate.common.prints_json || validate.common.prints_json || sweep.common.prints_json ||
                        provision.common.prints_json || diff.common.prints_json || remaining.common.prints_json ||
                        diagnose.common.prints_json || generate.common.prints_json;
+  if (!max_wall_time.empty()) wall_time = read_seconds("--max-wall-time", max_wall_time);
+  common.budget = start_budget("rehearse", wall_time);
+  limit_memory();
   simulate.common = validate.common = calibrate.common = sweep.common = provision.common = diff.common =
       remaining.common = diagnose.common = generate.common = common;
   if (generate_verb->parsed() && !common.output && !generate.is_dry_run)
     throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
-  if (!max_wall_time.empty())
-    simulate.max_wall_time = sweep.max_wall_time = provision.max_wall_time =
-        read_seconds("--max-wall-time", max_wall_time);
+  if (!max_run_time.empty()) sweep.max_run_time = provision.max_run_time = read_seconds("--max-run-time", max_run_time);
   if (!simulate_deadline.empty()) simulate.deadline = read_seconds("--deadline", simulate_deadline);
   if (simulate.runs && simulate.is_exact)
     throw InputError{

@@ -12,8 +12,8 @@
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/output_folder.hpp"
 
 namespace rehearse {
 
@@ -58,8 +58,11 @@ int run(const PredictCommand& command) {
                        ", 1 is the edge)");
   print_warnings(warnings, command.common.is_quiet);
   if (command.common.output) {
-    write_file(*command.common.output / "predictions.csv", csv.text());
-    write_file(*command.common.output / "prediction.json", text);
+    OutputFolder files{*command.common.output};
+    files.write("predictions.csv", csv.text());
+    files.write("prediction.json", text);
+    files.commit();
+    say_written(command.common, *command.common.output, files.names());
   }
   if (command.common.prints_json) {
     std::fputs(text.c_str(), stdout);

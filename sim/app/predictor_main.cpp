@@ -6,6 +6,7 @@
 
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
+#include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
 
@@ -40,6 +41,10 @@ void add_catalog(CLI::App& verb, CommonOptions& common) {
   verb.add_option("--catalog", common.catalogs, "Folder with the user's own catalogs; repeatable")
       ->allow_extra_args(false)
       ->type_name("DIR");
+}
+
+void add_wall_time(CLI::App& verb, std::string& text) {
+  verb.add_option("--max-wall-time", text, kWallTimeHelp)->check(is_not_empty)->type_name("T");
 }
 
 void add_overrides(CLI::App& verb, std::vector<std::string>& overrides) {
@@ -231,12 +236,23 @@ int run_command_line(int argc, char** argv) {
   predict_verb->add_flag("--json", predict.common.prints_json, "Print prediction.json instead of text");
   add_output(*predict_verb, predict.common, "Write prediction.json, or predictions.csv of a dataset, here", false);
 
+  std::string max_wall_time;
+  for (CLI::App* verb : {import_verb, train_verb, compare_verb, predict_verb}) add_wall_time(*verb, max_wall_time);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     throw InputError{std::string{error.what()} + "; see rehearse VERB --help"};
   }
+  std::optional<Seconds> wall_time;
+  if (!max_wall_time.empty()) {
+    try {
+      wall_time = parse_seconds(max_wall_time);
+    } catch (const QuantityError& error) { throw InputError{std::string{"--max-wall-time: "} + error.what()}; }
+  }
+  import.common.budget = train.common.budget = compare.common.budget = predict.common.budget =
+      start_budget("rehearse", wall_time);
   for (int i = 1; i < argc; ++i) train.common.command_line += (i > 1 ? " " : "rehearse ") + std::string{argv[i]};
   compare.common.command_line = predict.common.command_line = train.common.command_line;
   if (train_verb->count("--transfer") > 0 && !train.transfer_from)

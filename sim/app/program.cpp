@@ -1,5 +1,8 @@
 #include "sim/app/program.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <csignal>
 #include <cstdint>
@@ -22,6 +25,12 @@ int report(const char* name, const std::string& message, int exit_code) {
   return exit_code;
 }
 
+/// Whether standard output is a pipe that nobody reads any more, as after `| head`: the user has seen enough.
+bool is_reader_gone() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
+}
+
 /// The number that all of `text` is; none otherwise.
 template <class Number>
 bool is_number(const std::string& text, Number& number) {
@@ -33,9 +42,10 @@ bool is_number(const std::string& text, Number& number) {
 
 int run_program(const char* name, int (*command_line)(int argc, char** argv), int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe shows up as a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // as does a limit on the size of files
   try {
     const int exit_code = command_line(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone())
       return report(name, "cannot write to standard output", kBadInput);
     return exit_code;
   } catch (const InputError& error) {

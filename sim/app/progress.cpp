@@ -1,5 +1,8 @@
 #include "sim/app/progress.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -7,8 +10,23 @@
 
 namespace rehearse {
 
+namespace {
+
+constexpr const char* kClearLine = "\r\033[K";
+
+}  // namespace
+
 Progress::Progress(std::string what, bool is_quiet)
-    : what_{std::move(what)}, is_quiet_{is_quiet}, start_{std::chrono::steady_clock::now()}, last_{start_} {}
+    : what_{std::move(what)},
+      is_quiet_{is_quiet},
+      is_terminal_{::isatty(STDERR_FILENO) == 1},
+      start_{std::chrono::steady_clock::now()},
+      last_{start_} {}
+
+void Progress::clear() {
+  if (is_shown_ && is_terminal_) std::fputs(kClearLine, stderr);
+  is_shown_ = false;
+}
 
 void Progress::update(std::int64_t done, std::int64_t total, const std::string& within, double share) {
   if (is_quiet_ || (done == 0 && within.empty())) return;
@@ -26,12 +44,19 @@ void Progress::update(std::int64_t done, std::int64_t total, const std::string& 
   if (!within.empty()) line += ", " + within;
   share = std::max(share, static_cast<double>(done) / static_cast<double>(total));
   if (share > 0) line += ", " + duration_text(spent * (1 / share - 1)) + " left";
-  std::fprintf(stderr, "%s%s\n", line.c_str(), note_.c_str());
+  show(line + note_);
 }
 
 void Progress::say(const std::string& text) {
-  if (!is_quiet_ && std::chrono::steady_clock::now() - start_ >= std::chrono::seconds{1})
-    std::fprintf(stderr, "%s\n", text.c_str());
+  if (!is_quiet_ && std::chrono::steady_clock::now() - start_ >= std::chrono::seconds{1}) show(text);
+}
+
+void Progress::show(const std::string& line) {
+  is_shown_ = true;
+  if (!is_terminal_) return void(std::fprintf(stderr, "%s\n", line.c_str()));
+  winsize terminal{};  // a line that wraps could not be taken back
+  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 1;
+  std::fprintf(stderr, "%s%.*s", kClearLine, is_known ? terminal.ws_col - 1 : 79, line.c_str());
 }
 
 std::string duration_text(double seconds) {

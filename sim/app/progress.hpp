@@ -1,6 +1,6 @@
 #pragma once
-// A line on stderr about long work, at most once per second, with its rate and an
-// estimate of the time left.
+// A line on stderr about long work, at most once per second, with its rate and an estimate of the time left. On a
+// terminal each line takes the place of the one before, and the last one goes with the object.
 
 #include <chrono>
 #include <cstdint>
@@ -13,6 +13,9 @@ class Progress {
  public:
   /// `what` is being counted: "steps", "simulations".
   Progress(std::string what, bool is_quiet);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() { clear(); }
   /// Says nothing during the first second. While the next one takes long `within` says what has been done of it, and
   /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line.
   void update(std::int64_t done, std::int64_t total, const std::string& within = {}, double share = 0);
@@ -20,11 +23,15 @@ class Progress {
   void say(const std::string& text);
   /// Ends the lines from now on.
   void note(std::string text) { note_ = std::move(text); }
+  /// Takes the line off a terminal, before something else is printed there.
+  void clear();
   std::chrono::duration<double> elapsed() const { return std::chrono::steady_clock::now() - start_; }
 
  private:
+  void show(const std::string& line);
+
   std::string what_, note_;
-  bool is_quiet_;
+  bool is_quiet_, is_terminal_, is_shown_ = false;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;
 };

@@ -10,7 +10,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/files.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
@@ -102,7 +102,6 @@ int run(const ProvisionCommand& command) {
   options.confidence = request.confidence;
   const Catalog catalog = load_catalog(command.common);
   if (command.common.output) create_folder(*command.common.output);
-  catch_interrupts();
 
   Progress progress{"simulations", command.common.is_quiet};
   const SimulationMeans means{
@@ -111,8 +110,8 @@ int run(const ProvisionCommand& command) {
           [&](std::size_t done, std::size_t total) {
             progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
           },
-      .limits = {.is_stopped = is_interrupted,
-                 .job_wall_s = command.max_wall_time ? std::optional{command.max_wall_time->value()} : std::nullopt}};
+      .limits = {.is_stopped = command.common.budget.asked(),
+                 .job_wall_s = command.max_run_time ? std::optional{command.max_run_time->value()} : std::nullopt}};
   try {
     const ProvisionCase provision_case = prepare_provision(request, catalog, means);
     if (!command.common.is_quiet)
@@ -122,22 +121,27 @@ int run(const ProvisionCommand& command) {
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));
     const std::string json = to_json_text(to_json(provision_case, options, result));
+    std::vector<std::string> written;
     if (const auto& folder = command.common.output) {
-      write_file(*folder / "summary.json", json);
-      write_file(*folder / "plans.csv", plans_csv(provision_case, result));
-      write_file(*folder / "report.html", provision_report(provision_case, options, result));
+      OutputFolder files{*folder};
+      files.write("summary.json", json);
+      files.write("plans.csv", plans_csv(provision_case, result));
+      files.write("report.html", provision_report(provision_case, options, result));
       if (result.answer)
-        write_file(
-            *folder / "scenario.json",
+        files.write(
+            "scenario.json",
             to_json_text(parse_json(scenario_of(provision_case, result.plans[*result.answer].plan), "scenario")));
+      files.commit();
+      written = files.names();
     }
     if (command.common.prints_json)
       std::fputs(json.c_str(), stdout);
     else
       print(provision_case, result);
+    if (command.common.output) say_written(command.common, *command.common.output, written);
     if (!result.answer) throw NoResultError{describe_misses(provision_case, options, result)};
     return kSuccess;
-  } catch (const ProvisionStopped&) { throw Interrupted{}; }
+  } catch (const ProvisionStopped&) { command.common.budget.stop(); }
 }
 
 }  // namespace rehearse

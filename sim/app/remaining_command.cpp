@@ -36,7 +36,6 @@ int run(const RemainingCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_scenario_json(command.scenario, command.overrides);
   if (command.common.output) create_folder(*command.common.output);
-  catch_interrupts();
   RemainingRequest request{.step = command.step,
                            .group = command.group,
                            .lost = command.lost,
@@ -46,14 +45,16 @@ int run(const RemainingCommand& command) {
                            .history = {}};
   if (command.history) request.history = load_remaining_cases(*command.history);
   const auto prediction =
-      predict_remaining(scenario, command.scenario.string(), catalog, request, command.common.parallel, is_interrupted);
-  if (!prediction) throw Interrupted{};
+      predict_remaining(scenario, command.scenario.string(), catalog, request, command.common.parallel,
+                        command.common.budget.asked());
+  if (!prediction) command.common.budget.stop();
   const std::string json = to_json_text(to_json(*prediction));
   if (command.common.output) write_file(*command.common.output / "remaining.json", json);
   if (command.common.prints_json)
     std::fputs(json.c_str(), stdout);
   else
     print(*prediction, command.lost);
+  if (command.common.output) say_written(command.common, *command.common.output, {"remaining.json"});
   return kSuccess;
 }
 

@@ -1,16 +1,24 @@
 #include "sim/app/setup.hpp"
 
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -21,23 +29,92 @@ namespace {
 
 std::atomic<std::time_t> interrupted_at{0};  // seconds since the system started; 0: not interrupted
 
+constexpr Seconds kPatience{0.8};  // with what does not ask its budget
+std::string out_of_time_line;      // for end_now(), which must not allocate
+
+void ring_after(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(std::min(seconds, 1e9));
+  timer.it_value.tv_usec =
+      static_cast<suseconds_t>((std::min(seconds, 1e9) - std::floor(std::min(seconds, 1e9))) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
 /// A second request ends the program at once, between two results. Those within a second are one: timeout(1)
 /// sends its signal to the process and to its group.
 void interrupt(int) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   std::time_t first = 0;
-  if (!interrupted_at.compare_exchange_strong(first, now.tv_sec + 1) && now.tv_sec > first) ::_exit(kInterrupted);
+  if (interrupted_at.compare_exchange_strong(first, now.tv_sec + 1)) return ring_after(kPatience.value());
+  if (now.tv_sec > first) ::_exit(kInterrupted);
+}
+
+/// The alarm: nobody has asked the budget for too long.
+void end_now(int) {
+  if (interrupted_at != 0) ::_exit(kInterrupted);
+  (void)!::write(STDERR_FILENO, out_of_time_line.data(), out_of_time_line.size());
+  ::_exit(kNoResult);
+}
+
+/// The number in a file that holds one; none if there is another text, such as "max", or no file.
+std::optional<rlim_t> number_in(const char* file) {
+  std::ifstream text{file};
+  rlim_t number = 0;
+  return text >> number ? std::optional{number} : std::nullopt;
+}
+
+/// Bytes that the system, and the container that this may run in, have available; 0 if unknown.
+rlim_t available_memory() {
+  const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+  std::ifstream lines{"/proc/meminfo"};
+  for (std::string key, unit; lines >> key;) {
+    rlim_t kibibytes = 0;
+    lines >> kibibytes;
+    std::getline(lines, unit);
+    if (key != "MemAvailable:") continue;
+    const rlim_t available = kibibytes * 1024;
+    return most && used && *most > *used ? std::min(available, *most - *used) : available;
+  }
+  return 0;
 }
 
 }  // namespace
 
-void catch_interrupts() {
+Budget start_budget(const char* program, std::optional<Seconds> wall_time) {
+  const auto start = std::chrono::steady_clock::now();
+  out_of_time_line = (::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "") + std::string{program} +
+                     ": stopped by --max-wall-time" + (wall_time ? " " + to_text(*wall_time) : std::string{}) + "\n";
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
+  std::signal(SIGALRM, end_now);
+  if (wall_time) ring_after(wall_time->value() + kPatience.value());
+  return Budget{wall_time, [] { return interrupted_at != 0; }, start};
 }
 
-bool is_interrupted() { return interrupted_at != 0; }
+void end_early(const Budget& budget, const std::string& kept) {
+  std::fflush(stdout);
+  if (budget.is_interrupted()) std::fprintf(stderr, "rehearse: interrupted: %s\n", kept.c_str());
+  budget.stop(": " + kept);
+}
+
+void say_written(const CommonOptions& common, const fs::path& where, const std::vector<std::string>& names) {
+  if (common.is_quiet) return;
+  std::string line = "wrote " + shortened(where.string(), 4096);
+  for (std::size_t i = 0; i < names.size(); ++i) line += (i == 0 ? ": " : ", ") + names[i];
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+void limit_memory() {
+#if !defined(__SANITIZE_ADDRESS__)  // its shadow memory counts as used
+  rlimit limit{};
+  const rlim_t available = available_memory();
+  if (available == 0 || ::getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_cur, available);
+  ::setrlimit(RLIMIT_DATA, &limit);
+#endif
+}
 
 fs::path shipped_files() {
   const fs::path program = fs::read_symlink("/proc/self/exe");
@@ -54,6 +131,24 @@ Catalog load_catalog(const CommonOptions& common) {
   return Catalog{std::move(folders)};
 }
 
+namespace {
+
+/// A scenario's name says what it was written for; where overrides make it another workload or cluster, what they
+/// change is added: reports bear the name.
+void name_changes(Json& json, const std::vector<std::string>& overrides) {
+  constexpr std::size_t kLongest = 200;
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return;
+  std::string changes;
+  for (const std::string& text : overrides) {
+    if (text.starts_with("/name=")) return;
+    for (const char* part : {"/workload", "/cluster", "/training/strategy", "/calibration"})
+      if (text.starts_with(part)) changes += (changes.empty() ? "" : ", ") + text.substr(1);
+  }
+  if (!changes.empty()) json["name"] = json["name"].get<std::string>() + ", with " + shortened(changes, kLongest);
+}
+
+}  // namespace
+
 Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides) {
   Json json = load_json_file(file);
   for (const std::string& text : overrides) {
@@ -64,6 +159,7 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
       set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
     } catch (const InputError& error) { throw InputError{std::string{"--set "} + error.what()}; }
   }
+  name_changes(json, overrides);
   return json;
 }
 

@@ -11,10 +11,21 @@
 
 namespace rehearse {
 
-/// From now on Ctrl-C and SIGTERM only set is_interrupted(), which is to be asked every now and then; another one a
-/// second or two later ends the program at once.
-void catch_interrupts();
-bool is_interrupted();
+/// The budget of a command that starts now. From now on Ctrl-C and SIGTERM only make it be over, as the end of
+/// `wall_time` does; what has not asked it a second later is ended all the same, with the same exit code and line, as
+/// is everything by another Ctrl-C. That leaves what was written: files come by rename, rows by transactions.
+Budget start_budget(const char* program, std::optional<Seconds> wall_time);
+
+/// Ends a command whose budget is over, saying what is `kept`: as a line after Ctrl-C, else in the error.
+[[noreturn]] void end_early(const Budget& budget, const std::string& kept);
+
+/// What -o has written, as a line on stderr: "wrote results: report.html, summary.json"; without names, `where` alone.
+void say_written(const CommonOptions& common, const std::filesystem::path& where,
+                 const std::vector<std::string>& names = {});
+
+/// Limits the memory of this process, and of each one that it starts, to what the system has available now: a run that
+/// needs more ends with one line (std::bad_alloc), not by the system's choice of a process to kill.
+void limit_memory();
 
 /// Where the shipped files are, found from the program's own place: the build tree or an installation.
 std::filesystem::path shipped_files();

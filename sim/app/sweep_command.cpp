@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "sim/app/commands.hpp"
 #include "sim/app/estimate.hpp"
@@ -15,7 +16,9 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
+#include "sim/pool/result_store.hpp"
 
 namespace rehearse {
 
@@ -165,8 +168,7 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
   }
   if (!table.rows.empty()) std::fputs(to_text(table).c_str(), stdout);
   if (selection.rows.size() > table.rows.size())
-    std::printf("... and %zu rows more in %s\n", selection.rows.size() - table.rows.size(),
-                (*command.common.output / "sweep.csv").c_str());
+    std::printf("... and %zu rows more in the table\n", selection.rows.size() - table.rows.size());
 }
 
 void print_totals(const Selection& selection, const SweepCheck& check, const SweepCommand& command) {
@@ -190,18 +192,35 @@ int print_dry_run(const Sweep& sweep, const SweepCheck& check, const SweepComman
   return kSuccess;
 }
 
-[[noreturn]] void end_interrupted(const Sweep& sweep, const ResultStore& store, const SweepCheck& check,
-                                  const SweepCommand& command) {
-  const std::size_t finished = check.distinct - sweep.pending(store);
-  std::fflush(stdout);
-  if (command.common.output)
-    std::fprintf(stderr,
-                 "rehearse: interrupted: %zu of %zu simulations are kept in %s; the same command goes on there\n",
-                 finished, check.distinct, (*command.common.output / "results.sqlite").c_str());
-  else
-    std::fprintf(stderr, "rehearse: interrupted: %zu of %zu simulations had finished; -o DIR would have kept them\n",
-                 finished, check.distinct);
-  throw Interrupted{};
+[[noreturn]] void end_incomplete(const Sweep& sweep, const ResultStore& store, const SweepCheck& check,
+                                 const SweepCommand& command) {
+  const std::string finished =
+      std::to_string(check.distinct - sweep.pending(store)) + " of " + std::to_string(check.distinct) + " simulations ";
+  end_early(command.common.budget, command.common.output ? finished + "are kept in " +
+                                                               (*command.common.output / "results.sqlite").string() +
+                                                               "; the same command goes on there"
+                                                         : finished + "had finished; -o DIR would have kept them");
+}
+
+/// Writes the table to the place that a sweep of the same combinations has had in `folder`, or else to the first one
+/// that is free: sweep.csv, sweep-2.csv, ... The list .rehearse-sweeps says which sweep a table is of. Returns its
+/// name.
+std::string write_table(const fs::path& folder, const Sweep& sweep, const ResultStore& store) {
+  constexpr const char* kList = ".rehearse-sweeps";  // lines of a hash and a name
+  std::string own;
+  sweep.for_each_row(store, [&](const SweepRow& row) { own = run_key(row.scenario.dump(), own).text(); });
+  std::error_code error;
+  std::string list = fs::is_regular_file(folder / kList, error) ? read_file(folder / kList, kMiB) : std::string{};
+  std::istringstream lines{list};
+  for (std::string hash, name; lines >> hash >> name;)
+    if (hash == own && fs::path{name}.filename() == name) {
+      write_file(folder / name, sweep.csv(store));
+      return name;
+    }
+  std::string name = "sweep.csv";
+  for (int i = 2; fs::exists(folder / name, error); ++i) name = "sweep-" + std::to_string(i) + ".csv";
+  write_files({{folder / name, sweep.csv(store)}, {folder / kList, list + own + " " + name + "\n"}});
+  return name;
 }
 
 }  // namespace
@@ -213,13 +232,15 @@ int run(const SweepCommand& command) {
                          : about_option("--where", [&] { return std::optional{Expression::parse(command.where)}; });
   const Catalog catalog = load_catalog(command.common);
   Sweep sweep{make_request(command), catalog, program_identity()};
-  if (command.common.output && !command.is_dry_run) create_folder(*command.common.output);
+  if (command.common.output && !command.is_dry_run) {
+    create_folder(*command.common.output);
+    require_complete(*command.common.output);
+  }
 
-  catch_interrupts();
   Progress checking{"combinations checked", command.common.is_quiet};
   double seconds = 0;
   const SweepCheck check = sweep.check([&](std::size_t done, const Scenario* scenario) {
-    if (is_interrupted()) throw Interrupted{};
+    command.common.budget.check();
     if (scenario) seconds += expected_duration(*scenario).value();
     checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
   });
@@ -230,6 +251,9 @@ int run(const SweepCommand& command) {
   ResultStore store =
       command.common.output ? ResultStore::open(*command.common.output / "results.sqlite") : ResultStore::temporary();
   const std::size_t pending = sweep.pending(store);
+  if (store.damaged() > 0)
+    std::fprintf(stderr, "rehearse: warning: %zu rows of %s are damaged: their simulations run again\n",
+                 store.damaged(), (*command.common.output / "results.sqlite").c_str());
   if (pending < check.distinct && !command.common.is_quiet)
     std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
   Progress progress{"simulations", command.common.is_quiet};
@@ -238,12 +262,13 @@ int run(const SweepCommand& command) {
                 [&](std::size_t done, std::size_t total) {
                   progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
                 },
-                {.is_stopped = is_interrupted,
-                 .job_wall_s = command.max_wall_time ? std::optional{command.max_wall_time->value()} : std::nullopt});
-  if (!is_complete && command.common.output) end_interrupted(sweep, store, check, command);
+                {.is_stopped = command.common.budget.asked(),
+                 .job_wall_s = command.max_run_time ? std::optional{command.max_run_time->value()} : std::nullopt});
+  if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);
 
   const Selection selection = select(sweep, store, command, where, by);
-  if (command.common.output) write_file(*command.common.output / "sweep.csv", sweep.csv(store));
+  std::string csv_name;
+  if (command.common.output) csv_name = write_table(*command.common.output, sweep, store);
   if (command.common.prints_json) {
     Json rows = Json::array();
     for (const ShownRow& row : selection.rows) rows.push_back(row.json);
@@ -259,7 +284,8 @@ int run(const SweepCommand& command) {
     print_selection(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations);
     print_totals(selection, check, command);
   }
-  if (!is_complete) end_interrupted(sweep, store, check, command);
+  if (command.common.output) say_written(command.common, *command.common.output, {csv_name, "results.sqlite"});
+  if (!is_complete) end_incomplete(sweep, store, check, command);
   return selection.failed < selection.finished ? kSuccess : kNoResult;
 }
 

@@ -12,6 +12,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/base/random.hpp"
 
 namespace rehearse {
@@ -99,8 +100,10 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
            .paragraphs = {},
            .tables = {},
            .plots = {{.title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}}};
-  write_file(folder / "curves.csv", csv);
-  write_file(folder / "report.html", render_html(document));
+  OutputFolder files{folder};
+  files.write("curves.csv", csv);
+  files.write("report.html", render_html(document));
+  files.commit();
 }
 
 }  // namespace
@@ -143,7 +146,7 @@ int run(const TrainCommand& command) {
     model = make_model(choice, dataset, samples.training);
   }
 
-  catch_interrupts();
+  const FolderInParts parts{folder};  // model.pt is the best so far, the curves come at the end
   Progress progress{"samples", command.common.is_quiet};
   const auto resumed = static_cast<double>(state.epochs.size());
   const auto count = static_cast<double>(samples.training.size());
@@ -162,13 +165,15 @@ int run(const TrainCommand& command) {
                progress.update(static_cast<std::int64_t>(done * count),
                                static_cast<std::int64_t>((command.plan.epochs - resumed) * count));
              },
-         .is_stopped = is_interrupted});
+         .is_stopped = command.common.budget.asked()});
   if (!state.is_over(command.plan)) {
-    std::fprintf(stderr, "rehearse: interrupted: the same command goes on in %s after epoch %zu\n", folder.c_str(),
-                 state.epochs.size());
-    throw Interrupted{};
+    progress.clear();
+    end_early(command.common.budget,
+              "the same command goes on in " + folder.string() + " after epoch " + std::to_string(state.epochs.size()));
   }
   write_report(folder, command, state, model->parameters());
+  parts.finish();
+  say_written(command.common, folder, {"model.pt", "curves.csv", "report.html"});
   const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
   std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
               samples.validation.size());

@@ -70,10 +70,12 @@ int calibrate_training_logs(const CalibrateCommand& command) {
   if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
   const TrainingCoefficients fit = fit_training_logs(study);
   const std::string text = to_json_text(to_json(fit, study, command.common.command_line));
-  if (command.common.output)
+  if (command.common.output) {
     write_file(*command.common.output, text);
-  else
+    say_written(command.common, *command.common.output);
+  } else {
     std::fputs(text.c_str(), stdout);
+  }
   print(command.common.output ? stdout : stderr, fit);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   return kSuccess;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <deque>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -66,14 +67,68 @@ void write_directly(const fs::path& path, std::string_view content) {
   if (const int error = write_all(file.get(), content)) fail_to("write", path, reason(error));
 }
 
-/// Returns 0, or errno. `temporary` does not exist yet.
+/// Returns 0, or errno. `temporary` does not exist yet. It has no name until it is complete, where the file system can
+/// do that: whatever ends this process leaves nothing.
 int write_new_file(const fs::path& temporary, std::string_view content) {
+  FileDescriptor unnamed{::open(temporary.parent_path().empty() ? "." : temporary.parent_path().c_str(),
+                                O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)};
+  if (unnamed.get() >= 0) {
+    if (const int error = write_all(unnamed.get(), content)) return error;
+    if (::fsync(unnamed.get()) != 0) return errno;
+    const std::string itself = "/proc/self/fd/" + std::to_string(unnamed.get());
+    if (::linkat(AT_FDCWD, itself.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) == 0)
+      return unnamed.close() == 0 ? 0 : errno;
+  }
   FileDescriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   if (file.get() < 0) return errno;
   if (const int error = write_all(file.get(), content)) return error;
   if (::fsync(file.get()) != 0) return errno;
   return file.close() == 0 ? 0 : errno;
 }
+
+/// A file beside its place; it goes if it does not take it.
+class NewFile {
+ public:
+  NewFile(const fs::path& path, std::string_view content) : path_{path} {
+    std::error_code error;
+    target_ = fs::weakly_canonical(path, error);  // through symbolic links, so that these stay
+    if (error || target_.empty()) target_ = path;
+    const fs::file_status status = fs::status(target_, error);
+    if (fs::is_directory(status)) fail_to("write", path, "it is a folder");
+    if (fs::exists(status) && !fs::is_regular_file(status)) {
+      write_directly(path, content);
+      return;
+    }
+    if (fs::exists(status) && ::access(target_.c_str(), W_OK) != 0) fail_to("write", path, reason(errno));
+    static thread_local unsigned count = 0;  // only makes the name of the temporary new
+    const fs::path name = target_.parent_path() / ("." + std::to_string(::getpid()) + "-" +
+                                                   std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + "-" +
+                                                   std::to_string(count++) + ".tmp");
+    const int failure = write_new_file(name, content);
+    if (failure != EEXIST) temporary_ = name;
+    if (failure != 0) {
+      remove();
+      fail_to("write", path, reason(failure));
+    }
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() { remove(); }
+
+  void take_place() {
+    if (temporary_.empty()) return;
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_to("write", path_, reason(errno));
+    temporary_.clear();
+  }
+
+ private:
+  void remove() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    temporary_.clear();
+  }
+
+  fs::path path_, target_, temporary_;
+};
 
 /// A zlib stream that is ended whatever happens.
 template <int (*End)(z_stream*)>
@@ -120,23 +175,14 @@ std::string read_file(const fs::path& path, std::size_t max_size) {
 }
 
 void write_file(const fs::path& path, std::string_view content) {
-  std::error_code error;
-  fs::path target = fs::weakly_canonical(path, error);  // through symbolic links, so that these stay
-  if (error || target.empty()) target = path;
-  const fs::file_status status = fs::status(target, error);
-  if (fs::is_directory(status)) fail_to("write", path, "it is a folder");
-  if (fs::exists(status) && !fs::is_regular_file(status)) return write_directly(path, content);
-  if (fs::exists(status) && ::access(target.c_str(), W_OK) != 0) fail_to("write", path, reason(errno));
+  NewFile file{path, content};
+  file.take_place();
+}
 
-  static thread_local unsigned count = 0;  // only makes the name of the temporary new
-  const fs::path temporary = target.parent_path() / ("." + std::to_string(::getpid()) + "-" +
-                                                     std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + "-" +
-                                                     std::to_string(count++) + ".tmp");
-  int failure = write_new_file(temporary, content);
-  if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failure = errno;
-  if (failure == 0) return;
-  if (failure != EEXIST) ::unlink(temporary.c_str());
-  fail_to("write", path, reason(failure));
+void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
+  std::deque<NewFile> written;
+  for (const auto& [path, content] : files) written.emplace_back(path, content);
+  for (NewFile& file : written) file.take_place();
 }
 
 std::string gzip(std::string_view content) {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace rehearse {
 
@@ -16,6 +18,9 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_size);
 /// Replaces `path` in one step: readers see the old content or the new, never a part, and a failure leaves the old.
 /// The folder must exist. Symbolic links are followed; devices and pipes such as /dev/stdout are written directly.
 void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// The same for several files: all are written beside their places first, so that a full disk leaves all of the old ones.
+void write_files(const std::vector<std::pair<std::filesystem::path, std::string>>& files);
 
 /// gzip format without time stamp or name: same content, same bytes.
 std::string gzip(std::string_view content);

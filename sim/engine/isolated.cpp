@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -53,6 +54,8 @@ void write_all(int file, const std::string& text) {
   std::string message;
   try {
     message = "+" + job(job_index);
+  } catch (const std::bad_alloc&) {
+    message = "-out of memory";
   } catch (const std::exception& error) { message = std::string{"-"} + error.what(); }
   write_all(pipe, message);
   ::_exit(0);  // the parent's destructors are not ours to run
@@ -177,14 +180,18 @@ bool for_each_isolated(std::size_t count, int parallel, const std::function<std:
 
 std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel,
                                          const std::function<std::string(std::size_t)>& job,
-                                         const std::function<void(std::size_t)>& on_done) {
+                                         const std::function<void(std::size_t)>& on_done, const Budget& budget) {
   std::vector<IsolatedResult> results(count);
   std::size_t finished = 0;
-  for_each_isolated(count, parallel, job, [&](std::size_t index, IsolatedResult result) {
-    results[index] = std::move(result);
-    ++finished;
-    if (on_done) on_done(finished);
-  });
+  const bool is_complete = for_each_isolated(
+      count, parallel, job,
+      [&](std::size_t index, IsolatedResult result) {
+        results[index] = std::move(result);
+        ++finished;
+        if (on_done) on_done(finished);
+      },
+      {.is_stopped = [&budget] { return budget.is_over(); }, .job_wall_s = {}});
+  if (!is_complete) budget.stop();
   return results;
 }
 

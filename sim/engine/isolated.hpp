@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/budget.hpp"
+
 namespace rehearse {
 
 /// What a child gave back: its text, or the message of the exception that ended it.
@@ -34,9 +36,11 @@ bool for_each_isolated(std::size_t count, int parallel, const std::function<std:
                        const IsolatedLimits& limits = {});
 
 /// The same, but returns the results: in order of the jobs, whatever the order in which they end.
-/// `on_done(finished)` is called in the parent after each job.
+/// `on_done(finished)` is called in the parent after each job. Once `budget` is over, running children are killed, and
+/// its stop() ends the call.
 std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel,
                                          const std::function<std::string(std::size_t)>& job,
-                                         const std::function<void(std::size_t finished)>& on_done = {});
+                                         const std::function<void(std::size_t finished)>& on_done = {},
+                                         const Budget& budget = {});
 
 }  // namespace rehearse

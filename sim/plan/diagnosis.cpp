@@ -254,7 +254,7 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   const double speed = diagnosis.simulated.steps_per_s;
   std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
-    explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel));
+    explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel, {}, Budget{{}, is_stopped}));
     diagnosis.interval = {speed * explained.first, speed * explained.second};
   }
   diagnosis.is_explained = measured >= speed * explained.first && measured <= speed * explained.second;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/files.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/pool/pool.hpp"
@@ -213,6 +214,7 @@ void warn_about_other_version(const ComparedRun& run, const Json& recorded, cons
 ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   ComparedRun run{.label = path.string()};
   const bool is_folder = fs::is_directory(path);
+  if (is_folder) require_complete(path);
   const fs::path scenario = is_folder ? path / "scenario.json" : path;
   run.scenario = read_scenario(load_json_file(scenario), scenario.string(), catalog).effective;
   if (!is_folder) return run;

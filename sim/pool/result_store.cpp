@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -14,7 +15,7 @@ namespace rehearse {
 namespace {
 
 constexpr int kApplicationId = 0x52656873;  // "Rehs": tells our files from other SQLite databases
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;       // 1 had no checksums
 constexpr int kBusyMilliseconds = 60'000;  // another process may be writing
 
 struct Finalize {
@@ -22,6 +23,17 @@ struct Finalize {
 };
 
 __extension__ using Hash = unsigned __int128;
+
+/// Of all that a row holds, each field with its length before it.
+std::string checksum_of(const RunKey& key, const StoredRun& run) {
+  std::array<char, 32> wall_s{};
+  std::snprintf(wall_s.data(), wall_s.size(), "%a", run.wall_s);
+  std::string content;
+  for (const std::string& field : {key.text(), run.name, run.parameters, run.summary, run.error,
+                                   std::string{run.has_died ? "1" : "0"}, std::string{wall_s.data()}})
+    content += std::to_string(field.size()) + ":" + field;
+  return run_key(content, "row").text();
+}
 
 }  // namespace
 
@@ -93,7 +105,8 @@ struct ResultStore::Connection {
         first_text("SELECT count(*) FROM sqlite_master") == "0" && first_text("PRAGMA application_id") == "0";
     if (!is_new && first_text("PRAGMA application_id") != std::to_string(kApplicationId))
       throw InputError{shown_name + ": expected a result store of rehearse; found another SQLite database"};
-    if (!is_new && first_text("PRAGMA user_version") != std::to_string(kVersion))
+    const bool has_no_checksums = !is_new && first_text("PRAGMA user_version") == "1";
+    if (!is_new && !has_no_checksums && first_text("PRAGMA user_version") != std::to_string(kVersion))
       throw InputError{shown_name + ": expected a result store of version " + std::to_string(kVersion) +
                        "; found version " + first_text("PRAGMA user_version")};
     if (!is_new)
@@ -105,21 +118,24 @@ struct ResultStore::Connection {
       execute("BEGIN IMMEDIATE");  // now, not after the first simulation, must it be writable
       execute(
           "CREATE TABLE IF NOT EXISTS runs(key TEXT PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, summary "
-          "TEXT, error TEXT, died INTEGER NOT NULL, wall_s REAL NOT NULL)");
-      if (is_new) {
-        execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
-        execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str());
-      }
+          "TEXT, error TEXT, died INTEGER NOT NULL, wall_s REAL NOT NULL, checksum TEXT)");
+      if (has_no_checksums) execute("ALTER TABLE runs ADD COLUMN checksum TEXT");
+      if (is_new) execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+      if (is_new || has_no_checksums) execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str());
       execute("COMMIT");
-      put = prepare("INSERT OR REPLACE INTO runs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+      put = prepare("INSERT OR REPLACE INTO runs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
     }
-    find = prepare("SELECT name, parameters, summary, error, died, wall_s FROM runs WHERE key = ?1");
+    const bool lacks_checksums = has_no_checksums && !may_write;
+    find = prepare(lacks_checksums
+                       ? "SELECT name, parameters, summary, error, died, wall_s, NULL FROM runs WHERE key = ?1"
+                       : "SELECT name, parameters, summary, error, died, wall_s, checksum FROM runs WHERE key = ?1");
   }
 
   sqlite3* database = nullptr;
   std::string shown_name;
   bool may_write;
   std::unique_ptr<sqlite3_stmt, Finalize> put, find;
+  std::set<RunKey> damaged;
 };
 
 namespace {
@@ -165,10 +181,12 @@ void ResultStore::put(const RunKey& key, const StoredRun& run) {
   if (!run.error.empty()) bind_text(statement, 5, run.error);
   sqlite3_bind_int(statement, 6, run.has_died ? 1 : 0);
   sqlite3_bind_double(statement, 7, run.wall_s);
+  bind_text(statement, 8, checksum_of(key, run));
   const bool is_written = sqlite3_step(statement) == SQLITE_DONE;
   if (!is_written) connection_->fail("cannot write a result");
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
+  connection_->damaged.erase(key);
 }
 
 std::optional<StoredRun> ResultStore::find(const RunKey& key) const {
@@ -185,9 +203,15 @@ std::optional<StoredRun> ResultStore::find(const RunKey& key) const {
                     .error = column_text(statement, 3),
                     .has_died = sqlite3_column_int(statement, 4) != 0,
                     .wall_s = sqlite3_column_double(statement, 5)};
+  const bool has_checksum = run && sqlite3_column_type(statement, 6) != SQLITE_NULL;
+  const std::string checksum = has_checksum ? column_text(statement, 6) : std::string{};
   sqlite3_reset(statement);
-  return run;
+  if (!run || (has_checksum && checksum == checksum_of(key, *run))) return run;
+  if (has_checksum) connection_->damaged.insert(key);
+  return {};
 }
+
+std::size_t ResultStore::damaged() const { return connection_->damaged.size(); }
 
 bool ResultStore::is_finished(const RunKey& key) const {
   const std::optional<StoredRun> run = find(key);

@@ -1,6 +1,7 @@
 #pragma once
 // The results of many simulations in one SQLite file, which survives whatever happens to the process that writes it.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -33,7 +34,9 @@ struct StoredRun {
 
 /// The table
 ///   runs(key TEXT PRIMARY KEY, name TEXT, parameters TEXT, summary TEXT or NULL, error TEXT or NULL, died INTEGER,
-///        wall_s REAL)
+///        wall_s REAL, checksum TEXT: 128 bits of FNV-1a over the other columns)
+/// A row whose checksum does not match is as good as none: find() passes it over and damaged() counts it; so is one of
+/// a file from before there were checksums, but uncounted.
 /// Each put() is a transaction of its own, in a write-ahead log: when the process is killed, what had been put is
 /// there. (When the machine loses power, the last rows may be missing; the file stays sound.) Every failure is an
 /// InputError that names the file. Not to be used in a forked child.
@@ -51,6 +54,8 @@ class ResultStore {
 
   void put(const RunKey& key, const StoredRun& run);
   std::optional<StoredRun> find(const RunKey& key) const;
+  /// Rows that find() has met and passed over, because their content is not what was put there.
+  std::size_t damaged() const;
   /// Whether there is a row that need not be tried again.
   bool is_finished(const RunKey& key) const;
 

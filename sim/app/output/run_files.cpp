@@ -8,6 +8,7 @@
 #include "sim/app/output/tables.hpp"
 #include "sim/app/output/timeline.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/engine/resource_profile.hpp"
 
 namespace rehearse {
@@ -144,20 +145,27 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 
 }  // namespace
 
-void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record,
-                     const Summary& summary) {
+std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
+                                         const RunRecord& record, const Summary& summary, const Budget& budget) {
   const ResourceProfile profile = resource_profile(record, scenario.output.sampling_period);
-  write_file(folder / "scenario.json", scenario.effective);
-  write_file(folder / "iterations.csv", iterations_csv(record));
-  write_file(folder / "resources.csv", resources_csv(record, profile));
-  write_file(folder / "bursts.csv", bursts_csv(record, profile));
-  write_file(folder / "links.csv", links_csv(record));
-  write_file(folder / "events.csv", events_csv(record));
-  write_file(folder / "costs.csv", costs_csv(scenario, record));
-  write_file(folder / "timeline.json.gz", gzip(timeline_json(scenario, record, profile)));
-  write_file(folder / "report.html", render_html(make_document(scenario, record, summary, profile)));
-  write_file(folder / "summary.json",
-             to_json_text(to_json(scenario, summary)));  // last: its presence says that the rest is there
+  OutputFolder files{folder};
+  const auto write = [&](const char* name, const auto& make) {
+    budget.check();
+    files.write(name, make());
+  };
+  write("scenario.json", [&] { return scenario.effective; });
+  write("iterations.csv", [&] { return iterations_csv(record); });
+  write("resources.csv", [&] { return resources_csv(record, profile); });
+  write("bursts.csv", [&] { return bursts_csv(record, profile); });
+  write("links.csv", [&] { return links_csv(record); });
+  write("events.csv", [&] { return events_csv(record); });
+  write("costs.csv", [&] { return costs_csv(scenario, record); });
+  write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
+  write("report.html", [&] { return render_html(make_document(scenario, record, summary, profile)); });
+  write("summary.json", [&] { return to_json_text(to_json(scenario, summary)); });
+  budget.check();
+  files.commit();
+  return files.names();
 }
 
 }  // namespace rehearse

@@ -2,7 +2,10 @@
 // What `simulate -o DIR` writes.
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "sim/base/budget.hpp"
 #include "sim/engine/run_record.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/engine/summary.hpp"
@@ -10,8 +13,9 @@
 namespace rehearse {
 
 /// summary.json, scenario.json (effective), the CSV tables, timeline.json.gz and report.html. The folder must exist;
-/// each file is replaced in one step. The recorder must have kept activity. Throws InputError.
-void write_run_files(const std::filesystem::path& folder, const Scenario& scenario, const RunRecord& record,
-                     const Summary& summary);
+/// they take the place of an earlier run's as a whole (output_folder.hpp). The recorder must have kept activity. Throws
+/// InputError; once `budget` is over, its stop() ends the call and nothing has changed. Returns the names.
+std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
+                                         const RunRecord& record, const Summary& summary, const Budget& budget);
 
 }  // namespace rehearse

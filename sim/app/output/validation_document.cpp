@@ -86,8 +86,8 @@ std::string validation_report(const Study& study, const Validation& validation, 
   if (!more.tables.empty()) document.sections.push_back(std::move(more));
 
   Section exclusions{.title = "Rows left out or not simulated"};
-  for (const auto& [reason, rows] : study.excluded)
-    exclusions.paragraphs.push_back(std::to_string(rows) + " rows excluded: " + reason);
+  for (const auto& [reason, lines] : study.excluded)
+    exclusions.paragraphs.push_back(std::to_string(lines.size()) + " rows excluded: " + reason);
   for (std::size_t i = 0; i < validation.rows.size(); ++i)
     if (!validation.rows[i].simulated)
       exclusions.paragraphs.push_back("line " + std::to_string(study.rows[i].row.line()) + ": " +

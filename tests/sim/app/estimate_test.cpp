@@ -67,11 +67,11 @@ TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a sec
   scenario["training"]["steps"] = 100'000;
   const Scenario folded = test::resolved(scenario);
   CHECK(expected_duration(folded).value() < 1);
-  CHECK(describe_dry_run(folded, {})
+  CHECK(describe_dry_run(folded, {}, Seconds{})
             .find("since an all-reduce is one event, equal workers run once, equal steps are not repeated") !=
         std::string::npos);
   CHECK(expected_duration(folded, {.is_exact = true}).value() > 1e5);
-  CHECK(describe_dry_run(folded, {.is_exact = true}).find("since") == std::string::npos);
+  CHECK(describe_dry_run(folded, {.is_exact = true}, Seconds{}).find("since") == std::string::npos);
   CHECK(expected_duration(folded, {.keeps_activity = true}).value() > 100);
   scenario["training"]["step_time_variation"] = 0.1;
   CHECK(expected_duration(test::resolved(scenario)).value() > 100);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,61 @@ TEST_CASE("what is put is found, and replaced by what is put later") {
   CHECK(store.find(other)->error == "too large");
   CHECK(store.is_finished(other));
   CHECK_FALSE(store.is_finished(run_key("scenario", "another program")));
+}
+
+TEST_CASE("a row of which one character has changed, in any column, is as good as none, until it is put again") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "results.sqlite";
+  const RunKey key{1, 2}, other{3, 4};
+  const StoredRun run{.name = "first", .parameters = "{\"/a\":17}", .summary = "{\"steps_per_s\":17.25}", .wall_s = 0.5};
+  const auto execute = [&](const char* sql) {
+    sqlite3* database = nullptr;
+    REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+    REQUIRE(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+  };
+  for (const char* change :
+       {"summary = '{\"steps_per_s\":17.35}'", "parameters = '{\"/a\":18}'", "name = 'fist'", "error = 'none'",
+        "died = 1", "wall_s = 0.75", "checksum = '0'", "summary = NULL"}) {
+    CAPTURE(change);
+    {
+      ResultStore store = ResultStore::open(file);
+      store.put(key, run);
+      store.put(other, run);
+      CHECK(store.is_finished(key));
+      CHECK(store.damaged() == 0);
+    }
+    execute((std::string{"UPDATE runs SET "} + change + " WHERE key LIKE '%1%2'").c_str());
+    CHECK_FALSE(ResultStore::open_to_read(file).find(key));
+    ResultStore store = ResultStore::open(file);
+    CHECK_FALSE(store.find(key));
+    CHECK_FALSE(store.is_finished(key));
+    CHECK(store.damaged() == 1);
+    CHECK(store.is_finished(other));
+    store.put(key, run);
+    CHECK(store.damaged() == 0);
+    CHECK(store.find(key)->summary == run.summary);
+  }
+}
+
+TEST_CASE("a store from before there were checksums is taken over, its rows are not") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "results.sqlite";
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(database,
+                       "CREATE TABLE runs(key TEXT PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, summary "
+                       "TEXT, error TEXT, died INTEGER NOT NULL, wall_s REAL NOT NULL);"
+                       "INSERT INTO runs VALUES('00000000000000010000000000000002', 'n', '{}', '{}', NULL, 0, 0.5);"
+                       "PRAGMA application_id = 1382377587; PRAGMA user_version = 1;",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  CHECK_FALSE(ResultStore::open_to_read(file).find({1, 2}));
+  ResultStore store = ResultStore::open(file);
+  CHECK_FALSE(store.find({1, 2}));
+  CHECK(store.damaged() == 0);
+  store.put({1, 2}, {.name = "n", .parameters = "{}", .summary = "{}"});
+  CHECK(store.is_finished({1, 2}));
 }
 
 TEST_CASE("a temporary store leaves no file") {
@@ -137,7 +193,7 @@ TEST_CASE("a damaged or foreign file is refused with one line") {
         ": expected a result store of rehearse; found another SQLite database");
   std::string later = content;
   later[63] = 9;  // the user version: bytes 60 to 63
-  CHECK(refusal(folder.write("later", later)) == ": expected a result store of version 1; found version 9");
+  CHECK(refusal(folder.write("later", later)) == ": expected a result store of version 2; found version 9");
   CHECK(refusal(folder.path) == ": cannot open this result store: unable to open database file");
   CHECK(refusal(folder / "missing" / "results.sqlite") ==
         ": cannot open this result store: unable to open database file");

@@ -1,0 +1,177 @@
+#include "sim/base/output_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kList = ".rehearse-files";
+constexpr const char* kStagingPrefix = ".rehearse-new-";
+constexpr std::size_t kLongestList = 16 * kMiB;
+
+/// The names of the files of each run in a folder.
+using Runs = std::vector<std::vector<std::string>>;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what, int error) {
+  throw InputError{shortened(path.string(), 4096) + ": " + what + ": " + std::generic_category().message(error)};
+}
+
+void rename_into(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "cannot write", errno);
+}
+
+int open_folder(const fs::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
+/// Whether a name of the list is one that this program may have written: below the folder.
+bool is_inside(const fs::path& name) {
+  return name.is_relative() && !name.empty() && std::find(name.begin(), name.end(), "..") == name.end();
+}
+
+/// A line for each name, an empty one between runs.
+Runs read_list(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_regular_file(folder / kList, error)) return {};
+  Runs runs(1);
+  std::istringstream lines{read_file(folder / kList, kLongestList)};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty())
+      runs.emplace_back();
+    else if (is_inside(line))
+      runs.back().push_back(line);
+  }
+  return runs;
+}
+
+std::string to_text(const Runs& runs) {
+  std::string text;
+  for (const std::vector<std::string>& names : runs) {
+    if (names.empty()) continue;
+    if (!text.empty()) text += "\n";
+    for (const std::string& name : names) text += name + "\n";
+  }
+  return text;
+}
+
+/// Those of killed runs: nobody holds their lock.
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator{folder, error}) {
+    if (!entry.path().filename().string().starts_with(kStagingPrefix)) continue;
+    const int lock = open_folder(entry.path());
+    if (lock < 0) continue;
+    if (::flock(lock, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), error);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+void require_complete(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / kIncompleteMark, error))
+    throw InputError{shortened(folder.string(), 4096) +
+                     ": is incomplete: a run was ended while it wrote its files there; run it again"};
+}
+
+OutputFolder::OutputFolder(fs::path folder) : folder_{std::move(folder)} {
+  remove_leftovers(folder_);
+  std::string name = (folder_ / (std::string{kStagingPrefix} + "XXXXXX")).string();
+  if (::mkdtemp(name.data()) == nullptr) fail(folder_, "cannot write into this folder", errno);
+  staging_ = name;
+  lock_ = open_folder(staging_);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0) fail(staging_, "cannot lock this folder", errno);
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code error;
+  fs::remove_all(staging_, error);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+fs::path OutputFolder::place(const fs::path& name) {
+  std::error_code error;
+  if (fs::is_directory(folder_ / name, error)) fail(folder_ / name, "cannot write", EISDIR);
+  for (const fs::path& root : {folder_, staging_}) {
+    fs::create_directories((root / name).parent_path(), error);
+    if (error) fail((root / name).parent_path(), "cannot create this folder", error.value());
+  }
+  names_.push_back(name.string());
+  return staging_ / name;
+}
+
+void OutputFolder::write(const fs::path& name, std::string_view content) {
+  try {
+    write_file(place(name), content);
+  } catch (const InputError& error) {  // the user knows of the folder, not of how it is filled
+    std::string message = error.what();
+    if (message.starts_with(staging_.string())) message.replace(0, staging_.string().size(), folder_.string());
+    throw InputError{message};
+  }
+}
+
+void OutputFolder::commit() {
+  const int lock = open_folder(folder_);  // of the moves: another run's are before or after
+  if (lock < 0) fail(folder_, "cannot open this folder", errno);
+  const struct Close {
+    int file;
+    ~Close() { ::close(file); }
+  } close{lock};
+  (void)::flock(lock, LOCK_EX);
+  const std::set<std::string> own{names_.begin(), names_.end()};
+  Runs kept;
+  std::vector<std::string> replaced;
+  for (std::vector<std::string>& names : read_list(folder_)) {
+    const bool is_replaced =
+        std::any_of(names.begin(), names.end(), [&](const std::string& name) { return own.contains(name); });
+    if (is_replaced)
+      replaced.insert(replaced.end(), names.begin(), names.end());
+    else
+      kept.push_back(std::move(names));
+  }
+  Runs before = kept, after = kept;
+  after.push_back(names_);
+  before.push_back(names_);
+  before.back().insert(before.back().end(), replaced.begin(), replaced.end());
+  // All that needs room is written before anything changes.
+  const fs::path list_before = staging_ / (std::string{kList} + ".before"), list_after = staging_ / kList;
+  write_file(list_before, to_text(before));
+  write_file(list_after, to_text(after));
+  write_file(staging_ / kIncompleteMark,
+             "The files in this folder are of two runs: rehearse was ended while it replaced those of the earlier one. "
+             "Run it again.\n");
+  rename_into(list_before, folder_ / kList);
+  rename_into(staging_ / kIncompleteMark, folder_ / kIncompleteMark);
+  for (const std::string& name : names_) rename_into(staging_ / name, folder_ / name);
+  for (const std::string& name : replaced)
+    if (!own.contains(name) && ::unlink((folder_ / name).c_str()) != 0 && errno != ENOENT)
+      fail(folder_ / name, "cannot remove this file of an earlier run", errno);
+  rename_into(list_after, folder_ / kList);
+  if (::unlink((folder_ / kIncompleteMark).c_str()) != 0) fail(folder_ / kIncompleteMark, "cannot remove", errno);
+}
+
+FolderInParts::FolderInParts(const fs::path& folder) : mark_{folder / kIncompleteMark} {
+  write_file(mark_, "rehearse has not finished all parts of this folder. Run the same command again.\n");
+}
+
+void FolderInParts::finish() const {
+  std::error_code error;
+  fs::remove(mark_, error);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#pragma once
+// Folders of results, which change as a whole: whatever ends a run, the folder holds the files of one run, or says that
+// it does not.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearse {
+
+/// In a folder whose files do not belong together: a run was ended while it replaced them.
+inline constexpr const char* kIncompleteMark = "INCOMPLETE";
+
+/// Throws InputError if `folder` is there and says that it is incomplete.
+void require_complete(const std::filesystem::path& folder);
+
+/// The files of one run on their way into a folder. They are written into a folder of their own inside of it, so a full
+/// disk, an error or a kill leaves what was there; commit() moves them to their places, with kIncompleteMark there
+/// meanwhile. A file of an earlier run that shares a name with one of these goes with all others of that run: which
+/// these are, the folder's list .rehearse-files says. What is not in the list is the user's and stays, unless it has
+/// the name of a file of this run. Leftovers of killed runs are removed. Failures are InputErrors that name the path.
+class OutputFolder {
+ public:
+  /// `folder` is there.
+  explicit OutputFolder(std::filesystem::path folder);
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  /// Without commit() nothing has happened.
+  ~OutputFolder();
+
+  /// A file of the run: `name` is relative to the folder.
+  void write(const std::filesystem::path& name, std::string_view content);
+  /// Where something else is to write it.
+  std::filesystem::path place(const std::filesystem::path& name);
+  void commit();
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::filesystem::path folder_, staging_;
+  int lock_ = -1;  // says that this process lives
+  std::vector<std::string> names_;
+};
+
+/// A folder whose parts are finished one after the other: marked as incomplete until finish().
+class FolderInParts {
+ public:
+  explicit FolderInParts(const std::filesystem::path& folder);
+  void finish() const;
+
+ private:
+  std::filesystem::path mark_;
+};
+
+}  // namespace rehearse

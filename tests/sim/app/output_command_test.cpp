@@ -1,0 +1,118 @@
+// What verbs leave in folders and on terminals.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/base/json.hpp"
+#include "sim/base/output_folder.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace test;
+
+const std::string kSimulate = "simulate " + kScenario + " --set /training/steps=60 ";
+
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator{folder})
+    if (!entry.is_directory())
+      files[entry.path().lexically_relative(folder).string()] = read_file(entry.path(), 64 * kMiB);
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("simulate -o over an earlier result on a disk that fills leaves the earlier one as it was") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path / "out").string();
+  REQUIRE(rehearse_with(kSimulate + "--quiet -o " + out).exit_code == 0);
+  const auto before = contents(out);
+  for (const std::string kibibytes : {"0", "4", "16", "48"}) {
+    const Outcome full = rehearse_with(kSimulate + "--quiet --seed 7 -o " + out, "ulimit -f " + kibibytes + " &&");
+    CAPTURE(kibibytes);
+    CHECK(full.exit_code != 0);
+    CHECK(contents(out) == before);
+  }
+}
+
+TEST_CASE("another kind of run leaves no file of the earlier one, and the user's own stay") {
+  const TemporaryFolder folder;
+  folder.write("notes.txt", "mine");
+  REQUIRE(rehearse_with(kSimulate + "--quiet -o " + folder.path.string()).exit_code == 0);
+  REQUIRE(
+      rehearse_with("simulate " + kRoot + "/scenarios/resnet50-spot.json --runs 10 --quiet -o " + folder.path.string())
+          .exit_code == 0);
+  const auto files = contents(folder.path);
+  CHECK(files.contains("notes.txt"));
+  CHECK(files.contains("runs.csv"));
+  CHECK_FALSE(files.contains("iterations.csv"));
+  CHECK_FALSE(files.contains("timeline.json.gz"));
+}
+
+TEST_CASE("diff and sweep refuse a folder that says it is incomplete; the next run into it makes it whole") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path / "out").string();
+  REQUIRE(rehearse_with(kSimulate + "--quiet -o " + out).exit_code == 0);
+  folder.write(std::string{"out/"} + kIncompleteMark, "");
+  check_refused("diff " + out + " " + kScenario, 2, "out: is incomplete");
+  check_refused("sweep " + kScenario + " --seeds 2 -o " + out, 2, "out: is incomplete");
+  REQUIRE(rehearse_with(kSimulate + "--quiet -o " + out).exit_code == 0);
+  CHECK(rehearse_with("diff " + out + " " + kScenario + " --quiet").exit_code == 0);
+}
+
+TEST_CASE("a scenario's name says which workload and cluster overrides have made of it") {
+  const auto name = [](const std::string& settings) {
+    return parse_json(rehearse_with(kSimulate + "--quiet --json " + settings).out, "summary")["name"]
+        .get<std::string>();
+  };
+  const std::string own = name("");
+  CHECK(own == load_json_file(kScenario)["name"].get<std::string>());
+  CHECK(name("--set /workload/model=cm-dare/resnet15 --set /seed=3") == own + ", with workload/model=cm-dare/resnet15");
+  CHECK(name("--set /cluster/groups/1/count=2 --set /name=mine") == "mine");
+}
+
+TEST_CASE("-o says what it wrote, init names the run by the last part of its path, and a closed pipe is no error") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path / "out").string(), mine = (folder.path / "mine").string();
+  const Outcome outcome = rehearse_with(kSimulate + "-o " + out);
+  CHECK(outcome.err.find("wrote " + out + ": scenario.json, ") != std::string::npos);
+  CHECK(outcome.err.find("report.html, summary.json\n") != std::string::npos);
+  REQUIRE(rehearse_with("init " + mine).exit_code == 0);
+  CHECK(read_file(mine + ".json", kMiB).find("\"name\": \"mine\"") != std::string::npos);
+  const Outcome head = rehearse_with("schema scenario | head -n 1");
+  CHECK(head.err.empty());
+  const Outcome closed =
+      rehearse_with("list instances | true; echo status ${PIPESTATUS[0]}", "bash -o pipefail -c true;");
+  CHECK(closed.err.empty());
+}
+
+TEST_CASE("validate says how many measurements its intervals hold, and which rows it does not score, and why") {
+  const std::string out = rehearse_with("validate " + kRoot + "/scenarios/studies/spotdnn-others.json --quiet").out;
+  CHECK(out.find("intervals of 90 %") != std::string::npos);
+  CHECK(out.find("not scored: ") != std::string::npos);
+  CHECK(out.find(", lines ") != std::string::npos);
+}
+
+TEST_CASE("a second sweep into a folder leaves the first one's table, the same sweep replaces its own") {
+  const TemporaryFolder folder;
+  const std::string sweep = "sweep " + kScenario + " --set /training/steps=8 -o " + folder.path.string();
+  REQUIRE(rehearse_with(sweep + " --grid /seed=1,2 --quiet").exit_code == 0);
+  const std::string first = read_file(folder.path / "sweep.csv", kMiB);
+  const Outcome second = rehearse_with(sweep + " --grid /workload/batch_per_worker=32,64");
+  CHECK(second.err.find("wrote " + folder.path.string() + ": sweep-2.csv, results.sqlite\n") != std::string::npos);
+  CHECK(read_file(folder.path / "sweep.csv", kMiB) == first);
+  REQUIRE(rehearse_with(sweep + " --grid /seed=1,2 --quiet").exit_code == 0);
+  CHECK(read_file(folder.path / "sweep.csv", kMiB) == first);
+  CHECK_FALSE(fs::exists(folder.path / "sweep-3.csv"));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+// Every command of the README runs, in its order, in a folder of its own.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace test;
+
+/// What follows "./run.sh" in the README's code blocks, lines that go on put together, without comments.
+std::vector<std::string> readme_commands() {
+  std::istringstream lines{read_file(kRoot + "/README.md", 4 * kMiB)};
+  std::vector<std::string> commands;
+  bool is_code = false, goes_on = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      is_code = !is_code;
+      continue;
+    }
+    const std::string start = "./run.sh ";
+    if (!is_code || (!goes_on && !line.starts_with(start))) continue;
+    std::string text = goes_on ? line : line.substr(start.size());
+    text = text.substr(0, text.find(" #"));
+    text.erase(text.find_last_not_of(' ') + 1);
+    const bool was_going_on = goes_on;
+    goes_on = text.ends_with('\\');
+    if (goes_on) text.pop_back();
+    if (was_going_on)
+      commands.back() += text;
+    else if (text.find_first_not_of(' ') != std::string::npos)
+      commands.push_back(text);
+  }
+  return commands;
+}
+
+/// Of the predictor, and what makes its data sets: minutes.
+bool is_slow(const std::string& command) {
+  for (const char* verb : {"generate", "import", "train", "compare", "predict"})
+    if (command.starts_with(verb)) return true;
+  return false;
+}
+
+void check_commands(bool slow_ones) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"scenarios", "calibration"})
+    fs::create_directory_symlink(kRoot + "/" + part, folder.path / part);
+  std::size_t count = 0;
+  for (const std::string& command : readme_commands()) {
+    if (is_slow(command) != slow_ones) continue;
+    ++count;
+    const Outcome outcome = rehearse_with(command, "cd " + folder.path.string() + " &&");
+    CAPTURE(command);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+  }
+  CHECK(count >= 6);
+}
+
+}  // namespace
+
+TEST_CASE("every command of the README runs") { check_commands(false); }
+
+/// ctest -L slow
+TEST_CASE("every command of the README about the predictor runs" * doctest::skip()) {
+  if (fs::exists(build_folder() + "/rehearse-predictor")) check_commands(true);
+}
+
+}  // namespace rehearse
