@@ -77,7 +77,7 @@ TEST_CASE("splits are dealt by model, the largest first, and a lone one is for t
   };
   CHECK(dealt({3}) == "r");
   CHECK(dealt({2, 1}) == "rv");
-  CHECK(dealt({1, 1, 1}) == "rve");
+  CHECK(dealt({1, 1, 1}) == "rvr");
   // 50 of 50; 20 of 70 (lacking -8, 14, 14); 15 of 85 (1, -3, 17); 10 of 95 (7, -1, 4); 5 of 100 (0, 0, 5)
   CHECK(dealt({50, 20, 15, 10, 5}) == "rvere");
 }

@@ -99,6 +99,7 @@ TEST_CASE("the means are those of the twelve burst metrics, not of step time and
   Dataset data;
   data.labels = label_names();
   data.settings.resize(1);
+  data.graphs.resize(1);
   data.samples.push_back({.labels = std::vector<double>(15, 10.0)});
   std::vector<double> predictions(15, 10.0);
   predictions[3] = 11;   // 10 % of one of twelve

@@ -24,12 +24,18 @@ std::string pointer_of(const Json& json) {
 }
 
 Json changed(Json json, const Changes& changes) {
-  for (const auto& [pointer, value] : changes) set_json_pointer(json, pointer, value);
+  for (const auto& [pointer, value] : changes)
+    if (pointer == "/cluster/groups/2")
+      json["cluster"]["groups"].push_back(parse_json(value, pointer));
+    else
+      set_json_pointer(json, pointer, value);
   return json;
 }
 
 const std::string kOther =
     R"({"name": "x", "role": "worker", "instance": "gce-custom-8-p100", "count": 1, "region": "us-west1"})";
+const std::string kSame =
+    R"({"name": "x", "role": "worker", "instance": "gce-custom-4-k80", "count": 2, "region": "us-west1"})";
 
 }  // namespace
 
@@ -41,7 +47,7 @@ TEST_CASE("each part of a scenario that no column holds is named") {
       {"/cluster/groups/2/batch_per_worker",
        {{"/cluster/groups/2", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}}},
       {"/cluster/groups/0/region", {{"/cluster/groups/0/region", "us-east1"}}},
-      {"/cluster/groups/1/joins_at", {{"/cluster/groups/1/joins_at", "3s"}}},
+      {"/cluster/groups/2/joins_at", {{"/cluster/groups/2", kSame}, {"/cluster/groups/2/joins_at", "3s"}}},
       {"/cluster/groups/1/leaves_at", {{"/cluster/groups/1/leaves_at", "3s"}}},
       {strategy + "staleness_bound", {{synchronous, "stale_synchronous"}, {strategy + "staleness_bound", "2"}}},
       {strategy + "backup_workers", {{synchronous, "synchronous"}, {strategy + "backup_workers", "1"}}},
@@ -80,8 +86,7 @@ TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") 
   for (const Changes& changes :
        {Changes{{"/training/strategy/gradient_precision", "fp32"}, {"/training/strategy/accumulation_steps", "1"}},
         Changes{{"/cluster/groups/1/count", "2"},
-                {"/cluster/groups/2",
-                 R"({"name": "x", "role": "worker", "instance": "gce-custom-4-k80", "count": 2, "region": "us-west1"})"}},
+                {"/cluster/groups/2", kSame}},
         Changes{{"/seed", "7"}, {"/training/target", R"({"samples": 1e6})"}}})
     CHECK(pointer_of(changed(servers, changes)).empty());
 }
