@@ -213,11 +213,10 @@ constexpr const char* kEngine = "engine";
 /// The simulator's row: of simulated samples its errors would be none by construction.
 void add_engine(Part& part, const CompareCommand& command, const Dataset& dataset) {
   Progress progress{"simulated", command.common.is_quiet};
-  catch_interrupts();
   EngineLabels found =
       engine_labels(dataset, part.samples, load_catalog(command.common), [&](std::size_t done, std::size_t total) {
         progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-        if (is_interrupted()) throw Interrupted{};
+        command.common.budget.check();
       });
   if (found.without_scenario > 0) part.note += std::to_string(found.without_scenario) + " jobs have no scenario to simulate. ";
   if (found.without_result > 0)

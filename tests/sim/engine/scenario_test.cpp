@@ -27,7 +27,7 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"framework\", \"copies_input\", \"convergence\"");
+        "\"precision\", \"framework\", \"copies_input\", \"samples_per_epoch\", \"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
   CHECK(refusal({{"/workload/precision", "fp8"}}) ==

@@ -268,15 +268,15 @@ TEST_CASE("what the loss model was not fitted for is refused") {
   ProvisionRequest request = request_for(0.8, 2600);
   request.candidates = {find_candidate(request, "p2.8xlarge", "test")};
   CHECK(problem_of<InputError>(request) ==
-        "no mix of the candidates has a weighted batch for which the loss model was fitted: expected 1024 to 2048 "
+        "/workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which the loss model was fitted: expected 1024 to 2048 "
         "samples; found 8192 to 8192");
   request = request_for(0.8, 2600);
   request.loss_so_far = 0.7;
-  CHECK(problem_of<InputError>(request) == "the loss so far: expected one above the target of 0.8; found 0.7");
+  CHECK(problem_of<InputError>(request) == "--current-loss: expected one above the target of 0.8; found 0.7");
   request.loss_so_far.reset();
   request.updates_so_far = 1e6;
   CHECK(problem_of<InputError>(request) ==
-        "the updates so far: expected fewer than the 6116 that the smallest cluster takes to a loss of 0.8; found "
+        "--updates-done: expected fewer than the 6116 that the smallest cluster takes to a loss of 0.8; found "
         "1e+06");
 }
 
@@ -296,11 +296,11 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
   request.candidates[0].group = R"({"instance": {"name": "own", "vcpus": 8, "memory": "61GiB", "accelerator": "V100",
                                                     "accelerators": 1, "nic": "10Gbps", "source": "test"}})";
   CHECK(problem_of<InputError>(request) ==
-        request.candidates[0].place + ": the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
-        "or another price source");
+        std::string{"/candidates/0: the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
+        "or another price source"});
   request = request_for(0.8, 2600, {"/workload/model=bert_large"});
   for (ProvisionCandidate& candidate : request.candidates) candidate.quota = candidate.name == "p3.2xlarge" ? 1 : 0;
-  CHECK(problem_of<NoResultError>(request).find("no candidate can run: p3.2xlarge: ") != std::string::npos);
+  CHECK(problem_of<NoResultError>(request).find("GPU memory exceeded: group \"p3.2xlarge\" needs") != std::string::npos);
 }
 
 TEST_CASE("machines may hold several workers, and lie in several regions") {

@@ -58,7 +58,7 @@ TEST_CASE("places that are not there are found before anything is read") {
   CHECK(refusal({"/training/stepz=1,2"}) ==
         "--grid /training/stepz: /training/stepz: at /training: unknown key \"stepz\"; did you mean \"steps\"?");
   CHECK(refusal({"/cluster/groups/7/count=1,2"}) ==
-        "--grid /cluster/groups/7/count: /cluster/groups/7/count: /cluster/groups is an array of 2, which has no "
+        "--grid /cluster/groups/7/count: /cluster/groups is an array of 2, which has no "
         "element \"7\"");
   CHECK(refusal({"/clutser/groups=1"}).find("--grid /clutser/groups: /clutser/groups: at the top level: unknown key") ==
         0);
@@ -77,9 +77,9 @@ TEST_CASE("one refused combination is a row; if all are refused, the first error
   CHECK(
       refusal({"/cluster/groups/1/count=0,-1"}) ==
       "every combination is refused; the first: --grid /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
-  CHECK(refusal({"/workload/batch_per_worker=60000,65536"})
-            .find("no result: every combination is refused; the first: FILE: /cluster/groups/1: GPU memory exceeded") ==
-        0);
+  const std::string memory = refusal({"/workload/batch_per_worker=60000,65536"});
+  CHECK(memory.find("no result: every combination is refused; the first: ") == 0);
+  CHECK(memory.find(": /cluster/groups/1: GPU memory exceeded") != std::string::npos);
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "/cluster/groups/1/count > 5") ==
         "--constraint: no combination fulfils this condition");
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "/cluster/groups/0/region > 5").find("--constraint: ") !=

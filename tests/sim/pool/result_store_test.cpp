@@ -194,7 +194,7 @@ TEST_CASE("a damaged or foreign file is refused with one line") {
   std::string later = content;
   later[63] = 9;  // the user version: bytes 60 to 63
   CHECK(refusal(folder.write("later", later)) == ": expected a result store of version 2; found version 9");
-  CHECK(refusal(folder.path) == ": cannot open this result store: unable to open database file");
+  CHECK(refusal(folder.path) == ": cannot read: Is a directory");
   CHECK(refusal(folder / "missing" / "results.sqlite") ==
         ": cannot open this result store: unable to open database file");
 }
