@@ -482,7 +482,8 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::functio
     structures.back().wait_values += 1;
     structures.back().pool.wait = {Distribution{Exponential{record.resolution}, record.resolution}};
   }
-  std::pair<FleetFit, double> best{{}, std::numeric_limits<double>::infinity()};
+  constexpr double kNone = std::numeric_limits<double>::max();  // what nelder_mead() gives where nothing is finite
+  std::pair<FleetFit, double> best{{}, kNone};
   // Values: interval, share (2), stretch; without churn the interval's shape, with it factor and means (3); life; wait.
   const auto fit_structure = [&](const FleetFit& structure, bool has_life, const std::optional<ChurnEvidence>& churn) {
     const bool has_both = structure.pool.wait && structure.pool.bulk;
@@ -535,7 +536,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::functio
   for (const FleetFit& structure : structures)
     for (const bool has_life : {false, true})
       if (!has_life || record.losses.size() > kBulkValues) fit_structure(structure, has_life, {});
-  if (best.second == std::numeric_limits<double>::infinity()) return fit_lives(" (no law of bulk revocations fits)");
+  if (best.second == kNone) return fit_lives(" (no law of bulk revocations fits)");
   if (compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000).life_distance <= kLikeEnough) return best.first;
   const ChurnEvidence churn = churn_evidence(record);
   if (record.losses.size() < kChurnValues || churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;

@@ -303,7 +303,7 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
     Minimum best{{}, kInfinity};
     for (const std::vector<double>& start : starts(all[i], ages)) {
       Minimum found = nelder_mead(badness, start, 0.5, 1e-4, 400);
-      if (found.value < best.value) best = std::move(found);
+      if (best.at.empty() || found.value < best.value) best = std::move(found);
     }
     likeliest.emplace_back(i, nelder_mead(badness, best.at, 0.2, 1e-9, 2000));
     fits.push_back(fit_of(all[i], likeliest.back().second.at));

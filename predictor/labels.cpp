@@ -201,6 +201,7 @@ Scenario with_workload(const Scenario& base, const ModelDescription& model, cons
   scenario.optimizer = optimizer;
   for (Group& group : scenario.groups)
     if (group.role == Role::kWorker) group.batch = batch;
+  set_steps(scenario, base.training.steps);  // as many of the new batch
   return scenario;
 }
 

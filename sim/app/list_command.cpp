@@ -1,6 +1,7 @@
 // `rehearse list`: what the catalogs hold, with what people choose by. Names come first in each line.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -38,6 +39,11 @@ std::string rounded_text(double value) {
   return text;
 }
 
+/// Memory as it is sold: "40GiB" of a GPU that has 40536 MiB.
+std::string whole_gibibytes(Bytes bytes) {
+  return std::to_string(std::llround(as_double(bytes) / (1024.0 * 1024 * 1024))) + "GiB";
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -46,7 +52,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 Entry describe_gpu(const Catalog& catalog, const std::string& name) {
   const Accelerator gpu = read_accelerator(name, catalog.accelerator(name, asked_by(name)));
-  return {{name, to_text(gpu.memory), to_text(gpu.memory_bandwidth), to_text(gpu.peak_fp32) + " fp32",
+  return {{name, whole_gibibytes(gpu.memory), to_text(gpu.memory_bandwidth), to_text(gpu.peak_fp32) + " fp32",
            to_text(gpu.peak_fp16) + " fp16"},
           {{"name", name},
            {"memory", to_text(gpu.memory)},
@@ -84,7 +90,7 @@ Entry describe_instance(const Catalog& catalog, const std::string& name) {
   if (!instance.accelerator.empty()) {
     const Accelerator gpu =
         read_accelerator(instance.accelerator, catalog.accelerator(instance.accelerator, asked_by(name)));
-    gpus = std::to_string(instance.accelerators) + " x " + instance.accelerator + " (" + to_text(gpu.memory) + ")";
+    gpus = std::to_string(instance.accelerators) + " x " + instance.accelerator + " (" + whole_gibibytes(gpu.memory) + ")";
     memory = to_text(gpu.memory);
   }
   return {{name, gpus, std::to_string(instance.vcpus) + " vCPUs", to_text(instance.memory),

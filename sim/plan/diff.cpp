@@ -86,13 +86,27 @@ class Places {
 
   void add_part(const std::string& part, const std::string& pointer) {
     for (const std::string& key : keys(pointer)) {
-      if (part == "calibration" && key == "fit") continue;  // where the values come from
+      if (part == "calibration" && (key == "fit" || key == "substitutes" || is_substitute(key)))
+        continue;  // where the values come from, and what follows from the rest
       const std::string child = extend_json_pointer(pointer, key);
       if (part == "cluster" && key == "groups")
         add_groups(child);
       else
         add(child, mechanism_of(part, key));
     }
+  }
+
+  /// Whether either side has taken the section of the profile, or a part of it, from another profile.
+  bool is_substitute(const std::string& section) const {
+    for (const Json* side : {&a_, &b_}) {
+      const Json* substitutes = json_pointer_find(*side, "/calibration/substitutes");
+      if (substitutes == nullptr) continue;
+      for (const Json& substitute : *substitutes)
+        if (const auto places = substitute.find("components"); places != substitute.end())
+          for (const auto& [place, spread] : places->items())
+            if (place.starts_with("/" + section + "/")) return true;
+    }
+    return false;
   }
 
   void add_groups(const std::string& pointer) {

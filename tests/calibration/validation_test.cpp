@@ -234,7 +234,8 @@ TEST_CASE("mistakes in a study are named") {
   };
   CHECK(refusal("\"group_by\": [", "\"group_by\": [") == "accepted");
   CHECK(refusal("\"group_by\": [\"gpu\"", "\"group_by\": [\"gpus\"") ==
-        "study.json: /group_by: unknown column \"gpus\"; did you mean \"gpu\"?");
+        "study.json: /group_by: unknown column \"gpus\"; did you mean \"gpu\"?, of " + source_folder() +
+            "/calibration/data/cm-dare/speed_by_cluster.csv");
   CHECK(refusal("\"ratios\"", "\"ratio\"") == "study.json: unknown key \"ratio\"; did you mean \"ratios\"?");
   CHECK(refusal("\"steps_per_s_mean\", \"metric\"", "\"speed\", \"metric\"").find("unknown column \"speed\"") !=
         std::string::npos);

@@ -43,6 +43,14 @@ std::map<std::string, double> described(const Scenario& scenario) {
   return of;
 }
 
+/// What the profile leaves out costs nothing.
+void state_the_rest(Json& scenario) {
+  if (scenario["calibration"].is_string())
+    scenario["calibration"] = load_json_file(source_folder() + "/calibration/profiles/" +
+                                             scenario["calibration"].get<std::string>() + ".json");
+  scenario["calibration"]["unstated"] = "ideal";
+}
+
 }  // namespace
 
 TEST_CASE("labels equal the profile and the step time of simulate, on SimGrid and with every step") {
@@ -87,6 +95,7 @@ TEST_CASE("in a cluster of one machine GPUs receive variables and samples, and s
 
 TEST_CASE("a scenario given another workload is the one that is read with it") {
   Json json = driple("09-2080ti-ps4-w4", "asynchronous");
+  state_the_rest(json);  // whose substitutes would be those of each model
   const Scenario base = test::resolved(json);
   json["workload"]["model"] = "cm-dare/resnet32";
   json["workload"]["batch_per_worker"] = 48;
@@ -117,6 +126,7 @@ TEST_CASE("settings are described by their values") {
 
 TEST_CASE("a ring over p machines is described by 2 (p - 1) (a + n / (p b))") {
   Json json = of_file("tum/horovod-ring.json");
+  state_the_rest(json);
   std::map<std::string, double> of = described(test::resolved(json));
   CHECK(of["is_all_reduce"] == 1);
   CHECK(of["servers"] == 0);

@@ -128,7 +128,7 @@ TEST_CASE("lists of measurements that cannot be used are refused with one line")
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/training/strategy/accumulation_steps": 4 } } ])"),
                        doctest::Contains("01-v100-ps1-w2.json: /training/strategy/accumulation_steps: "), InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/a/b": 1 } } ])"),
-                       doctest::Contains("01-v100-ps1-w2.json: set "), InputError);
+                       doctest::Contains("list.json: /profiles/0/set/~1a~1b: unknown key \"a\""), InputError);
 }
 
 }  // namespace rehearse

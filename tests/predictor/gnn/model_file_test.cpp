@@ -163,8 +163,8 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
     CAPTURE(network);
     const std::unique_ptr<Model> model = make_model(test::small_model(network), data, training);
     const double before = model->loss(data, training);
-    CHECK(model->learn(data, training, 0.01) == doctest::Approx(before).epsilon(1e-4));
-    for (int i = 0; i < 20; ++i) model->learn(data, training, 0.01);
+    CHECK(model->learn(data, training, 0.001) == doctest::Approx(before).epsilon(1e-4));
+    for (int i = 0; i < 20; ++i) model->learn(data, training, 0.001);
     CHECK(model->loss(data, training) < before);
     const ProfilePrediction prediction = model->predict(data, tests_of(data)).at(0);
     CHECK(std::isfinite(prediction.labels[11].value));

@@ -68,7 +68,7 @@ TEST_CASE("the estimate covers the simulations for the interval, and a profile w
   const TemporaryFolder folder;
   Json scenario = load_json_file(kScenario);
   scenario["calibration"] = load_json_file(kRoot + "/calibration/profiles/cm-dare.json");
-  scenario["calibration"]["fit"]["prediction_spread"]["components"] = Json::array();
+  scenario["calibration"]["fit"]["spread"]["components"] = Json::array();
   const std::string certain = folder.write("certain.json", to_json_text(scenario)).string();
   CHECK(rehearse_with("simulate " + certain + " --dry-run --quiet").out.find("interval") == std::string::npos);
 }

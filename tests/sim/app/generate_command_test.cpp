@@ -94,7 +94,7 @@ TEST_CASE("generate refuses with one line") {
   check_refused("generate " + kSpace + "-o x", 2, "expected --count");
   check_refused("generate " + kSpace + "--count 4", 2, "expected -o DATASET");
   check_refused("generate " + kSpace + "--count 0 -o x", 2, "--count");
-  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the key \"workloads\"");
+  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the keys \"workloads\" and \"clusters\"");
   const std::string file = folder.write("file", "").string();
   check_refused("generate " + kSpace + "--count 4 -o " + file + "/data", 2, "cannot create this folder");
 }

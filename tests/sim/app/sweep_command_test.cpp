@@ -103,7 +103,7 @@ TEST_CASE("a combination without result is a row with its error; the exit code i
   CHECK(rows.row(2).text("error").find("/workload/batch_per_worker: expected 1 to 65536 samples; found 0") !=
         std::string::npos);
   check_refused(kSweep + "--grid /workload/batch_per_worker=60000,65536", 3,
-                "every combination is refused; the first: GPU");
+                ": /cluster/groups/1: GPU memory exceeded");
   check_refused(kSweep + "--grid /workload/batch_per_worker=0,-5", 2, "every combination is refused; the first: ");
 }
 
