@@ -140,7 +140,6 @@ int run(const GenerateCommand& command) {
   if (command.count == 0)
     throw InputError{"generate: expected --count, the samples of a space; see rehearse generate --help"};
   const bool is_driple = command.format == "driple";
-  if (is_driple && !command.is_dry_run) create_folder(*command.common.output);
   Space space = load_space(command.space);
   if (!command.settings.empty()) keep_settings(space, command.settings);
   const Catalog catalog = load_catalog(command.common);
@@ -164,7 +163,8 @@ int run(const GenerateCommand& command) {
     }
     return kSuccess;
   }
-  create_folder_of(request.output);
+  if (!is_driple && fs::is_directory(request.output))
+    throw InputError{request.output.string() + ": expected a file for the dataset; found a folder"};
   if (is_driple) {
     const Generated planned = plan_dataset(space, catalog,
                                            {.seed = command.seed,
@@ -176,6 +176,7 @@ int run(const GenerateCommand& command) {
     if (!planned.is_complete) command.common.budget.stop();
     check_driple_batches(planned, command.count);
   }
+  create_folder_of(request.output);
   std::optional<FolderInParts> parts;  // dataset.db, its report, a file for each setting
   if (is_driple) parts.emplace(*command.common.output);
   const Generated generated = generate_dataset(space, catalog, request);

@@ -97,6 +97,10 @@ TEST_CASE("generate refuses with one line") {
   check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the keys \"workloads\" and \"clusters\"");
   const std::string file = folder.write("file", "").string();
   check_refused("generate " + kSpace + "--count 4 -o " + file + "/data", 2, "cannot create this folder");
+  check_refused("generate " + kSpace + "--count 4 -o " + folder.path.string(), 2, "found a folder");
+  const std::string made = (folder.path / "made").string();
+  check_refused("generate " + file + " --count 4 --format driple -o " + made, 2, "file:1:1");
+  CHECK_FALSE(std::filesystem::exists(made));
 }
 
 }  // namespace rehearse
