@@ -224,7 +224,7 @@ void warn_about_other_version(const ComparedRun& run, const Json& recorded, cons
     return a == b || (a.is_number() && b.is_number() &&
                       std::abs(a.get<double>() - b.get<double>()) <= 1e-9 * std::abs(b.get<double>()));
   };
-  if (!recorded.is_null() && !is_same("fingerprint") && !(is_same("steps") && is_same("time_s")))
+  if (!recorded.is_null() && !is_same("fingerprint") && !(is_same("steps_per_s") && is_same("time_s")))
     diff.warnings.push_back(run.label + ": its summary.json is not what this program gives for its scenario.json; " +
                             "results are compared as recorded, effects as simulated now");
 }
