@@ -19,7 +19,7 @@ constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
 constexpr int kFleetsOfFit = 20, kFleetsOfChurn = 40, kFleetsOfCheck = 100, kPolishes = 2, kFleetsOfMean = 1000;
 constexpr double kLikeEnough = 0.10;  // distance of up-times with which a pool without churn is kept
 constexpr double kClearEvidence = 4;  // of AIC
-constexpr std::size_t kBulkValues = 4, kChurnValues = 6;  // of bulk revocations alone, and with churn
+constexpr std::size_t kBulkValues = 4, kChurnValues = 6;       // of bulk revocations alone, and with churn
 constexpr double kMostDistance = 0.12, kMostSizeError = 0.05;  // of a pool that is like its fleet
 
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
@@ -213,8 +213,7 @@ double mean_size_of(const SpotPool& pool, const FleetRecord& record, bool has_na
 }
 
 /// Stretches waits and outages until the mean size comes out.
-void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names,
-                     const std::function<void()>& on_step) {
+void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names, const std::function<void()>& on_step) {
   if (!pool.wait && !(pool.bulk && pool.bulk->outage)) return;
   const auto with_factor = [&](double factor) {
     SpotPool changed = pool;
@@ -225,7 +224,8 @@ void match_mean_size(SpotPool& pool, const FleetRecord& record, bool has_names,
   double low = std::log(0.02), high = std::log(50);
   for (int i = 0; i < 14; ++i) {
     const double middle = (low + high) / 2;
-    (mean_size_of(with_factor(std::exp(middle)), record, has_names, kFleetsOfMean, on_step) > record.mean_size ? low : high) =
+    (mean_size_of(with_factor(std::exp(middle)), record, has_names, kFleetsOfMean, on_step) > record.mean_size ? low
+                                                                                                               : high) =
         middle;
   }
   pool = with_factor(std::exp((low + high) / 2));
@@ -335,8 +335,8 @@ double loss_size_distance(const std::vector<FleetLoss>& a, const std::vector<Fle
   return distance;
 }
 
-FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
-                        std::uint64_t seed, const std::function<void()>& on_step) {
+FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets, std::uint64_t seed,
+                        const std::function<void()>& on_step) {
   FleetComparison result{.mean_size = record.mean_size, .losses = static_cast<int>(record.losses.size())};
   std::vector<LifetimeObservation> lives;
   std::vector<FleetLoss> losses;
@@ -460,8 +460,7 @@ FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::functio
   if (record.slots == 1 || record.losses.empty()) return fit_lives("");
   if (record.losses.size() < kBulkValues)
     return fit_lives(" (no bulk revocations: fewer losses than their " + std::to_string(kBulkValues) + " values)");
-  if (record.waits.empty() && record.gaps.empty())
-    return fit_lives(" (no bulk revocations: no machine came back)");
+  if (record.waits.empty() && record.gaps.empty()) return fit_lives(" (no bulk revocations: no machine came back)");
   const BulkShape likeliest = fit_bulk(record);
   std::vector<FleetFit> structures;
   if (!record.waits.empty()) {

@@ -2,8 +2,8 @@
 // From a recorded fleet to a spot pool: how long machines lived, how many went at once, how long it took until there
 // were others. Recorded and simulated fleets are looked at in the same way, by a probe every `resolution`.
 
-#include <optional>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,8 +56,8 @@ struct FleetComparison {
   int losses = 0;
   SurvivalCurve observed, simulated;
 };
-FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets,
-                        std::uint64_t seed, const std::function<void()>& on_step = {});
+FleetComparison compare(const FleetRecord& record, const SpotPool& pool, bool has_names, int fleets, std::uint64_t seed,
+                        const std::function<void()>& on_step = {});
 
 /// Whether losses come in spells of churn. Dates are counted in time with machines; each look that finds a loss is one
 /// date. Both laws by maximum likelihood: a renewal process with Weibull intervals (two values), and a Markov-modulated

@@ -120,9 +120,10 @@ class SeriesReader {
   std::string replace_columns(std::string name, const Group& group, bool in_lower_case) const {
     for (std::size_t i = 0; i < group_by_.size(); ++i) {
       std::string value = group[i];
-      if (in_lower_case) std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
-      });
+      if (in_lower_case)
+        std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) {
+          return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
+        });
       const std::string pattern = "{" + group_by_[i] + "}";
       for (std::size_t at = name.find(pattern); at != std::string::npos; at = name.find(pattern, at + value.size()))
         name.replace(at, pattern.size(), value);

@@ -33,7 +33,8 @@ struct LifetimeSeries {
 };
 
 /// A file { "format": 1, "kind": "lifetimes", "series": [...] }. Each series has "name", "source", "file" (a CSV), and
-/// optionally "fitted_on" (as platforms/pool_origin.hpp says, with "{column}" for values of "group_by"), "notice", "cap" and "start_within". "rows" says what the file's rows are:
+/// optionally "fitted_on" (as platforms/pool_origin.hpp says, with "{column}" for values of "group_by"), "notice",
+/// "cap" and "start_within". "rows" says what the file's rows are:
 ///   "fleet"          a trace as fleet_trace.hpp reads it, "from" some date on (default 0s); "slots" (default: the most
 ///   at one time) and "resolution" (default:
 ///                    the shortest time between two changes)

@@ -32,8 +32,8 @@ struct PlanMapping {
 /// it is a plan.
 struct ColumnMapping {
   std::string column;
-  std::string place;  // "study.json: /columns/gpu", for messages
-  std::string pointer;                                                              // empty if `changes` is used
+  std::string place;    // "study.json: /columns/gpu", for messages
+  std::string pointer;  // empty if `changes` is used
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
   std::optional<PlanMapping> plan;
 };
@@ -81,8 +81,7 @@ std::vector<std::string> read_columns(const JsonReader& json, std::string_view k
   if (!json.has(key)) return {};
   const JsonReader value = json.child(key);
   const auto columns = value.is_string() ? std::vector{value.as<std::string>()} : value.as<std::vector<std::string>>();
-  for (const std::string& column : columns)
-    expect_column(value, column, table);
+  for (const std::string& column : columns) expect_column(value, column, table);
   return columns;
 }
 
@@ -180,9 +179,9 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
       return {};
     }
     for (const auto& [pointer, text] : changes->second)
-      row.origins.set(scenario, pointer, text,
-                      mapping.place + extend_json_pointer(extend_json_pointer("", value), pointer) + " (" + row_place +
-                          ")");
+      row.origins.set(
+          scenario, pointer, text,
+          mapping.place + extend_json_pointer(extend_json_pointer("", value), pointer) + " (" + row_place + ")");
   }
   return to_json_text(scenario);
 }

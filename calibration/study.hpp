@@ -70,9 +70,9 @@ struct Study {
   std::string file_name;
   std::string scenario_file;
   std::string measurements_file;
-  std::string profile_name;                                   // of the base scenario
-  std::shared_ptr<const CsvTable> table;                      // rows refer to it
-  std::vector<StudyRow> rows;                                 // after exclusions
+  std::string profile_name;               // of the base scenario
+  std::shared_ptr<const CsvTable> table;  // rows refer to it
+  std::vector<StudyRow> rows;             // after exclusions
   std::vector<ExcludedRows> excluded;
   std::string target_column;
   std::string metric;  // metric.hpp

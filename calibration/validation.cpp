@@ -267,8 +267,8 @@ IntervalCoverage interval_coverage(const Study& study, const Validation& validat
 std::vector<ExcludedRows> unscored_rows(const Study& study, const Validation& validation) {
   std::vector<ExcludedRows> unscored = study.excluded;
   const auto add = [&](const std::string& reason, std::size_t line) {
-    const auto known = std::find_if(unscored.begin(), unscored.end(),
-                                    [&](const ExcludedRows& rows) { return rows.reason == reason; });
+    const auto known =
+        std::find_if(unscored.begin(), unscored.end(), [&](const ExcludedRows& rows) { return rows.reason == reason; });
     (known == unscored.end() ? unscored.emplace_back(ExcludedRows{reason, {}}) : *known).lines.push_back(line);
   };
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {

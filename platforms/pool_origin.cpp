@@ -16,7 +16,8 @@ PoolOrigin read_pool_origin(const JsonReader& pool) {
                     .from = json.optional<std::string>("from", ""),
                     .to = json.optional<std::string>("to", "")};
   for (const auto& [key, date] : {std::pair{"from", &origin.from}, std::pair{"to", &origin.to}}) {
-    const bool is_date = std::all_of(date->begin(), date->end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
+    const bool is_date =
+        std::all_of(date->begin(), date->end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
     const bool is_whole = date->empty() || date->size() == 4 || date->size() == 7 || date->size() == 10;
     json.expect(is_date && is_whole, key, "a date such as 2023, 2023-02 or 2023-02-15");
   }

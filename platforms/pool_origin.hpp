@@ -14,8 +14,8 @@ struct PoolOrigin {
   std::string from, to;     // UTC dates, "2023-02-15", "2023-02" or "2023"; empty: not known
 };
 
-/// "fitted_on": { "accelerator": "V100", "place": "us-east-1a", "from": "2023-02", "to": "2023-02" } of a spot pool, each
-/// optional; nothing if the pool has none. Throws InputError.
+/// "fitted_on": { "accelerator": "V100", "place": "us-east-1a", "from": "2023-02", "to": "2023-02" } of a spot pool,
+/// each optional; nothing if the pool has none. Throws InputError.
 PoolOrigin read_pool_origin(const JsonReader& pool);
 
 /// How machines differ from those: "P100 in us-west1, not V100 in us-east-1a"; empty if they are the same as far as is

@@ -53,8 +53,10 @@ std::vector<std::string> fitted_strategies(const Profile& profile) {
   std::vector<std::string> names;
   if (profile.fitted_models.empty()) return names;
   if (profile.fitted_servers_max > 0) names.emplace_back("parameter_server");
-  const bool has_library = !profile.collectives.otherwise.protocols.empty() || !profile.collectives.by_interconnect.empty();
-  if (has_library || (profile.fitted_servers_max == 0 && profile.fitted_workers_max > 1)) names.emplace_back("all_reduce");
+  const bool has_library =
+      !profile.collectives.otherwise.protocols.empty() || !profile.collectives.by_interconnect.empty();
+  if (has_library || (profile.fitted_servers_max == 0 && profile.fitted_workers_max > 1))
+    names.emplace_back("all_reduce");
   return names;
 }
 
@@ -75,7 +77,8 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
     }
     const bool has_strategy = contains(fitted_strategies(profile), strategy);
     const bool has_model = contains(profile.fitted_models, needs.model);
-    const double error = profile.spread.residual > 0 ? profile.spread.residual : std::numeric_limits<double>::infinity();
+    const double error =
+        profile.spread.residual > 0 ? profile.spread.residual : std::numeric_limits<double>::infinity();
     const Rank rank{!has_gpus, !has_strategy, !has_model, has_gpus ? 0 : far, error};
     if (best && best->first <= rank) continue;
     std::vector<std::string> covered, missing;

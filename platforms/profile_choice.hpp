@@ -25,10 +25,10 @@ struct ProfileChoice {
 /// collective library, or was fitted to several workers without servers.
 std::vector<std::string> fitted_strategies(const Profile& profile);
 
-/// Of the profiles that were fitted to training the one that covers most of: every GPU, the strategy, the model, in this order; then the one
-/// whose GPUs are nearest, by |ln| of the ratios of fp16 peak and memory bandwidth; then the one with the least residual
-/// error, then by name. What the choice does not cover is in the reason. Throws InputError, at `asked_by`, if the
-/// catalogs have no fitted profile.
+/// Of the profiles that were fitted to training the one that covers most of: every GPU, the strategy, the model, in
+/// this order; then the one whose GPUs are nearest, by |ln| of the ratios of fp16 peak and memory bandwidth; then the
+/// one with the least residual error, then by name. What the choice does not cover is in the reason. Throws InputError,
+/// at `asked_by`, if the catalogs have no fitted profile.
 ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catalog, const JsonReader& asked_by);
 
 }  // namespace rehearse

@@ -172,8 +172,8 @@ class Collector {
 
   static void describe(const Study& study, const StudyRow& row, const Catalog& catalog, Described& described) {
     try {
-      described.scenario = read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog,
-                                         row.origins);
+      described.scenario =
+          read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog, row.origins);
       if (const auto found = undescribed(described.scenario)) described.problem = found->pointer + ": " + found->what;
     } catch (const NoResultError& error) { described.problem = error.what(); }
     described.graph = -1;
@@ -193,8 +193,8 @@ class Collector {
                                          .dump(),
                        .features = node_features_of(scenario),
                        .edges = edges_of(scenario.workload)};
-    const auto [at, is_new_graph] = graphs_.try_emplace({graph.provenance, graph.features},
-                                                        static_cast<std::int32_t>(data.graphs.size()));
+    const auto [at, is_new_graph] =
+        graphs_.try_emplace({graph.provenance, graph.features}, static_cast<std::int32_t>(data.graphs.size()));
     if (is_new_graph) {
       data.graphs.push_back(std::move(graph));
       models_.push_back(scenario.model.name);
@@ -217,7 +217,7 @@ class Collector {
     described.scenario.workload = {};  // the graph has it
   }
 
-  std::map<std::pair<std::string, std::string>, Described> described_;  // by file and text of the scenario
+  std::map<std::pair<std::string, std::string>, Described> described_;         // by file and text of the scenario
   std::map<std::pair<std::string, std::vector<float>>, std::int32_t> graphs_;  // by provenance and node features
   std::vector<std::string> models_;                                            // [graphs]
   std::map<std::pair<std::string, std::vector<double>>, std::int32_t> settings_;

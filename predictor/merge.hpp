@@ -45,9 +45,9 @@ class MergedDataset {
 /// The model of a graph: its name without " batch 32".
 std::string_view model_of(std::string_view graph_name);
 
-/// Splits the samples by the models of their graphs, `models` [graphs]: the one with the most samples first, each to the
-/// split that lacks most of its share, which is 60 % of the samples dealt so far for training, 20 % for validation and
-/// 20 % for tests. A lone model is for training.
+/// Splits the samples by the models of their graphs, `models` [graphs]: the one with the most samples first, each to
+/// the split that lacks most of its share, which is 60 % of the samples dealt so far for training, 20 % for validation
+/// and 20 % for tests. A lone model is for training.
 void deal_splits(Dataset& dataset, std::span<const std::string> models);
 
 /// The same dataset with its graphs in groups (group_feature_names()), for the published networks.

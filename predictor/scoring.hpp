@@ -18,9 +18,9 @@ struct LabelScore {
   double median_ape = 0;     // absolute percentage errors: |prediction - label| / max(label, 1 % of the median)
   double mape = 0;
   double p90_ape = 0;
-  double r2 = 0;             // 1 - sum of squared errors / sum of squared deviations from the mean label
-  std::size_t models = 0;    // of their graphs: model_of()
-  double by_model_ape = 0;   // mean over them of the median APE of each one's samples
+  double r2 = 0;            // 1 - sum of squared errors / sum of squared deviations from the mean label
+  std::size_t models = 0;   // of their graphs: model_of()
+  double by_model_ape = 0;  // mean over them of the median APE of each one's samples
 };
 
 /// Predictions against the labels of some samples.

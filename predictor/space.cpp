@@ -194,7 +194,8 @@ void read_settings(const JsonReader& root, Space& space) {
       own["output"]["sampling_period"] = std::to_string(std::llround(space.sampling_period.value() * 1e6)) + "us";
       space.settings.push_back(std::move(added));
     };
-    if (setting.scenario.contains("output") && !setting.scenario["output"].is_object()) setting.scenario.erase("output");
+    if (setting.scenario.contains("output") && !setting.scenario["output"].is_object())
+      setting.scenario.erase("output");
     if (variants.empty()) add(setting);
     for (const Variant& variant : variants) {
       SpaceSetting own = setting;
@@ -262,9 +263,9 @@ void keep_settings(Space& space, const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < space.settings.size(); ++i)
       if (space.settings[i].name == name || space.settings[i].group == name) is_kept[i] = is_known = true;
     if (!is_known)
-      throw InputError{"--setting: " +
-                       unknown_name_message("setting", name, std::vector<std::string>{known.begin(), known.end()}) +
-                       " (" + space.file_name + ")"};
+      throw InputError{
+          "--setting: " + unknown_name_message("setting", name, std::vector<std::string>{known.begin(), known.end()}) +
+          " (" + space.file_name + ")"};
     space.text += "\nsetting " + name;
   }
   std::vector<SpaceSetting> kept;

@@ -15,9 +15,18 @@ auto machine_of(const Group& group) {
   const Instance& instance = group.instance;
   const Accelerator gpu = group.accelerator.value_or(Accelerator{});
   const Interconnect& inside = group.interconnect;
-  return std::tuple{instance.vcpus,      instance.nic, instance.nics,        instance.accelerators,
-                    gpu.name,            gpu.memory,   gpu.memory_bandwidth, gpu.multiprocessors,
-                    inside.pcie,         inside.name,  inside.nvlink_rate,   group.workers_per_machine(),
+  return std::tuple{instance.vcpus,
+                    instance.nic,
+                    instance.nics,
+                    instance.accelerators,
+                    gpu.name,
+                    gpu.memory,
+                    gpu.memory_bandwidth,
+                    gpu.multiprocessors,
+                    inside.pcie,
+                    inside.name,
+                    inside.nvlink_rate,
+                    group.workers_per_machine(),
                     group.colocated_with};
 }
 
@@ -83,8 +92,7 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
   if (auto found = undescribed_strategy(scenario.training.strategy, scenario)) return found;
   const Training& training = scenario.training;
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
-  if (training.step_time_variation > 0)
-    return Undescribed{"/training/step_time_variation", "steps of random length"};
+  if (training.step_time_variation > 0) return Undescribed{"/training/step_time_variation", "steps of random length"};
   if (training.start_interval > Seconds{})
     return Undescribed{"/training/start_interval", "workers that start one after another"};
   if (!std::holds_alternative<Star>(scenario.fabric))

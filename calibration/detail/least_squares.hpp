@@ -94,7 +94,8 @@ struct Interval {
 
 /// 95 % intervals of each value by the bootstrap over `blocks` of rows: as many blocks as there are, drawn with
 /// replacement, and the minimum of the linear model for each draw; 2.5th to 97.5th percentile of `draws`. A value
-/// counts those draws that hold a row which depends on it. `budget` may end it. Source: Efron, Ann. Statist. 7(1), 1979.
+/// counts those draws that hold a row which depends on it. `budget` may end it. Source: Efron, Ann. Statist. 7(1),
+/// 1979.
 std::vector<Interval> bootstrap_intervals(const LinearModel& minimum,
                                           const std::vector<std::vector<std::size_t>>& blocks, const Bounds& bounds,
                                           int draws, Rng& rng, const Budget& budget = {});

@@ -38,10 +38,7 @@ std::string used_profile(const Scenario& scenario, Json profile) {
 
 RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
                            std::function<void(std::size_t, std::size_t)> on_simulated, Budget budget)
-    : studies_{studies},
-      parallel_{parallel},
-      on_simulated_{std::move(on_simulated)},
-      budget_{std::move(budget)} {
+    : studies_{studies}, parallel_{parallel}, on_simulated_{std::move(on_simulated)}, budget_{std::move(budget)} {
   std::map<std::tuple<std::string, std::string, std::optional<double>>, std::size_t>
       known;  // scenario, metric, probability
   for (std::size_t s = 0; s < studies.size(); ++s)

@@ -87,8 +87,7 @@ std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const st
     Job& job = jobs[name];
     ++job.rows[index];
     std::size_t label = 3 * index;
-    for (const char* column : kLabelColumns)
-      job.labels[label++] = static_cast<float>(row.number(column));
+    for (const char* column : kLabelColumns) job.labels[label++] = static_cast<float>(row.number(column));
   }
   std::map<std::string, std::array<float, kDripleLabels>> labels;
   for (const auto& [name, job] : jobs)

@@ -242,20 +242,20 @@ int run(const SimulateCommand& command) {
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
   const double messages = expected_messages(scenario);
-  const RunRecord record = simulate(
-      scenario, {.keeps_activity = command.common.output.has_value(),
-                 .scope = scope,
-                 .is_exact = command.is_exact,
-                 .on_update = [&](std::int64_t count) { updates = count; },
-                 .on_progress =
-                     [&](const RunProgress& run) {
-                       if (budget.is_over())
-                         budget.stop(" after " + std::to_string(updates) + " of " +
-                                     std::to_string(scenario.training.steps) + " steps");
-                       const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
-                       progress.update(updates, scenario.training.steps, within_step(scenario, run),
-                                       std::min(share, 1.0));
-                     }});
+  const RunRecord record =
+      simulate(scenario, {.keeps_activity = command.common.output.has_value(),
+                          .scope = scope,
+                          .is_exact = command.is_exact,
+                          .on_update = [&](std::int64_t count) { updates = count; },
+                          .on_progress =
+                              [&](const RunProgress& run) {
+                                if (budget.is_over())
+                                  budget.stop(" after " + std::to_string(updates) + " of " +
+                                              std::to_string(scenario.training.steps) + " steps");
+                                const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
+                                progress.update(updates, scenario.training.steps, within_step(scenario, run),
+                                                std::min(share, 1.0));
+                              }});
   progress.say("summing up");
   const Summary summary = summarize(scenario, record, spread_by_profile);
   std::vector<std::string> written;

@@ -67,8 +67,8 @@ struct SweepCommand {
   std::vector<std::string> overrides;    // "/pointer=value"
   std::vector<std::string> constraints;  // expressions
   std::optional<int> seeds;
-  std::optional<Seconds> max_run_time;   // of each simulation
-  std::string where;                     // expression; empty: every row
+  std::optional<Seconds> max_run_time;  // of each simulation
+  std::string where;                    // expression; empty: every row
   std::optional<int> top;
   std::string by = "steps_per_s";  // expression
   bool is_dry_run = false;

@@ -75,8 +75,10 @@ std::map<std::string, Score> scores_by(const Dataset& dataset, const std::vector
 Json to_json(const Score& score) {
   Json labels = Json::object();
   for (const LabelScore& label : score.labels)
-    labels[label.label] = {{"samples", label.samples}, {"on_scale", label.on_scale}, {"median_ape", label.median_ape}, {"by_model_ape", label.by_model_ape}, {"models", label.models},
-                           {"mape", label.mape},       {"p90_ape", label.p90_ape},   {"r2", label.r2}};
+    labels[label.label] = {{"samples", label.samples},       {"on_scale", label.on_scale},
+                           {"median_ape", label.median_ape}, {"by_model_ape", label.by_model_ape},
+                           {"models", label.models},         {"mape", label.mape},
+                           {"p90_ape", label.p90_ape},       {"r2", label.r2}};
   return {{"median_ape", score.median_ape},
           {"by_model_ape", score.by_model_ape},
           {"samples", score.samples},
@@ -97,8 +99,8 @@ std::vector<std::string> summary_row(const std::string& name, const Score& score
           display(score.r2)};
 }
 
-const std::vector<std::string> kSummaryColumns{
-    "predictor", "samples", "models", "median APE, %", "mean of models, %", "worst metric, %", "R2"};
+const std::vector<std::string> kSummaryColumns{"predictor",         "samples",         "models", "median APE, %",
+                                               "mean of models, %", "worst metric, %", "R2"};
 
 Table summary_of(std::span<const Contender> contenders) {
   Table table{.header = kSummaryColumns, .rows = {}};
@@ -119,11 +121,13 @@ Table studies_of(std::span<const Contender> contenders) {
 }
 
 Table table_of(const Score& score) {
-  Table table{.header = {"metric", "samples", "below 1 % of the median", "median APE, %", "mean of models, %", "MAPE, %", "p90, %", "R2"},
+  Table table{.header = {"metric", "samples", "below 1 % of the median", "median APE, %", "mean of models, %",
+                         "MAPE, %", "p90, %", "R2"},
               .rows = {}};
   for (const LabelScore& label : score.labels)
     table.rows.push_back({label.label, std::to_string(label.samples), std::to_string(label.on_scale),
-                          display(label.median_ape), display(label.by_model_ape), display(label.mape), display(label.p90_ape), display(label.r2)});
+                          display(label.median_ape), display(label.by_model_ape), display(label.mape),
+                          display(label.p90_ape), display(label.r2)});
   return table;
 }
 
@@ -218,14 +222,15 @@ void add_engine(Part& part, const CompareCommand& command, const Dataset& datase
         progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
         command.common.budget.check();
       });
-  if (found.without_scenario > 0) part.note += std::to_string(found.without_scenario) + " jobs have no scenario to simulate. ";
+  if (found.without_scenario > 0)
+    part.note += std::to_string(found.without_scenario) + " jobs have no scenario to simulate. ";
   if (found.without_result > 0)
     part.note += std::to_string(found.without_result) + " jobs could not be simulated: " + found.last_failure;
   part.contenders.push_back({.name = kEngine, .values = std::move(found.labels)});
 }
 
-Part part_of(Origin origin, const CompareCommand& command, const Dataset& dataset,
-             const std::vector<std::size_t>& all, std::span<const Contender> everyone, std::size_t models) {
+Part part_of(Origin origin, const CompareCommand& command, const Dataset& dataset, const std::vector<std::size_t>& all,
+             std::span<const Contender> everyone, std::size_t models) {
   Part part{.origin = origin, .models = models};
   for (const Contender& contender : everyone) part.contenders.push_back({.name = contender.name});
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -243,8 +248,7 @@ Part part_of(Origin origin, const CompareCommand& command, const Dataset& datase
   };
   for (Contender& contender : part.contenders) {
     contender.score = score(dataset, part.samples, contender.values);
-    if (origin == Origin::kMeasured)
-      contender.by_study = scores_by(dataset, part.samples, contender.values, study_of);
+    if (origin == Origin::kMeasured) contender.by_study = scores_by(dataset, part.samples, contender.values, study_of);
   }
   for (std::size_t m = 0; m < models; ++m) {
     Contender& model = part.contenders[m];
@@ -276,10 +280,8 @@ std::string meaning_of(const Part& part) {
 }
 
 Document document_of(const CompareCommand& command, const Dataset& dataset, std::span<const Part> parts) {
-  Document document{.title = "Predicted against labels",
-                    .subtitle = command.common.command_line,
-                    .headlines = {},
-                    .sections = {}};
+  Document document{
+      .title = "Predicted against labels", .subtitle = command.common.command_line, .headlines = {}, .sections = {}};
   for (const Part& part : parts) {
     const std::string origin = to_text(part.origin);
     const Score& first = part.contenders.front().score;

@@ -144,10 +144,10 @@ int compare_scenario(const CompareCommand& command) {
     files.write("comparison.json", text);
     files.write("comparison.csv", csv_of(columns));
     files.write("report.html",
-               render_html({.title = "Predicted, simulated and measured",
-                            .subtitle = command.common.command_line,
-                            .headlines = {},
-                            .sections = {{.title = title, .paragraphs = warnings, .tables = {table}, .plots = {}}}}));
+                render_html({.title = "Predicted, simulated and measured",
+                             .subtitle = command.common.command_line,
+                             .headlines = {},
+                             .sections = {{.title = title, .paragraphs = warnings, .tables = {table}, .plots = {}}}}));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }

@@ -58,11 +58,11 @@ void print_remedies(const Diagnosis& diagnosis) {
 }
 
 void print(const Diagnosis& diagnosis) {
-  std::printf("%-24s %.4g steps/s, %.4g samples/s\n", "measured", diagnosis.measured,
-              diagnosis.measured_samples_per_s);
+  std::printf("%-24s %.4g steps/s, %.4g samples/s\n", "measured", diagnosis.measured, diagnosis.measured_samples_per_s);
   std::printf("%-24s %.4g steps/s, %.4g samples/s", "simulated", diagnosis.simulated.steps_per_s,
               diagnosis.simulated.samples_per_s);
-  if (diagnosis.interval) std::printf("; %.4g to %.4g steps/s (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
+  if (diagnosis.interval)
+    std::printf("; %.4g to %.4g steps/s (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
   std::printf("\n%-24s %.4g steps/s\n", "workers' own speeds", diagnosis.by_addition);
   std::printf("%-24s %s\n", "verdict", diagnosis.verdict.c_str());
   for (const Json& part : diagnosis.simulated.step_parts)
@@ -85,9 +85,9 @@ Measured measured_by(const DiagnoseCommand& command) {
   if (command.measured_samples_per_s) stated.push_back({Unit::kSamplesPerSecond, *command.measured_samples_per_s});
   if (command.measured_step_time) stated.push_back({Unit::kStepTime, command.measured_step_time->value()});
   if (stated.size() != 1)
-    throw InputError{"diagnose: expected one of --measured-speed, --measured-samples-per-s and --measured-step-time; found " +
-                     (stated.empty() ? std::string{"none"} : std::to_string(stated.size())) +
-                     "; see rehearse diagnose --help"};
+    throw InputError{
+        "diagnose: expected one of --measured-speed, --measured-samples-per-s and --measured-step-time; found " +
+        (stated.empty() ? std::string{"none"} : std::to_string(stated.size())) + "; see rehearse diagnose --help"};
   return stated.front();
 }
 

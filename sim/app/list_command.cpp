@@ -90,7 +90,8 @@ Entry describe_instance(const Catalog& catalog, const std::string& name) {
   if (!instance.accelerator.empty()) {
     const Accelerator gpu =
         read_accelerator(instance.accelerator, catalog.accelerator(instance.accelerator, asked_by(name)));
-    gpus = std::to_string(instance.accelerators) + " x " + instance.accelerator + " (" + whole_gibibytes(gpu.memory) + ")";
+    gpus =
+        std::to_string(instance.accelerators) + " x " + instance.accelerator + " (" + whole_gibibytes(gpu.memory) + ")";
     memory = to_text(gpu.memory);
   }
   return {{name, gpus, std::to_string(instance.vcpus) + " vCPUs", to_text(instance.memory),
@@ -150,8 +151,9 @@ std::vector<Entry> described(const Catalog& catalog, const std::vector<std::stri
 std::vector<Entry> describe_topologies(const Catalog& catalog) {
   std::vector<std::pair<std::string, std::string>> names = list_fabrics();
   for (const std::string& name : catalog.interconnect_names())
-    names.emplace_back(name, "inside a machine: " + catalog.interconnect(name, asked_by(name))
-                                                        .optional<std::string>("source", "source not stated"));
+    names.emplace_back(
+        name, "inside a machine: " +
+                  catalog.interconnect(name, asked_by(name)).optional<std::string>("source", "source not stated"));
   std::vector<Entry> entries;
   for (const auto& [name, description] : names)
     entries.push_back({{name, description}, {{"name", name}, {"description", description}}});

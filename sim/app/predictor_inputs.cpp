@@ -48,9 +48,7 @@ void set_model(Json& json, const fs::path& file) {
 
 }  // namespace
 
-bool is_dataset(const fs::path& file) {
-  return read_file_start(file, 16) == std::string{"SQLite format 3\0", 16};
-}
+bool is_dataset(const fs::path& file) { return read_file_start(file, 16) == std::string{"SQLite format 3\0", 16}; }
 
 bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
 

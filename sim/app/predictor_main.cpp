@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "sim/app/predictor_inputs.hpp"
 #include "sim/app/option_names.hpp"
+#include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"

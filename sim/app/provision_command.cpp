@@ -10,8 +10,8 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/output_folder.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
@@ -28,7 +28,8 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
     if (known != request.candidates.end())
       kept.push_back(*known);
     else
-      kept.push_back({.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}, .place = "--candidate " + name});
+      kept.push_back(
+          {.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}, .place = "--candidate " + name});
   }
   request.candidates = std::move(kept);
 }
@@ -128,9 +129,8 @@ int run(const ProvisionCommand& command) {
       files.write("plans.csv", plans_csv(provision_case, result));
       files.write("report.html", provision_report(provision_case, options, result));
       if (result.answer)
-        files.write(
-            "scenario.json",
-            to_json_text(parse_json(scenario_of(provision_case, result.plans[*result.answer].plan), "scenario")));
+        files.write("scenario.json", to_json_text(parse_json(
+                                         scenario_of(provision_case, result.plans[*result.answer].plan), "scenario")));
       files.commit();
       written = files.names();
     }

@@ -47,9 +47,8 @@ int run(const RemainingCommand& command) {
                            .measured_speed = command.measured_speed,
                            .history = {}};
   if (command.history) request.history = load_remaining_cases(*command.history);
-  const auto prediction =
-      predict_remaining(scenario, command.scenario.string(), catalog, request, command.common.parallel,
-                        command.common.budget.asked());
+  const auto prediction = predict_remaining(scenario, command.scenario.string(), catalog, request,
+                                            command.common.parallel, command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
   const std::string json = to_json_text(to_json(*prediction));
   if (command.common.output) write_file(*command.common.output / "remaining.json", json);

@@ -120,7 +120,8 @@ fs::path shipped_files() {
   const fs::path program = fs::read_symlink("/proc/self/exe");  // the file itself, also behind a symbolic link
   std::error_code error;
   const auto holds_catalogs = [&](const fs::path& folder) {
-    return fs::is_directory(folder / "platforms/catalog", error) && fs::is_directory(folder / "workloads/models", error) &&
+    return fs::is_directory(folder / "platforms/catalog", error) &&
+           fs::is_directory(folder / "workloads/models", error) &&
            fs::is_directory(folder / "calibration/profiles", error);
   };
   constexpr int kMostLevels = 4;  // build/presets/release/rehearse
@@ -128,7 +129,8 @@ fs::path shipped_files() {
   for (int level = 0; level < kMostLevels; ++level, folder = folder.parent_path())
     for (const fs::path& place : {folder, folder / "share/rehearse"})
       if (holds_catalogs(place)) return place;
-  throw InputError{program.string() + ": expected the catalogs beside this program, in ../share/rehearse of its folder " +
+  throw InputError{program.string() +
+                   ": expected the catalogs beside this program, in ../share/rehearse of its folder " +
                    "or in the source tree around it; found none"};
 }
 

@@ -89,8 +89,8 @@ class CsvField {
 };
 
 /// Builds the text of a table. Text that a spreadsheet would take for a formula, such as "=1+2", is written behind an
-/// apostrophe, which CsvRow takes away again; numbers stay as they are:  CsvWriter csv{{"gpu", "time_s"}};  csv.row({"K80", 1.5});  write_file(path,
-/// csv.text());
+/// apostrophe, which CsvRow takes away again; numbers stay as they are:  CsvWriter csv{{"gpu", "time_s"}};
+/// csv.row({"K80", 1.5});  write_file(path, csv.text());
 class CsvWriter {
  public:
   explicit CsvWriter(const std::vector<std::string>& columns);

@@ -92,7 +92,8 @@ std::string read_up_to(const FileDescriptor& file, const fs::path& path, std::si
 }
 
 void write_directly(const fs::path& path, std::string_view content) {
-  FileDescriptor file{::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)};  // a pipe waits for its reader otherwise
+  FileDescriptor file{
+      ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)};  // a pipe waits for its reader otherwise
   if (file.get() < 0) fail_to("write", path, errno == ENXIO ? "nobody reads this pipe" : reason(errno));
   ::fcntl(file.get(), F_SETFL, 0);  // only to open it: what is written may wait
   if (const int error = write_all(file.get(), content)) fail_to("write", path, reason(error));

@@ -12,8 +12,8 @@ namespace rehearse {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
-/// The content of `path`; InputError if it is no regular file (pipes, devices and sockets have no end that can be relied
-/// on), cannot be read or holds more than `max_size` bytes.
+/// The content of `path`; InputError if it is no regular file (pipes, devices and sockets have no end that can be
+/// relied on), cannot be read or holds more than `max_size` bytes.
 std::string read_file(const std::filesystem::path& path, std::size_t max_size);
 
 /// The first bytes of `path`, fewer than `size` if it has no more; InputError as of read_file().
@@ -26,7 +26,8 @@ void require_regular_file(const std::filesystem::path& path);
 /// The folder must exist. Symbolic links are followed; devices and pipes such as /dev/stdout are written directly.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// The same for several files: all are written beside their places first, so that a full disk leaves all of the old ones.
+/// The same for several files: all are written beside their places first, so that a full disk leaves all of the old
+/// ones.
 void write_files(const std::vector<std::pair<std::filesystem::path, std::string>>& files);
 
 /// gzip format without time stamp or name: same content, same bytes.

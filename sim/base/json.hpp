@@ -33,8 +33,8 @@ namespace rehearse {
 using Json = nlohmann::ordered_json;
 
 /// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double, no control characters but
-/// tab and line feed in texts, nor any that reverse the direction of writing or are invisible; // and /* */ comments are
-/// allowed. Syntax errors are "file:line:column: message".
+/// tab and line feed in texts, nor any that reverse the direction of writing or are invisible; // and /* */ comments
+/// are allowed. Syntax errors are "file:line:column: message".
 Json load_json_file(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& file_name);
 
@@ -46,7 +46,8 @@ const Json* json_pointer_find(const Json& value, std::string_view pointer);
 
 /// Sets the place at `pointer` to `value_text`, read as JSON if it is JSON, otherwise as a string: 4 is a number,
 /// 25GBps a string. Objects that are missing on the way are made; InputError, which names the deepest part that exists,
-/// if that is an array without such an element or no object. Whoever reads the result refuses keys that have no meaning.
+/// if that is an array without such an element or no object. Whoever reads the result refuses keys that have no
+/// meaning.
 void set_json_pointer(Json& value, std::string_view pointer, std::string_view value_text);
 
 /// The keys of a pointer, unescaped. InputError if it is neither empty nor begins with a slash.

@@ -161,8 +161,7 @@ std::vector<JsonReader> JsonReader::elements() const {
   std::vector<JsonReader> readers;
   readers.reserve(value_->size());
   for (const Json& element : *value_) {
-    readers.push_back(
-        JsonReader{element, *place_, extend_json_pointer(pointer(), std::to_string(readers.size()))});
+    readers.push_back(JsonReader{element, *place_, extend_json_pointer(pointer(), std::to_string(readers.size()))});
   }
   return readers;
 }

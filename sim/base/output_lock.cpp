@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 /// Whether `descriptor` is still what `path` names: the one who held it before may have removed it.
 bool is_at(int descriptor, const fs::path& path) {
-  struct stat opened {}, named {};
+  struct stat opened {
+  }, named{};
   return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
          opened.st_ino == named.st_ino;
 }

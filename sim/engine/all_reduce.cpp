@@ -668,7 +668,8 @@ class AllReduceTraining final : public Session {
       if (leaving_.empty() && formation_->ranks.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
       return;
     }
-    const Seconds pause = std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, {completed, done_.samples});
+    const Seconds pause =
+        std::exchange(rank.pause, Seconds{}) + monitor_.checkpoint_pause(rank.worker, {completed, done_.samples});
     if (pause == Seconds{})
       begin_step(rank);
     else

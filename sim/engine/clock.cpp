@@ -15,7 +15,8 @@ constexpr std::uint64_t kEventsBetweenCalls = 256;
 
 void require_precise(Seconds date) {
   if (!(date <= Clock::kLatest))
-    throw RunError{"/training", "an event lies beyond 1e9 s, 31 years, of simulated time, where dates lose their precision"};
+    throw RunError{"/training",
+                   "an event lies beyond 1e9 s, 31 years, of simulated time, where dates lose their precision"};
 }
 
 }  // namespace

@@ -61,8 +61,9 @@ using CollectivePlan = std::vector<CollectivePhase>;
 ///   to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the n / p that
 ///   it writes, and receives as many. One machine with an NVSwitch.
 ///
-/// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws std::invalid_argument if hierarchical machines have different numbers of GPUs, and
-/// for `fastest`, which is no algorithm.
+/// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws
+/// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for `fastest`, which is no
+/// algorithm.
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order = false);
 

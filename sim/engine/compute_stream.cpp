@@ -77,7 +77,8 @@ void ComputeStream::advance() {
           if (arrival_[index] > ready) ready = arrival_[index], latest = variable;
         }
         if (latest >= 0)
-          if (const Seconds stall = ready + kernel.dispatch - std::max(gpu_, host_ + kernel.dispatch); stall > Seconds{})
+          if (const Seconds stall = ready + kernel.dispatch - std::max(gpu_, host_ + kernel.dispatch);
+              stall > Seconds{})
             stalls_.push_back({latest, stall});
       }
       host_ = ready + kernel.dispatch;

@@ -54,9 +54,9 @@ void write_all(int file, const std::string& text) {
   std::string message;
   try {
     message = "+" + job(job_index);
-  } catch (const std::bad_alloc&) {
-    message = "-out of memory";
-  } catch (const std::exception& error) { message = std::string{"-"} + error.what(); }
+  } catch (const std::bad_alloc&) { message = "-out of memory"; } catch (const std::exception& error) {
+    message = std::string{"-"} + error.what();
+  }
   write_all(pipe, message);
   ::_exit(0);  // the parent's destructors are not ours to run
 }
@@ -183,14 +183,13 @@ std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel,
                                          const std::function<void(std::size_t)>& on_done, const Budget& budget) {
   std::vector<IsolatedResult> results(count);
   std::size_t finished = 0;
-  const bool is_complete = for_each_isolated(
-      count, parallel, job,
-      [&](std::size_t index, IsolatedResult result) {
-        results[index] = std::move(result);
-        ++finished;
-        if (on_done) on_done(finished);
-      },
-      {.is_stopped = [&budget] { return budget.is_over(); }, .job_wall_s = {}});
+  const bool is_complete = for_each_isolated(count, parallel, job,
+                                             [&](std::size_t index, IsolatedResult result) {
+                                               results[index] = std::move(result);
+                                               ++finished;
+                                               if (on_done) on_done(finished);
+                                             },
+                                             {.is_stopped = [&budget] { return budget.is_over(); }, .job_wall_s = {}});
   if (!is_complete) budget.stop();
   return results;
 }

@@ -118,7 +118,8 @@ class MemoisedSession final : public Session {
       const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
       if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
     }
-    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts) : stands;
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts)
+                                                                                          : stands;
   }
 
   MachineIndex chief() const {

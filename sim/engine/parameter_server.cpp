@@ -130,9 +130,9 @@ class ParameterServers final : public Session {
   struct Link {
     std::unique_ptr<Connection> down;  // server to team
     std::unique_ptr<Connection> up;
-    int updates_left = 0;   // of the current step
-    Seconds last_update{};  // when the latest of them is applied
-    Seconds last_arrived{}; // when it came to the server
+    int updates_left = 0;    // of the current step
+    Seconds last_update{};   // when the latest of them is applied
+    Seconds last_arrived{};  // when it came to the server
     int last_unit = 0;
   };
 
@@ -374,8 +374,9 @@ class ParameterServers final : public Session {
     }
     samples_expected_ = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
     const std::vector<StepShare> shares = step_shares(scenario_, counts);
-    const std::int64_t all = strategy_.backup_workers > 0 ? std::accumulate(weights.begin(), weights.end(), std::int64_t{})
-                                                          : samples_expected_;
+    const std::int64_t all = strategy_.backup_workers > 0
+                                 ? std::accumulate(weights.begin(), weights.end(), std::int64_t{})
+                                 : samples_expected_;
     const std::vector<std::int64_t> samples = split_samples(all, weights);
     const auto workers = static_cast<std::int64_t>(sharing.size());
     for (std::size_t i = 0; i < sharing.size(); ++i) {

@@ -38,15 +38,13 @@ RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& ch
       workers_.emplace_back(static_cast<int>(workers_.size()), Endpoint{static_cast<int>(m), gpu},
                             plans_[static_cast<std::size_t>(machine.group)], scenario.seed);
       workers_.back().passes = scenario.training.strategy.exchange.accumulation_steps;
-      workers_.back().samples =
-          samples_per_step(scenario, scenario.groups[static_cast<std::size_t>(machine.group)]);
+      workers_.back().samples = samples_per_step(scenario, scenario.groups[static_cast<std::size_t>(machine.group)]);
       for (int other = 1; other < machine.gpus / machine.workers; ++other)
         workers_.back().other_gpus.push_back({static_cast<int>(m), next_gpu++});
     }
   }
   skipped_use_.machines.resize(cluster.machines.size());
-  for (std::vector<Seconds>* of_steps : {&gpu_time_, &memory_time_})
-    of_steps->resize(cluster.machines.size());
+  for (std::vector<Seconds>* of_steps : {&gpu_time_, &memory_time_}) of_steps->resize(cluster.machines.size());
   timed_steps_.resize(cluster.machines.size());
   recorded_by_.assign(cluster.machines.size(), -1);
   for (const Worker& worker : workers_) reporting_workers_ += is_there_from_the_start(worker) ? 1 : 0;

@@ -30,8 +30,8 @@ struct Worker {
   Endpoint gpu;                      // the first, which stands for all in what is recorded
   std::vector<Endpoint> other_gpus;  // do the same at the same time
   Endpoint host;
-  const ComputePlan* plan;  // of one pass
-  int passes = 1;           // of a step
+  const ComputePlan* plan;   // of one pass
+  int passes = 1;            // of a step
   std::int64_t samples = 0;  // of a step of its group's batch
   Rng noise;
   std::int64_t steps = 0;  // completed
@@ -91,8 +91,8 @@ class RunMonitor {
   const ComputePlan& plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers);
   /// The first worker has run out of work, or a machine is lost.
   void close_window();
-  /// How long the worker pauses now, at the end of its step, for a checkpoint. The chief writes one after its first step for which one is due;
-  /// the others pause with it if all have to. Recorded as an event.
+  /// How long the worker pauses now, at the end of its step, for a checkpoint. The chief writes one after its first
+  /// step for which one is due; the others pause with it if all have to. Recorded as an event.
   Seconds checkpoint_pause(const Worker& worker, const TrainingProgress& progress);
 
   /// `count` steps are skipped, each of which would have used `each`.
@@ -110,10 +110,10 @@ class RunMonitor {
   Cluster& cluster_;
   Membership& membership_;
   Checkpoints& checkpoints_;
-  std::deque<ComputePlan> plans_;                                        // [groups]; addresses stay
-  std::map<std::pair<int, int>, ComputePlan> other_plans_;               // by group and batch
-  std::vector<Seconds> gpu_time_, memory_time_;         // [machines] of all steps
-  std::vector<std::int64_t> timed_steps_;                                // [machines]
+  std::deque<ComputePlan> plans_;                           // [groups]; addresses stay
+  std::map<std::pair<int, int>, ComputePlan> other_plans_;  // by group and batch
+  std::vector<Seconds> gpu_time_, memory_time_;             // [machines] of all steps
+  std::vector<std::int64_t> timed_steps_;                   // [machines]
   SampleCounts samples_;
   std::vector<Worker> workers_;
   std::vector<CorePool> cores_;  // [machines]

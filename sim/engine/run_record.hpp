@@ -58,8 +58,8 @@ struct TrainingProgress {
 ///   computed = done + lost + dropped + unfilled
 /// Steps that were cut before their end have computed none.
 struct SampleCounts {
-  std::int64_t done = 0;      // in updates that the model has
-  std::int64_t lost = 0;      // in updates that a roll-back destroyed, and in steps whose update a lost machine prevented
+  std::int64_t done = 0;  // in updates that the model has
+  std::int64_t lost = 0;  // in updates that a roll-back destroyed, and in steps whose update a lost machine prevented
   std::int64_t repeated = 0;  // done again after a roll-back
   std::int64_t dropped = 0;   // computed too late to be used by anybody, such as by backup workers
   std::int64_t computed = 0;  // by the workers' own steps

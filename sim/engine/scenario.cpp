@@ -453,8 +453,8 @@ class ScenarioReader {
       if (std::find(known.begin(), known.end(), region) == known.end())
         fail_in(region, unknown_name_message("region", region, known));
     const bool is_inside = from == to;
-    fail_in(to, "the catalogs have no link " + (is_inside ? "inside " + in_quotes(to)
-                                                          : "between " + in_quotes(from) + " and " + in_quotes(to)) +
+    fail_in(to, "the catalogs have no link " +
+                    (is_inside ? "inside " + in_quotes(to) : "between " + in_quotes(from) + " and " + in_quotes(to)) +
                     ": choose other regions");
     throw std::logic_error{"a region of no group"};
   }
@@ -863,11 +863,10 @@ class ScenarioReader {
 
   void read_calibration() {
     std::string name;
-    const JsonReader profile =
-        resolve(root_, "calibration", effective_["calibration"], name,
-                [this](const std::string& n, const JsonReader& by) {
-                  return n == "auto" ? find_profile(by) : catalog_.profile(n, by);
-                });
+    const JsonReader profile = resolve(root_, "calibration", effective_["calibration"], name,
+                                       [this](const std::string& n, const JsonReader& by) {
+                                         return n == "auto" ? find_profile(by) : catalog_.profile(n, by);
+                                       });
     scenario_.profile = read_profile(profile);
     substitute_unstated(scenario_, effective_["calibration"], catalog_);
     scenario_.profile = read_profile(JsonReader{effective_["calibration"], profile.file_name(), profile.pointer()});
@@ -880,9 +879,8 @@ class ScenarioReader {
 
   /// The one that covers this training best; says which, and why.
   JsonReader find_profile(const JsonReader& asked_by) {
-    CalibrationNeeds needs{.gpus = {},
-                           .model = scenario_.model.name,
-                           .has_servers = scenario_.count(Role::kParameterServer) > 0};
+    CalibrationNeeds needs{
+        .gpus = {}, .model = scenario_.model.name, .has_servers = scenario_.count(Role::kParameterServer) > 0};
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker) needs.gpus.push_back(*group.accelerator);
     const ProfileChoice choice = choose_profile(needs, catalog_, asked_by);
@@ -913,8 +911,8 @@ class ScenarioReader {
       const Accelerator& gpu = *group.accelerator;
       const Bytes needed = gpu_memory_needed(scenario_, group);
       if (needed > gpu.memory)
-        throw NoResultError{group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
-                            " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
+        throw NoResultError{group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " +
+                            gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
                             gibibytes(needed - gpu.memory) + " too much" + scenario_.set_by};
       if (as_double(needed) > 0.9 * as_double(gpu.memory))
         scenario_.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +

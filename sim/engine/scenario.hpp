@@ -192,8 +192,8 @@ enum class SmallerCluster {
 
 struct Training {
   Strategy strategy;
-  std::int64_t samples = 0;        // that the job has to train on: its size (work.hpp)
-  std::int64_t steps = 0;          // of the full cluster, that these samples take; set_steps() changes both
+  std::int64_t samples = 0;  // that the job has to train on: its size (work.hpp)
+  std::int64_t steps = 0;    // of the full cluster, that these samples take; set_steps() changes both
   SmallerCluster smaller_cluster = SmallerCluster::kKeepsBatchPerWorker;
   int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
   Seconds start_interval{};        // the workers start one after another

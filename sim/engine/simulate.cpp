@@ -62,7 +62,8 @@ void check_rates(const Scenario& scenario, const std::vector<Machine>& machines,
   };
   for (const TopologyLink& link : topology.links()) require(link.rate, place_of(link), link.name);
   for (const RegionLink& link : topology.region_links())
-    if (link.per_flow_rate) require(*link.per_flow_rate, link.place, "a connection from " + link.from + " to " + link.to);
+    if (link.per_flow_rate)
+      require(*link.per_flow_rate, link.place, "a connection from " + link.from + " to " + link.to);
 }
 
 /// Steps of the full cluster that have as many samples.

@@ -60,12 +60,13 @@ class Mean {
         std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap != Overlap::kForward;
     const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind);
     waits_at_barrier_ = servers != nullptr && !servers->pushes_back_each_variable;
-    updates_itself_ = servers == nullptr && !(std::holds_alternative<AllReduceStrategy>(strategy.kind) && !waits_after_);
+    updates_itself_ =
+        servers == nullptr && !(std::holds_alternative<AllReduceStrategy>(strategy.kind) && !waits_after_);
   }
 
   StepParts take() {
-    const std::vector<Lag> lags_of =
-        record_.is_synchronous ? lags(scenario_, record_, stands_for_) : std::vector<Lag>(record_.recorder.steps.size());
+    const std::vector<Lag> lags_of = record_.is_synchronous ? lags(scenario_, record_, stands_for_)
+                                                            : std::vector<Lag>(record_.recorder.steps.size());
     std::map<WorkerId, Lag> last;
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];

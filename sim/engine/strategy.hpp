@@ -24,8 +24,8 @@ struct Cluster {
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact = false;
-  std::function<void(const TrainingProgress&)> on_update;       // after each
-  std::function<void()> on_deserted;                    // every worker has left, and with them the model
+  std::function<void(const TrainingProgress&)> on_update;  // after each
+  std::function<void()> on_deserted;                       // every worker has left, and with them the model
 };
 
 /// Uninterrupted training by one strategy, from some update on until all samples are done or this is destroyed: then

@@ -73,8 +73,7 @@ std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& r
   }
   for (std::size_t m = 0; m < batches.size(); ++m) {
     const auto by = record.recorded_by[m] >= 0 ? static_cast<std::size_t>(record.recorded_by[m]) : m;
-    if (steps[by] > 0)
-      batches[m] = samples[by] / steps[by] / scenario.training.strategy.exchange.accumulation_steps;
+    if (steps[by] > 0) batches[m] = samples[by] / steps[by] / scenario.training.strategy.exchange.accumulation_steps;
   }
   return batches;
 }
@@ -205,7 +204,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   double staleness = 0;
   for (const StepSpan& span : record.recorder.steps) {
     if (!ends_in_window(span, record)) continue;
-    staleness += static_cast<double>(span.staleness * span.repeats * stands_for[static_cast<std::size_t>(span.machine)]);
+    staleness +=
+        static_cast<double>(span.staleness * span.repeats * stands_for[static_cast<std::size_t>(span.machine)]);
     summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
@@ -308,14 +308,10 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"machines", std::move(machines)},
             {"fingerprint", summary.fingerprint}};
   if (const auto& what = summary.interruptions)
-    json["interruptions"] = {{"notices", what->notices},
-                             {"revocations", what->revocations},
-                             {"replacements", what->replacements},
-                             {"restarts", what->restarts},
-                             {"pauses", what->pauses},
-                             {"lost_steps", what->lost_updates},
-                             {"stopped_s", what->stopped.value()},
-                             {"checkpoints", what->checkpoints}};
+    json["interruptions"] = {
+        {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
+        {"restarts", what->restarts},         {"pauses", what->pauses},           {"lost_steps", what->lost_updates},
+        {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}};
   if (const auto& target = summary.to_target) {
     json["training_updates"] = target->updates;
     json["training_samples"] = target->samples;

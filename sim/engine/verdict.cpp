@@ -32,8 +32,7 @@ struct SharedResource {
 
 class Judge {
  public:
-  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step)
-      : summary_{summary}, step_{step} {
+  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step) : summary_{summary}, step_{step} {
     const Strategy& strategy = scenario.training.strategy;
     reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
     is_synchronous_ = strategy.is_synchronous();
@@ -45,7 +44,8 @@ class Judge {
     const SharedResource* saturated = !network_ || cpu_.share >= network_->share ? &cpu_ : &*network_;
     if (saturated->share < kSaturated) saturated = nullptr;
     add_parts(saturated);
-    std::stable_sort(parts_.begin(), parts_.end(), [](const StepPart& a, const StepPart& b) { return a.time > b.time; });
+    std::stable_sort(parts_.begin(), parts_.end(),
+                     [](const StepPart& a, const StepPart& b) { return a.time > b.time; });
     Verdict verdict;
     bool names_saturated = false;
     for (const StepPart& part : parts_) {
@@ -116,7 +116,8 @@ class Judge {
         "copies that overlap compute, smaller samples, or PCIe links that no GPUs share");
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);
     if (network_)
-      add(network_->resource.c_str(), step_.network, "exposed communication over " + network_->text(), network_->remedy);
+      add(network_->resource.c_str(), step_.network, "exposed communication over " + network_->text(),
+          network_->remedy);
     else
       add("network", step_.network, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",

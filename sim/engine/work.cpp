@@ -11,7 +11,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::int64_t kMostBatch = 65536;      // of a larger share, as of any worker
+constexpr std::int64_t kMostBatch = 65536;     // of a larger share, as of any worker
 constexpr std::int64_t kMostPasses = 100'000;  // of a step
 
 std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers) {
@@ -83,9 +83,8 @@ double samples_per_update(const Scenario& scenario) { return samples_per_update(
 
 bool has_unequal_batches(const Scenario& scenario) {
   const int batch = scenario.first_workers().batch;
-  return std::any_of(scenario.groups.begin(), scenario.groups.end(), [batch](const Group& group) {
-    return group.role == Role::kWorker && group.batch != batch;
-  });
+  return std::any_of(scenario.groups.begin(), scenario.groups.end(),
+                     [batch](const Group& group) { return group.role == Role::kWorker && group.batch != batch; });
 }
 
 void set_steps(Scenario& scenario, std::int64_t steps) {
@@ -136,9 +135,9 @@ std::vector<std::int64_t> split_samples(std::int64_t samples, const std::vector<
   std::int64_t given = 0;
   for (const std::int64_t weight : weights) {
     so_far += static_cast<double>(weight);
-    const auto until = so_far == all
-                           ? samples
-                           : static_cast<std::int64_t>(std::floor(static_cast<double>(samples) * (so_far / all) + 1e-6));
+    const auto until =
+        so_far == all ? samples
+                      : static_cast<std::int64_t>(std::floor(static_cast<double>(samples) * (so_far / all) + 1e-6));
     parts.push_back(until - given);
     given = until;
   }

@@ -21,7 +21,8 @@ Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& w
     const Group& group = scenario.groups[g];
     if (group.role != Role::kWorker || workers[g] == 0) continue;
     if (shares[g].batch != group.batch) {
-      (void)with_batch(scenario, group, shares[g].batch, std::accumulate(workers.begin(), workers.end(), std::int64_t{}));
+      (void)with_batch(scenario, group, shares[g].batch,
+                       std::accumulate(workers.begin(), workers.end(), std::int64_t{}));
       effective["cluster"]["groups"][g]["batch_per_worker"] = shares[g].batch;
     }
     if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps)

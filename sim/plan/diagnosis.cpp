@@ -104,12 +104,13 @@ class Explanations {
       }
       std::vector<PooledRun> runs;
       const Seconds step{simulated_.iteration_time_s};
-      if (!simulate(points.size(),
-                    [&](std::size_t i) {
-                      const auto& [search, t] = points[i];
-                      return made_worse(scenario_, search->mechanism, search->strength(t), step);
-                    },
-                    runs))
+      if (!simulate(
+              points.size(),
+              [&](std::size_t i) {
+                const auto& [search, t] = points[i];
+                return made_worse(scenario_, search->mechanism, search->strength(t), step);
+              },
+              runs))
         return {};
       for (Search& search : searches_) {
         std::vector<Point> known;
@@ -150,8 +151,10 @@ class Explanations {
     for (const Search& search : searches_) {
       if (search.high.ratio > ratio_) {
         ranked.emplace_back(std::numeric_limits<double>::infinity(),
-                            Explanation{search.mechanism.name, describe(search.mechanism, search.mechanism.most, step),
-                                        {}, search.high.ratio / ratio_});
+                            Explanation{search.mechanism.name,
+                                        describe(search.mechanism, search.mechanism.most, step),
+                                        {},
+                                        search.high.ratio / ratio_});
         continue;
       }
       const double share = (search.low.ratio - ratio_) / (search.low.ratio - search.high.ratio);
@@ -220,8 +223,8 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
                          {.is_stopped = is_stopped, .job_wall_s = {}});
   };
   std::vector<PooledRun> runs;
-  if (!simulate_all(clusters.size(), [&](std::size_t i) { return read_scenario(clusters[i], file_name, catalog); },
-                    runs))
+  if (!simulate_all(
+          clusters.size(), [&](std::size_t i) { return read_scenario(clusters[i], file_name, catalog); }, runs))
     return std::nullopt;
   for (std::size_t i = 0; i <= alone.size(); ++i)
     if (!runs[i].error.empty()) throw NoResultError{runs[i].error_in(file_name)};
@@ -242,7 +245,8 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   diagnosis.is_flagged = diagnosis.measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
   std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
-    explained = spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel, {}, Budget{{}, is_stopped}));
+    explained =
+        spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel, {}, Budget{{}, is_stopped}));
     const double speed = diagnosis.simulated.steps_per_s;
     diagnosis.interval = {speed * explained.first, speed * explained.second};
   }
@@ -293,16 +297,15 @@ Json to_json(const Diagnosis& diagnosis) {
   };
   Json remedies = Json::array(), explanations = Json::array();
   for (const Remedy& remedy : diagnosis.remedies)
-    remedies.push_back(
-        {{"change", remedy.change},
-         {"set", remedy.settings},
-         {"result", remedy.result ? speed(*remedy.result) : Json{}},
-         {"gain", or_null(remedy.simulated_gain)},
-         {"time_change", remedy.simulated_gain ? Json(1 / (1 + *remedy.simulated_gain) - 1) : Json{}},
-         {"cost_change", or_null(remedy.cost_change)},
-         {"is_another_training", remedy.kind == RemedyKind::kOtherTraining},
-         {"is_hypothetical", remedy.kind == RemedyKind::kHypothetical},
-         {"error", remedy.error.empty() ? Json{} : Json(remedy.error)}});
+    remedies.push_back({{"change", remedy.change},
+                        {"set", remedy.settings},
+                        {"result", remedy.result ? speed(*remedy.result) : Json{}},
+                        {"gain", or_null(remedy.simulated_gain)},
+                        {"time_change", remedy.simulated_gain ? Json(1 / (1 + *remedy.simulated_gain) - 1) : Json{}},
+                        {"cost_change", or_null(remedy.cost_change)},
+                        {"is_another_training", remedy.kind == RemedyKind::kOtherTraining},
+                        {"is_hypothetical", remedy.kind == RemedyKind::kHypothetical},
+                        {"error", remedy.error.empty() ? Json{} : Json(remedy.error)}});
   for (const Explanation& explanation : diagnosis.explanations)
     explanations.push_back({{"mechanism", explanation.mechanism},
                             {"text", explanation.text},

@@ -48,7 +48,7 @@ enum class Finding {
 };
 
 struct Diagnosis {
-  double measured = 0;            // steps/s
+  double measured = 0;  // steps/s
   double measured_samples_per_s = 0;
   ClusterSpeed simulated;
   std::optional<std::pair<double, double>> interval;  // steps/s, 90 %

@@ -125,7 +125,8 @@ class Places {
   }
 
   std::string mechanism_of(const std::string& part, const std::string& key) const {
-    if (part == "workload") return key == "batch_per_worker" ? "batch" : key == "samples_per_epoch" ? "length of the run" : key;
+    if (part == "workload")
+      return key == "batch_per_worker" ? "batch" : key == "samples_per_epoch" ? "length of the run" : key;
     if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
     if (part == "training") {
       if (key == "strategy") return needs_other_machines_ ? kStrategyAndMachines : key;

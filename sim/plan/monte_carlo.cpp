@@ -37,8 +37,8 @@ WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
   return workers;
 }
 
-/// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it is
-/// the same.
+/// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it
+/// is the same.
 Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) {
   Json json = parse_json(scenario.effective, scenario.name);
   for (Json& group : json["cluster"]["groups"])
@@ -239,8 +239,11 @@ Json to_json(const RunOutcome& run) {
 }
 
 RunOutcome run_outcome(const Json& json) {
-  RunOutcome run{
-      .is_finished = json[0].get<bool>(), .time_s = json[1].get<double>(), .cost_usd = {}, .interruptions = {}, .samples = {}};
+  RunOutcome run{.is_finished = json[0].get<bool>(),
+                 .time_s = json[1].get<double>(),
+                 .cost_usd = {},
+                 .interruptions = {},
+                 .samples = {}};
   run.interruptions = {.notices = json[2].get<int>(),
                        .revocations = json[3].get<int>(),
                        .replacements = json[4].get<int>(),
@@ -431,8 +434,8 @@ std::string runs_csv(const MonteCarlo& result) {
     csv.row({static_cast<std::int64_t>(i), run.is_finished ? "yes" : "no", run.time_s,
              run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""}, usd(&CostSplit::workers),
              usd(&CostSplit::servers), usd(&CostSplit::idle), usd(&CostSplit::startup), what.revocations,
-             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, run.samples.done, run.samples.lost,
-             run.samples.repeated, run.samples.dropped, what.stopped.value()});
+             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, run.samples.done,
+             run.samples.lost, run.samples.repeated, run.samples.dropped, what.stopped.value()});
   }
   return csv.text();
 }

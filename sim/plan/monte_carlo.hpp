@@ -42,7 +42,7 @@ struct MonteCarlo {
   std::int64_t steps = 0;                  // of the full cluster
   std::int64_t samples = 0;                // of the job
   double samples_per_step = 0;             // of the full cluster
-  Trajectory sample;  // the run whose time is the median
+  Trajectory sample;                       // the run whose time is the median
   std::size_t sample_index = 0;
 };
 

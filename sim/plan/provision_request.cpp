@@ -166,7 +166,8 @@ std::vector<ProvisionCandidate> candidates_of(const Json& scenario) {
   for (const Json& group : *groups) {
     if (!group.is_object() || group.value("role", Json{}) != "worker" || !group.value("name", Json{}).is_string())
       continue;
-    candidates.push_back({.name = group["name"].get<std::string>(), .group = group.dump(), .usd_per_hour = {}, .place = {}});
+    candidates.push_back(
+        {.name = group["name"].get<std::string>(), .group = group.dump(), .usd_per_hour = {}, .place = {}});
   }
   return candidates;
 }

@@ -229,8 +229,7 @@ class Preparation {
       const auto on_demand = is_spot ? price(false) : own;
       if (!own)
         throw InputError{group.place + ": the catalogs have no price of its market for " +
-                         in_quotes(group.instance.name) +
-                         ": give \"server_usd_per_hour\" in a provision file"};
+                         in_quotes(group.instance.name) + ": give \"server_usd_per_hour\" in a provision file"};
       usd += *own * group.count;
       on_demand_usd += on_demand.value_or(0) * group.count;
       has_on_demand = has_on_demand && on_demand.has_value();
@@ -284,11 +283,11 @@ class Preparation {
     }
     const auto& [from, to] = model.weighted_batch;
     if (least > to || largest < from)
-      throw InputError{request_.scenario_file +
-                       ": /workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which "
-                       "the loss model was fitted: expected " +
-                       to_text(from) + " to " + to_text(to) + " samples; found " + to_text(least) + " to " +
-                       to_text(largest)};
+      throw InputError{
+          request_.scenario_file +
+          ": /workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which "
+          "the loss model was fitted: expected " +
+          to_text(from) + " to " + to_text(to) + " samples; found " + to_text(least) + " to " + to_text(largest)};
     // The lowest loss that any cluster within the range starts from.
     double start = std::numeric_limits<double>::infinity();
     for_smallest_clusters(
@@ -324,8 +323,8 @@ class Preparation {
         [&](std::size_t i) {
           Scenario scenario = alone[i];
           for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
-          set_steps(scenario, std::int64_t{scenario.groups.back().workers()} *
-                                  (scenario.training.warmup_steps + kProfiledSteps));
+          set_steps(scenario,
+                    std::int64_t{scenario.groups.back().workers()} * (scenario.training.warmup_steps + kProfiledSteps));
           return scenario;
         },
         [&](std::size_t i, const PooledRun& run) {

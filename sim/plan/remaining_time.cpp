@@ -28,8 +28,9 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
     if (!request.group.empty() && group.name != request.group) continue;
     for (const Group& servers : scenario.groups)
       if (servers.colocated_with == static_cast<int>(g))
-        throw InputError{"--group: expected a loss of workers; group " + in_quotes(group.name) + " has the parameter servers " +
-                         in_quotes(servers.name) + " on its machines, whose loss ends the run"};
+        throw InputError{"--group: expected a loss of workers; group " + in_quotes(group.name) +
+                         " has the parameter servers " + in_quotes(servers.name) +
+                         " on its machines, whose loss ends the run"};
     if (request.lost < 1 || request.lost > group.count)
       throw InputError{"--lost: expected a loss of 1 to " + std::to_string(group.count) + " machines of group " +
                        in_quotes(group.name) + "; found " + std::to_string(request.lost)};
@@ -53,8 +54,9 @@ Seconds time_until_replaced(const Scenario& scenario, const Group& group, const 
   if (request.until_replaced) return *request.until_replaced;
   const auto startup = startup_of(scenario, group);
   if (!startup)
-    throw InputError{scenario.file_name + ": /calibration: profile " + in_quotes(scenario.profile.name) + " has no start-up times of a machine like those " +
-                     "of group " + in_quotes(group.name) + "; --replaced-after says when its replacement works"};
+    throw InputError{scenario.file_name + ": /calibration: profile " + in_quotes(scenario.profile.name) +
+                     " has no start-up times of a machine like those " + "of group " + in_quotes(group.name) +
+                     "; --replaced-after says when its replacement works"};
   const Seconds framework = startup->framework.time(scenario.workload_of(group).trainable_tensors(), !request.is_warm);
   prediction.machine = startup->mean();
   prediction.framework = framework;

@@ -16,7 +16,8 @@
 
 namespace rehearse {
 
-/// Time for `steps_left` steps of the full cluster at `degraded` of them per second until the replacement works, at `full` from then on:
+/// Time for `steps_left` steps of the full cluster at `degraded` of them per second until the replacement works, at
+/// `full` from then on:
 ///   T = t + (n - t degraded) / full, or n / degraded if the training ends before
 /// n `steps_left`, t `until_replaced`. Infinite if it never ends.
 Seconds remaining_time(double steps_left, double degraded, double full, Seconds until_replaced);

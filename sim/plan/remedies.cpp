@@ -137,8 +137,7 @@ class Remedies {
     const std::string of = " of group " + in_quotes(group.name);
     add("one more machine of workers" + of, {group_pointer(g) + "/count=" + std::to_string(group.count + 1)});
     if (group.count > 1)
-      add("twice as many machines of workers" + of,
-          {group_pointer(g) + "/count=" + std::to_string(2 * group.count)});
+      add("twice as many machines of workers" + of, {group_pointer(g) + "/count=" + std::to_string(2 * group.count)});
     if (scenario_.groups.size() > 1 || group.count > 1)
       add_other_machine(g, "workers" + of + " with a NIC twice as fast", "nic", to_text(group.instance.nic * 2));
     std::vector<std::pair<double, std::string>> faster;  // peak, name

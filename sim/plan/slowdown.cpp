@@ -51,8 +51,8 @@ void slow_down_network(Scenario& scenario, double factor) {
 
 void slow_down_servers(Scenario& scenario, double factor) {
   ServerParameters& servers = scenario.profile.servers;
-  for (Seconds* time : {&servers.time_per_variable, &servers.time_per_byte, &servers.time_per_split_update,
-                        &servers.time_per_update})
+  for (Seconds* time :
+       {&servers.time_per_variable, &servers.time_per_byte, &servers.time_per_split_update, &servers.time_per_update})
     *time = *time * factor;
 }
 
@@ -99,7 +99,8 @@ std::string describe(const Mechanism& mechanism, double strength, Seconds step) 
     return formatted("%.3g ms more in every step before it can begin (a slow input pipeline, a busy host)",
                      (strength - 1) * step.value() * 1e3);
   if (mechanism.name == "network")
-    return formatted("NICs and connections at %.0f %% of their rate (other traffic, caps, a slower route)", 100 / strength);
+    return formatted("NICs and connections at %.0f %% of their rate (other traffic, caps, a slower route)",
+                     100 / strength);
   if (mechanism.name == "servers")
     return formatted("parameter servers with %.0f %% of their cores' speed (fewer cores, other work on them)",
                      100 / strength);

@@ -134,8 +134,8 @@ struct Sweep::State {
     const std::uint64_t first = has_seed ? base["seed"].get<std::uint64_t>() : 1;
     const auto more = static_cast<std::uint64_t>(*request.seeds - 1);
     if (first > std::numeric_limits<std::uint64_t>::max() - more)
-      throw InputError{request.seeds_origin + ": expected " + std::to_string(*request.seeds) + " seeds up to 2^64 - 1; found " +
-                       std::to_string(first) + " as the first"};
+      throw InputError{request.seeds_origin + ": expected " + std::to_string(*request.seeds) +
+                       " seeds up to 2^64 - 1; found " + std::to_string(first) + " as the first"};
     SweepAxis axis{.origin = request.seeds_origin, .choices = {}};
     for (int i = 0; i < *request.seeds; ++i)
       axis.choices.push_back({{"/seed", std::to_string(first + static_cast<std::uint64_t>(i)), axis.origin}});
@@ -322,7 +322,7 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
     if (on_checked) on_checked(i + 1, scenario ? &*scenario : nullptr);
   }
   check.failed = state.errors.size();
-  if (state.combinations.empty()) 
+  if (state.combinations.empty())
     throw InputError{state.request.constraints.front().first + ": no combination fulfils " +
                      (state.request.constraints.size() == 1 ? "this condition" : "all conditions")};
   if (check.failed == state.combinations.size()) {
@@ -363,7 +363,8 @@ void Sweep::check_expression(const Expression& expression, bool is_condition) co
     if (!name.starts_with('/') && std::find(known.begin(), known.end(), name) == known.end())
       throw InputError{in_quotes(expression.text(), 200) + ": " + unknown_name_message("value", name, known)};
   const Json scenario = state_->combination(state_->example_index);
-  const SweepRow row{.combination = state_->example_index, .scenario = scenario, .summary = state_->example, .is_finished = true};
+  const SweepRow row{
+      .combination = state_->example_index, .scenario = scenario, .summary = state_->example, .is_finished = true};
   const auto look = [&](const std::string& name) { return look_up(row, name); };
   if (is_condition)
     (void)expression.holds(look);
@@ -386,8 +387,7 @@ bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::
   const std::vector<std::size_t> pending = state.find_pending(store);
   std::size_t done = 0;
   return simulate_each(
-      pending.size(), parallel,
-      [&](std::size_t i) { return state.read(state.combinations[pending[i]].index); },
+      pending.size(), parallel, [&](std::size_t i) { return state.read(state.combinations[pending[i]].index); },
       [&](std::size_t i, const PooledRun& run) {
         const Combination& combination = state.combinations[pending[i]];
         StoredRun row = state.make_run(state.combination(combination.index));

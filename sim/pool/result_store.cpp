@@ -16,8 +16,8 @@ namespace rehearse {
 namespace {
 
 constexpr int kApplicationId = 0x52656873;  // "Rehs": tells our files from other SQLite databases
-constexpr int kVersion = 2;       // 1 had no checksums
-constexpr int kBusyMilliseconds = 60'000;  // another process may be writing
+constexpr int kVersion = 2;                 // 1 had no checksums
+constexpr int kBusyMilliseconds = 60'000;   // another process may be writing
 
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }

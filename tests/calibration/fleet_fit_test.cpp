@@ -114,7 +114,8 @@ TEST_CASE("sizes of losses are compared by their cumulative shares") {
 }
 
 TEST_CASE("a fleet of few losses, or whose machines never came back, gets the simpler law and says so") {
-  const FleetTrace few = read("time_s,event,node\n0,add,a\n0,add,b\n0,add,c\n3600,remove,a\n7200,remove,b\n86400,add,d\n");
+  const FleetTrace few =
+      read("time_s,event,node\n0,add,a\n0,add,b\n0,add,c\n3600,remove,a\n7200,remove,b\n86400,add,d\n");
   const FleetFit fit = fit_fleet(observe(few, Seconds{600}, 3), true);
   CHECK_FALSE(fit.pool.bulk);
   CHECK(fit.life_values <= 2);

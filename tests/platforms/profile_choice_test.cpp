@@ -14,10 +14,9 @@ ProfileChoice choice_for(const std::string& gpu, const std::string& model, bool 
   const Catalog catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
   const Json nobody;
   const JsonReader asked_by{nobody, "test"};
-  return choose_profile({.gpus = {read_accelerator(gpu, catalog.accelerator(gpu, asked_by))},
-                         .model = model,
-                         .has_servers = has_servers},
-                        catalog, asked_by);
+  return choose_profile(
+      {.gpus = {read_accelerator(gpu, catalog.accelerator(gpu, asked_by))}, .model = model, .has_servers = has_servers},
+      catalog, asked_by);
 }
 
 }  // namespace

@@ -90,8 +90,8 @@ TEST_CASE("labels that no training sample knows are not predicted; without train
   Dataset data = test::synthetic_dataset();
   for (Sample& sample : data.samples) sample.labels[4] = std::nan("");
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
-  for (const Baseline baseline : {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours,
-                                  Baseline::kLinearWithSketch}) {
+  for (const Baseline baseline :
+       {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours, Baseline::kLinearWithSketch}) {
     CAPTURE(to_text(baseline));
     const auto predictions = Baselines(data, train, asked).predict(baseline);
     for (const std::vector<double>& row : predictions) {

@@ -30,9 +30,11 @@ MeasuredStudies study_of(const test::TemporaryFolder& folder, const std::string&
 
 std::string with_step_time() {
   Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
-  profile["step_times"] =
-      Json::array({{{"model", "cm-dare/resnet32"}, {"accelerator", "K80"}, {"precision", "fp32"}, {"batch", 128},
-                    {"time", "900ms"}}});
+  profile["step_times"] = Json::array({{{"model", "cm-dare/resnet32"},
+                                        {"accelerator", "K80"},
+                                        {"precision", "fp32"},
+                                        {"batch", 128},
+                                        {"time", "900ms"}}});
   return profile.dump();
 }
 

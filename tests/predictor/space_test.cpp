@@ -86,10 +86,12 @@ TEST_CASE("settings are kept by their name or by that of their cluster") {
   CHECK(space.settings[2].name == "driple/02-v100-ps2-w2 asynchronous");
   CHECK(space.settings_per_graph == 3);
   CHECK(space.text != whole);  // which is what a dataset depends on
-  CHECK_THROWS_WITH_AS(keep_settings(space, {"driple/02-v100-ps2-w2 asynchronos"}),
-                       doctest::Contains("--setting: unknown setting \"driple/02-v100-ps2-w2 asynchronos\"; did you mean \"driple/02-v100-ps2-w2 "
-                       "asynchronous\"?"),
-                       InputError);
+  CHECK_THROWS_WITH_AS(
+      keep_settings(space, {"driple/02-v100-ps2-w2 asynchronos"}),
+      doctest::Contains(
+          "--setting: unknown setting \"driple/02-v100-ps2-w2 asynchronos\"; did you mean \"driple/02-v100-ps2-w2 "
+          "asynchronous\"?"),
+      InputError);
 }
 
 TEST_CASE("each mistake in a space file is one line") {

@@ -77,16 +77,15 @@ TEST_CASE("each part of a scenario that no column holds is named") {
   CHECK(pointer_of(changed(ring, {{strategy + "bucket_size", "8MiB"}, {strategy + "first_bucket_size", "1MiB"}})) ==
         strategy + "first_bucket_size");
   const std::string spot = source_folder() + "/scenarios/cm-dare-spot.json";
-  CHECK(undescribed(read_scenario(load_json_file(spot), spot, test::shipped_catalog()))
-            ->pointer.ends_with("/spot_pool"));
+  CHECK(
+      undescribed(read_scenario(load_json_file(spot), spot, test::shipped_catalog()))->pointer.ends_with("/spot_pool"));
 }
 
 TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") {
   const Json servers = test::shipped_scenario();
   for (const Changes& changes :
        {Changes{{"/training/strategy/gradient_precision", "fp32"}, {"/training/strategy/accumulation_steps", "1"}},
-        Changes{{"/cluster/groups/1/count", "2"},
-                {"/cluster/groups/2", kSame}},
+        Changes{{"/cluster/groups/1/count", "2"}, {"/cluster/groups/2", kSame}},
         Changes{{"/seed", "7"}, {"/training/target", R"({"samples": 1e6})"}}})
     CHECK(pointer_of(changed(servers, changes)).empty());
 }

@@ -70,7 +70,8 @@ TEST_CASE("every include respects the layers") {
           if (target.starts_with("torch/") || target.starts_with("ATen/") || target.starts_with("c10/"))
             CHECK_MESSAGE((folder == "predictor/gnn" && extension == ".cpp"), (name + " includes " + target));
           if (target.starts_with("nlohmann/json.hpp"))
-            CHECK_MESSAGE((extension == ".cpp" || name == "predictor/space.hpp" || name == "sim/plan/remedies.hpp"), (name + " includes " + target));
+            CHECK_MESSAGE((extension == ".cpp" || name == "predictor/space.hpp" || name == "sim/plan/remedies.hpp"),
+                          (name + " includes " + target));
         }
       }
     }

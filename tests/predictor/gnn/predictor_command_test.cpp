@@ -52,7 +52,8 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     const Json comparison = parse_json(outcome.out, "comparison");
     CHECK(!comparison["origins"].contains("measured"));
     const Json& predictors = comparison["origins"]["simulated"]["predictors"];
-    for (const char* name : {"model", "mean", "linear", "neighbours", "linear+sketch", "sketch"}) CHECK(predictors.contains(name));
+    for (const char* name : {"model", "mean", "linear", "neighbours", "linear+sketch", "sketch"})
+      CHECK(predictors.contains(name));
     const double ours = predictors["model"]["median_ape"], mean = predictors["mean"]["median_ape"];
     CAPTURE(ours);
     CAPTURE(mean);
@@ -261,8 +262,9 @@ TEST_CASE("a scenario is predicted, simulated and measured side by side") {
   check_refused("compare " + model + scenario + " --step-time 1", 2, "--step-time");
   check_refused("compare " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "machines that come and go");
   check_refused("predict " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "machines that come and go");
-  check_refused("predict " + model + " " + kRoot + "/scenarios/cm-dare.json --set /training/strategy/partition_size=4MB", 2,
-                "cm-dare.json: /training/strategy/partition_size: ");
+  check_refused(
+      "predict " + model + " " + kRoot + "/scenarios/cm-dare.json --set /training/strategy/partition_size=4MB", 2,
+      "cm-dare.json: /training/strategy/partition_size: ");
   check_refused("compare " + model + scenario + " --measured " + folder.write("x.csv", "a\n1\n").string(), 2, "x.csv");
 }
 

@@ -107,8 +107,7 @@ TEST_CASE("all networks give the published outputs for weights by a formula") {
           // and by how much depends on the processor's kernels.
           double largest = 0.0;
           for (const double value : expected) largest = std::max(largest, std::abs(value));
-          for (std::size_t i = 0; i < expected.size(); ++i)
-            CHECK(std::abs(outputs[i] - expected[i]) < 1e-5 * largest);
+          for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(outputs[i] - expected[i]) < 1e-5 * largest);
         }
       }
     }

@@ -60,7 +60,8 @@ TEST_CASE("durations and rates of absurd size end a run with one line, wherever 
       check_refused(set + setting + exact, 3, "beyond 1e9 s, 31 years, of simulated time");
     check_refused(
         set + "'/cluster/network={\"topology\":\"torus\",\"dimensions\":[4],\"link_rate\":\"1e-300Bps\"}'" + exact, 3,
-        "/cluster/network: expected rates from 1Bps to 1e18Bps; found 1e-300Bps of torus link of workers-0, dimension 0 up");
+        "/cluster/network: expected rates from 1Bps to 1e18Bps; found 1e-300Bps of torus link of workers-0, dimension "
+        "0 up");
   }
 }
 
@@ -69,13 +70,13 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   const std::string set = "simulate " + kScenario + " --set ";
   check_refused(set + "/training/stepz=3", 2, "--set /training/stepz: unknown key \"stepz\"; did you mean \"steps\"?");
   check_refused(set + "/output/sampling_period=10GBps", 2, "/output/sampling_period: expected a time with a unit");
-  check_refused(set + "/cluster/groups/1/count=0", 2, "--set /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
+  check_refused(set + "/cluster/groups/1/count=0", 2,
+                "--set /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
   check_refused(set + "/workload/model=cm-dare/none", 2, "unknown model \"cm-dare/none\"");
   check_refused(set + "/training/step_time_variation=NaN", 2, "/training/step_time_variation: expected a number");
   check_refused(set + "/nowhere/at/all=1", 2, "/nowhere");
   check_refused(set + "nonsense", 2, "--set: expected /json/pointer=value; found \"nonsense\"");
-  check_refused(set + "/workload/batch_per_worker=65536", 3,
-                "cm-dare.json: /cluster/groups/1: GPU memory exceeded");
+  check_refused(set + "/workload/batch_per_worker=65536", 3, "cm-dare.json: /cluster/groups/1: GPU memory exceeded");
   check_refused(set + "/workload/batch_per_worker=65536", 3, " (with --set /workload/batch_per_worker=65536)");
   check_refused("simulate " + (folder.path / "missing.json").string(), 2, "missing.json: ");
   check_refused("simulate " + folder.path.string(), 2, "");
@@ -111,8 +112,10 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate x --run 5", 2,
                 "unknown option \"--run\"; did you mean \"--runs\"?; see rehearse simulate --help");
   check_refused("generate x --count 1 --format drpile -o y", 2, "unknown value \"drpile\"; did you mean \"driple\"?");
-  check_refused("simulate " + kScenario + " --set '/name=\xe2\x80\xae" "ab'", 2,
-                "--set /name: expected text without control characters and invisible ones; found \"\\u202eab\"");
+  check_refused("simulate " + kScenario +
+                    " --set '/name=\xe2\x80\xae"
+                    "ab'",
+                2, "--set /name: expected text without control characters and invisible ones; found \"\\u202eab\"");
   check_refused("list cars", 2, "list: unknown kind \"cars\"; known: \"gpus\"");
   check_refused("schema nothing", 2, "schema: unknown kind");
 
@@ -196,8 +199,8 @@ TEST_CASE("simulate -o writes every file, twice the same bytes, and the effectiv
     CHECK_MESSAGE(content == read_file(fs::path{two} / name, 64 * kMiB), name);
     CHECK_MESSAGE(content == read_file(fs::path{again} / name, 64 * kMiB), name);
   }
-  CHECK(names == std::set<std::string>{".rehearse-files", "bursts.csv", "costs.csv", "events.csv", "iterations.csv", "links.csv",
-                                       "report.html", "resources.csv", "scenario.json", "summary.json",
+  CHECK(names == std::set<std::string>{".rehearse-files", "bursts.csv", "costs.csv", "events.csv", "iterations.csv",
+                                       "links.csv", "report.html", "resources.csv", "scenario.json", "summary.json",
                                        "timeline.json.gz"});
   const Json summary = load_json_file(fs::path{one} / "summary.json");
   for (const char* key :

@@ -53,8 +53,8 @@ TEST_CASE("one generate at a time writes a dataset, and removes what a killed on
   const TemporaryFolder folder;
   const std::string file = folder.write("data", "precious").string();
   folder.write("data.tmp", "half a dataset");
-  for (const std::string& what : {kSpace + "--count 4 --quiet -o ",
-                                  kRoot + "/scenarios/studies/cm-dare-single-worker.json -o "}) {
+  for (const std::string& what :
+       {kSpace + "--count 4 --quiet -o ", kRoot + "/scenarios/studies/cm-dare-single-worker.json -o "}) {
     const OutputLock lock{file};
     check_refused("generate " + what + file, 3, file + ": process " + std::to_string(::getpid()) + " is writing it");
     CHECK(read_file(file, kMiB) == "precious");
@@ -94,7 +94,8 @@ TEST_CASE("generate refuses with one line") {
   check_refused("generate " + kSpace + "-o x", 2, "expected --count");
   check_refused("generate " + kSpace + "--count 4", 2, "expected -o DATASET");
   check_refused("generate " + kSpace + "--count 0 -o x", 2, "--count");
-  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2, "expected the keys \"workloads\" and \"clusters\"");
+  check_refused("generate " + kRoot + "/scenarios/cm-dare.json --count 4 -o x", 2,
+                "expected the keys \"workloads\" and \"clusters\"");
   const std::string file = folder.write("file", "").string();
   check_refused("generate " + kSpace + "--count 4 -o " + file + "/data", 2, "cannot create this folder");
   check_refused("generate " + kSpace + "--count 4 -o " + folder.path.string(), 2, "found a folder");

@@ -40,8 +40,7 @@ TEST_CASE("a mistake at a place of the file names the file, and what was set bes
   origins.set(json, "/training/kind", "ring", "--set /training/kind");
   const JsonReader reader{json, "s.json", "", &origins};
   CHECK(message(reader.child("training")) == "s.json: /training: no (with --set /training/kind=ring)");
-  for (const char* key : {"a", "b", "c"})
-    origins.set(json, std::string{"/"} + key, "1", std::string{"--set /"} + key);
+  for (const char* key : {"a", "b", "c"}) origins.set(json, std::string{"/"} + key, "1", std::string{"--set /"} + key);
   CHECK(message(reader) == "s.json: no (with --set /a=1, --set /b=1, --set /c=1 and 1 more)");
 
   const JsonOrigins row{"row rows.csv:3 of study.json"};

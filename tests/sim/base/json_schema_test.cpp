@@ -59,9 +59,9 @@ TEST_CASE("all missing keys of an object stand in one line") {
   };
   CHECK(error("{}", [](const JsonReader& json) { (void)json.required<int>("format"); }) ==
         "f.json: expected the keys \"format\" and \"parts\"; found none of them");
-  CHECK(error(R"({"parts": [{}]})",
-              [](const JsonReader& json) { (void)json.children("parts")[0].required<int>("size"); }) ==
-        "f.json: /parts/0: expected the keys \"size\" and \"name\"; found none of them");
+  CHECK(error(R"({"parts": [{}]})", [](const JsonReader& json) {
+          (void)json.children("parts")[0].required<int>("size");
+        }) == "f.json: /parts/0: expected the keys \"size\" and \"name\"; found none of them");
   CHECK(error(R"({"format": 1})", [](const JsonReader& json) { (void)json.child("parts"); }) ==
         "f.json: expected the key \"parts\"; found none");
 }

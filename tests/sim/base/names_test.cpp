@@ -66,9 +66,10 @@ TEST_CASE("quoted text is one short line whatever it holds") {
   CHECK(in_quotes("abc") == R"("abc")");
   CHECK(in_quotes(std::string{"a\nb\0c", 5}) == R"("a\x0ab\x00c")");
   CHECK(in_quotes("caf\xc3\xa9 \xe9") == "\"caf\xc3\xa9 \\xe9\"");
-  CHECK(in_quotes("a\xe2\x80\xaegpj.b") == "\"a\\u202egpj.b\"");   // right-to-left override
-  CHECK(in_quotes("a\xe2\x80\x8b" "b\xc2\x9b") == "\"a\\u200bb\\u009b\"");  // zero-width space, CSI
-  CHECK(in_quotes("\xf3\xa0\x81\x81") == "\"\\u{e0041}\"");          // tag
+  CHECK(in_quotes("a\xe2\x80\xaegpj.b") == "\"a\\u202egpj.b\"");  // right-to-left override
+  CHECK(in_quotes("a\xe2\x80\x8b"
+                  "b\xc2\x9b") == "\"a\\u200bb\\u009b\"");   // zero-width space, CSI
+  CHECK(in_quotes("\xf3\xa0\x81\x81") == "\"\\u{e0041}\"");  // tag
   CHECK(in_quotes("\xe4\xb8\xad \xf0\x9f\x98\x80") == "\"\xe4\xb8\xad \xf0\x9f\x98\x80\"");
   CHECK(in_quotes(std::string(100, 'x')) == '"' + std::string(60, 'x') + R"(...")");
 }

@@ -73,7 +73,8 @@ TEST_CASE("two workers on a slow NIC: the exposed part is what a faster NIC remo
 
 TEST_CASE("a worker and its server: two round trips, and the bytes both ways") {
   // 20 MB at 1 GB/s to the worker and back; request, variables, gradients, acknowledgement: 4 x 10 us.
-  Json scenario = with_servers(timed_scenario(1, {{"20000000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  Json scenario = with_servers(
+      timed_scenario(1, {{"20000000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
   scenario["training"]["steps"] = 10;
   check_parts(scenario, {{"worker_gpu", 3e-3}, {"worker_nic", 40e-3}, {"latency", 40e-6}});
   // A core of the server takes 1 ns for each of them, too.
@@ -81,11 +82,9 @@ TEST_CASE("a worker and its server: two round trips, and the bytes both ways") {
   scenario["calibration"]["servers"]["time_per_byte"] = "1ns";
   check_parts(scenario, {{"worker_gpu", 3e-3}, {"worker_nic", 40e-3}, {"server_cpu", 40e-3}, {"latency", 40e-6}});
   scenario["calibration"]["host"]["step_overhead"] = "5ms";
-  check_parts(scenario, {{"worker_gpu", 3e-3},
-                         {"worker_host", 5e-3},
-                         {"worker_nic", 40e-3},
-                         {"server_cpu", 40e-3},
-                         {"latency", 40e-6}});
+  check_parts(
+      scenario,
+      {{"worker_gpu", 3e-3}, {"worker_host", 5e-3}, {"worker_nic", 40e-3}, {"server_cpu", 40e-3}, {"latency", 40e-6}});
 }
 
 TEST_CASE("a synchronous step waits for the slower worker's kernels, not for its messages") {

@@ -12,12 +12,12 @@ namespace {
 Json lone_worker(int batch, int workers = 1) {
   Json scenario = parse_json(R"({ "format": 1, "name": "lone",
     "workload": { "model": "resnet50", "batch_per_worker": )" +
-                        std::to_string(batch) + R"( },
+                                 std::to_string(batch) + R"( },
     "cluster": { "groups": [ { "name": "w", "role": "worker", "instance": "p3.2xlarge", "region": "us-east1", "count": )" +
-                        std::to_string(workers) + R"( } ] },
+                                 std::to_string(workers) + R"( } ] },
     "training": { "strategy": { "kind": "all_reduce", "overlap": "none" }, "steps": 20, "warmup_steps": 2 },
     "calibration": {} })",
-                    "lone");
+                             "lone");
   // Collectives cost what links do.
   scenario["calibration"] = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   scenario["calibration"]["unstated"] = "ideal";

@@ -118,8 +118,7 @@ TEST_CASE("the last step takes as long as the others and counts what was left") 
 }
 
 TEST_CASE("asynchronous workers with unequal batches do the job's samples, each its own in a step") {
-  Json scenario = test::with_servers(
-      job(1, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  Json scenario = test::with_servers(job(1, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
   Json other = scenario["cluster"]["groups"][0];
   other.update({{"name", "large"}, {"batch_per_worker", 12}});
   scenario["cluster"]["groups"].push_back(other);

@@ -72,8 +72,9 @@ TEST_CASE("a run that is slower than simulated, as fast, or faster: one verdict 
   const Diagnosis slow = diagnosed({}, 12);
   CHECK(slow.is_flagged);  // as CM-DARE's rule would
   CHECK(slow.finding == Finding::kSlower);
-  CHECK(slow.verdict.starts_with("something that is not in the simulation slows the run: it lacks 32.7 % of the "
-                                 "simulated speed; the most plausible single cause: "));
+  CHECK(
+      slow.verdict.starts_with("something that is not in the simulation slows the run: it lacks 32.7 % of the "
+                               "simulated speed; the most plausible single cause: "));
   CHECK(slow.verdict.find("what limits the simulated run") == std::string::npos);
   // A step of 4 / 17.83 s has to last 4 / 12 s.
   const auto input = std::find_if(slow.explanations.begin(), slow.explanations.end(),

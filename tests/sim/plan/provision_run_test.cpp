@@ -268,7 +268,8 @@ TEST_CASE("what the loss model was not fitted for is refused") {
   ProvisionRequest request = request_for(0.8, 2600);
   request.candidates = {find_candidate(request, "p2.8xlarge", "test")};
   CHECK(problem_of<InputError>(request) ==
-        "/workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which the loss model was fitted: expected 1024 to 2048 "
+        "/workload/convergence/weighted_batch: no mix of the candidates has a weighted batch for which the loss model "
+        "was fitted: expected 1024 to 2048 "
         "samples; found 8192 to 8192");
   request = request_for(0.8, 2600);
   request.loss_so_far = 0.7;
@@ -297,10 +298,11 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
                                                     "accelerators": 1, "nic": "10Gbps", "source": "test"}})";
   CHECK(problem_of<InputError>(request) ==
         std::string{"/candidates/0: the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
-        "or another price source"});
+                    "or another price source"});
   request = request_for(0.8, 2600, {"/workload/model=bert_large"});
   for (ProvisionCandidate& candidate : request.candidates) candidate.quota = candidate.name == "p3.2xlarge" ? 1 : 0;
-  CHECK(problem_of<NoResultError>(request).find("GPU memory exceeded: group \"p3.2xlarge\" needs") != std::string::npos);
+  CHECK(problem_of<NoResultError>(request).find("GPU memory exceeded: group \"p3.2xlarge\" needs") !=
+        std::string::npos);
 }
 
 TEST_CASE("machines may hold several workers, and lie in several regions") {

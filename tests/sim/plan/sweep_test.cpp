@@ -66,7 +66,8 @@ TEST_CASE("places that are not there are found before anything is read") {
         std::string::npos);
   CHECK(refusal({"/training/strategy={}", "/training/strategy/placement=round_robin"}).find("overlaps with") !=
         std::string::npos);
-  CHECK(refusal({"/training/steps=9"}).find("--set /training/steps: expected a place that nothing else sets; --grid /training/steps does") == 0);
+  CHECK(refusal({"/training/steps=9"})
+            .find("--set /training/steps: expected a place that nothing else sets; --grid /training/steps does") == 0);
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "workers > 1").find("--constraint: expected JSON pointers") == 0);
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "/training/stepz > 1").find("did you mean \"steps\"?") !=
         std::string::npos);

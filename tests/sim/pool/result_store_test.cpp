@@ -70,16 +70,16 @@ TEST_CASE("a row of which one character has changed, in any column, is as good a
   const test::TemporaryFolder folder;
   const std::filesystem::path file = folder / "results.sqlite";
   const RunKey key{1, 2}, other{3, 4};
-  const StoredRun run{.name = "first", .parameters = "{\"/a\":17}", .summary = "{\"steps_per_s\":17.25}", .wall_s = 0.5};
+  const StoredRun run{
+      .name = "first", .parameters = "{\"/a\":17}", .summary = "{\"steps_per_s\":17.25}", .wall_s = 0.5};
   const auto execute = [&](const char* sql) {
     sqlite3* database = nullptr;
     REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
     REQUIRE(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
     sqlite3_close(database);
   };
-  for (const char* change :
-       {"summary = '{\"steps_per_s\":17.35}'", "parameters = '{\"/a\":18}'", "name = 'fist'", "error = 'none'",
-        "died = 1", "wall_s = 0.75", "checksum = '0'", "summary = NULL"}) {
+  for (const char* change : {"summary = '{\"steps_per_s\":17.35}'", "parameters = '{\"/a\":18}'", "name = 'fist'",
+                             "error = 'none'", "died = 1", "wall_s = 0.75", "checksum = '0'", "summary = NULL"}) {
     CAPTURE(change);
     {
       ResultStore store = ResultStore::open(file);

@@ -48,7 +48,8 @@ TEST_CASE("every table of a hand-made run, to the byte") {
   scenario.groups[0].instance.usd_per_hour_on_demand = 2;
   scenario.groups[1].instance.usd_per_hour_on_demand = 1;  // rented at the spot price, which is unknown
   record.machines = {{.name = "w-0"}, {.name = "w-1"}, {.name = "ps", .group = 1}};
-  record.rentals = {{{{Seconds{0}, Seconds{7200}}}}, {{{Seconds{3600}, Seconds{7200}}}}, {{{Seconds{0}, Seconds{7200}}}}};
+  record.rentals = {
+      {{{Seconds{0}, Seconds{7200}}}}, {{{Seconds{3600}, Seconds{7200}}}}, {{{Seconds{0}, Seconds{7200}}}}};
   CHECK(costs_csv(scenario, record) ==
         "group,market,machines,hours,usd_per_hour,usd\nw,on-demand,2,1.5,2,6\nps,spot,1,2,,\n");
 }
