@@ -26,9 +26,10 @@ std::vector<Profile> moved_profiles(const Scenario& scenario) {
     }
     const FreeValues moving{file, scenario.profile.name, values, [](const Json&) { return true; }};
     const Eigen::Map<const Eigen::VectorXd> step{changes.data(), static_cast<Eigen::Index>(changes.size())};
-    try {
-      profiles.push_back(read(moving.profile_with(moving.start() + step)));
-    } catch (const InputError&) { profiles.push_back(read(moving.profile_with(moving.start() - step))); }
+    for (const double sign : {1.0, -1.0}) try {
+        profiles.push_back(read(moving.profile_with(moving.start() + sign * step)));
+        break;
+      } catch (const InputError&) { continue; }
   }
   return profiles;
 }

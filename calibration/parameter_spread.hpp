@@ -12,7 +12,7 @@
 namespace rehearse {
 
 /// The scenario's profile with its values moved along each component of its spread by one standard error; against it
-/// where a value would leave what a profile may hold.
+/// where a value would leave what a profile may hold, and not at all where one does so either way.
 std::vector<Profile> moved_profiles(const Scenario& scenario);
 
 /// Whether speed_spread() would find any: the profile states how uncertain its values are.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "platforms/read_rate.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -132,16 +134,37 @@ NetworkParameters read_network(JsonReader json) {
   return network;
 }
 
-std::map<std::string, double> read_component(const JsonReader& json) {
+template <class Q>
+bool is_positive_quantity(const std::string& text) {
+  try {
+    return parse_quantity<Q>(text) > Q{};
+  } catch (const QuantityError&) { return false; }
+}
+
+/// Whether the value at a pointer has a logarithm: a number, time or rate above 0.
+bool has_logarithm(const Json& profile, const std::string& pointer) {
+  if (!pointer.starts_with('/')) return false;
+  const Json* value = json_pointer_find(profile, pointer);
+  if (value == nullptr) return false;
+  if (value->is_number()) return value->get<double>() > 0;
+  if (!value->is_string()) return false;
+  const auto text = value->get<std::string>();
+  return is_positive_quantity<Seconds>(text) || is_positive_quantity<BytesPerSecond>(text) ||
+         is_positive_quantity<FlopsPerSecond>(text);
+}
+
+std::map<std::string, double> read_component(const Json& profile, const JsonReader& json) {
   std::map<std::string, double> component;
   for (const auto& [pointer, change] : json.items()) {
     component[pointer] = change.as<double>();
     change.expect(std::abs(change.as<double>()) <= 10, "-10 to 10");
+    if (!has_logarithm(profile, pointer))
+      change.fail("expected a pointer to a number, time or rate above 0 of this profile");
   }
   return component;
 }
 
-PredictionSpread read_spread(const JsonReader& json) {
+PredictionSpread read_spread(const Json& profile, const JsonReader& json) {
   PredictionSpread spread{.residual = json.required<double>("residual"),
                           .low = json.required<double>("low"),
                           .high = json.required<double>("high"),
@@ -150,7 +173,7 @@ PredictionSpread read_spread(const JsonReader& json) {
   json.expect(std::abs(spread.low) <= 100, "low", "-100 to 100");
   json.expect(spread.high >= spread.low && spread.high <= 100, "high", "low to 100");
   for (const JsonReader& component : json.children("components"))
-    spread.components.push_back(read_component(component));
+    spread.components.push_back(read_component(profile, component));
   return spread;
 }
 
@@ -270,7 +293,7 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    if (fit.has("spread")) profile.spread = read_spread(fit.child("spread"));
+    if (fit.has("spread")) profile.spread = read_spread(json.value(), fit.child("spread"));
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");
@@ -285,7 +308,7 @@ Profile read_profile(JsonReader json) {
       known.text = substitute.required<std::string>("text");
       known.spread = substitute.required<double>("spread");
       substitute.expect(known.spread >= 0 && known.spread <= 10, "spread", "0 to 10");
-      if (substitute.has("components")) known.components = read_component(substitute.child("components"));
+      if (substitute.has("components")) known.components = read_component(json.value(), substitute.child("components"));
       substitute.reject_unknown_keys();
     }
   profile.spread.widen(profile.substitutes);

@@ -211,6 +211,7 @@ class PartFile {
       : path_{output.string() + ".part"}, shown_{path_.string()} {
     database_ = detail::open(path_, shown_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     run("PRAGMA synchronous = OFF");
+    run("BEGIN");  // a file that is refused stays as it is
     run("CREATE TABLE IF NOT EXISTS meta(identity TEXT NOT NULL)");
     run("CREATE TABLE IF NOT EXISTS results(graph INTEGER NOT NULL, setting INTEGER NOT NULL, labels BLOB, error TEXT, "
         "PRIMARY KEY(graph, setting))");
@@ -225,7 +226,7 @@ class PartFile {
     }
     read();
     insert_.emplace(database_.get(), shown_, "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)");
-    run("BEGIN");
+    keep();
   }
   ~PartFile() { insert_.reset(); }
   PartFile(const PartFile&) = delete;

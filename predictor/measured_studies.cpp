@@ -119,11 +119,10 @@ class Collector {
       ++found->rows;
   }
 
-  MeasuredStudies finish() {
-    if (result.dataset.samples.empty()) {
-      const auto& first = result.counts.front();
-      throw InputError{"no row of the studies is a sample; " + first.study + ": " + first.reason};
-    }
+  MeasuredStudies finish(const std::vector<Study>& studies) {
+    if (result.dataset.samples.empty())
+      throw InputError{studies.front().file_name + ": expected a row that is a sample of a step time; found " +
+                       (result.counts.empty() ? "no rows" : "none: " + result.counts.front().reason)};
     deal_splits(result.dataset, models_);
     result.dataset.provenance = Json{{"source", "measured rows of studies"}, {"rows", rows_}}.dump();
     return std::move(result);
@@ -261,7 +260,7 @@ MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const C
       collector.add(study, row, catalog);
       if (on_row) on_row(++done, total);
     }
-  return collector.finish();
+  return collector.finish(studies);
 }
 
 }  // namespace rehearse

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
@@ -104,7 +105,7 @@ std::pair<FreeValues::Value, double> FreeValues::read(const FreeValue& declared)
     return {{pointer, unit}, std::log(*value)};
   }
   throw InputError{file_name_ + ": " + pointer + ": only plain numbers, times and rates can be fitted; found " +
-                   found->dump()};
+                   shortened(found->dump())};
 }
 
 std::optional<double> FreeValues::parse(const std::string& text, Unit unit) {

@@ -58,7 +58,7 @@ const int kProcessors = static_cast<int>(std::max(1U, std::thread::hardware_conc
 /// Whether the speed is one of a steady state, and its interval can have its part by the uncertainty of the profile's
 /// values in short time; warns if not.
 bool has_time_for_moved_profiles(Scenario& scenario) {
-  constexpr Seconds kMostTime{2};
+  constexpr Seconds kMostTime{10};  // of one processor
   const std::size_t count = scenario.profile.spread.components.size();
   if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
   if (interval_duration(scenario, 1) <= kMostTime) return true;
@@ -216,17 +216,18 @@ int run(const SimulateCommand& command) {
     scenario.output.timeline_length = scope.window.end - scope.window.start;
   }
   const bool moves_profile = has_time_for_moved_profiles(scenario);
+  const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
+  if (!command.runs) require_memory(scenario, options);
+  if (command.common.output && !command.is_dry_run) create_folder(*command.common.output);
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
-    const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
     std::fputs(describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, kProcessors) : Seconds{})
                    .c_str(),
                stdout);
     return kSuccess;
   }
   if (command.runs) return run_many(command, scenario);
-  if (command.common.output) create_folder(*command.common.output);
 
   const Budget& budget = command.common.budget;
   double spread_by_profile = 0;

@@ -1,10 +1,16 @@
 #include "sim/app/estimate.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 #include "calibration/parameter_spread.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
 
@@ -14,8 +20,11 @@ namespace {
 
 // Real seconds of `rehearse simulate`, two cores of an Intel Xeon shared with other work, g++ 12 -O2: runs of
 // ResNet-32, batch 32, V100, in which the quantity is large.
-constexpr double kStart = 0.03;                 // 8 steps of scenarios/cm-dare.json: 0.015 to 0.06
-constexpr double kPerMessage = 1.4e-6;          // 8 to 256 workers, 1 to 4 servers, 2000 steps: 1.1e-6 to 1.9e-6
+constexpr double kStart = 0.03;         // 8 steps of scenarios/cm-dare.json: 0.015 to 0.06
+constexpr double kPerMessage = 1.4e-6;  // 8 to 256 workers, 1 to 4 servers, 2000 steps: 1.1e-6 to 1.9e-6
+// And for each worker and server, as the rates of what shares links with a message change with it: 2 to 64 workers, 1
+// to 32 servers on their machines or others, synchronous: 1e-8 to 3e-8.
+constexpr double kPerMessageAndPair = 2.5e-8;
 constexpr double kPerCollectiveMessage = 4e-7;  // forward overlap on shared PCIe roots, 8 and 64 GPUs: 2e-7 to 7e-7
 constexpr double kPerExactMessage = 3e-6;       // --exact, 8 and 64 workers: 1.3e-6 to 4e-6
 constexpr double kPerEdge = 1e-6;               // of a plan that is timed once: clique of 512
@@ -93,14 +102,24 @@ double kernels_per_step(const Scenario& scenario) {
   return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps;
 }
 
-double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
+/// Steps and workers of a run of all-reduces that are simulated.
+struct SimulatedPart {
+  double steps = 0, ranks = 0;
+};
+
+SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const Training& training = scenario.training;
-  const auto steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
-                                             ? std::min(training.steps, training.warmup_steps + kStepsWithoutSkipped)
-                                             : training.steps);
-  const double ranks =
-      reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : scenario.count(Role::kWorker);
+  return {
+      .steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
+                                       ? std::min(training.steps, training.warmup_steps + kStepsWithoutSkipped)
+                                       : training.steps),
+      .ranks = reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : scenario.count(Role::kWorker)};
+}
+
+double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
+  const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
+  const auto [steps, ranks] = simulated_part(scenario, options);
   const CollectiveSize collective = collective_size(scenario);
   const double collectives = steps * all_reduces_per_step(scenario);
   double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
@@ -139,10 +158,38 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
   if (is_all_reduce)
     seconds += all_reduce_seconds(scenario, options);
   else
-    seconds += messages * (options.is_exact ? kPerExactMessage : kPerMessage) + kernels * kPerKernel;
+    seconds +=
+        messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
+                    kPerMessageAndPair * scenario.count(Role::kWorker) * scenario.count(Role::kParameterServer)) +
+        kernels * kPerKernel;
   if (options.keeps_activity)
     seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
   return Seconds{seconds};
+}
+
+Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) {
+  double steps = worker_steps(scenario);
+  if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind)) {
+    const auto [of_each, ranks] = simulated_part(scenario, options);
+    steps = of_each * ranks;
+  }
+  constexpr double kMost = 1e18;  // B
+  return Bytes{static_cast<std::int64_t>(std::min(kMost, steps * static_cast<double>(sizeof(StepSpan))))};
+}
+
+void require_memory(const Scenario& scenario, const SimulateOptions& options) {
+  double available = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    available = std::min(available, static_cast<double>(limit.rlim_cur));
+  const double needed = as_double(expected_memory(scenario, options));
+  if (needed <= available) return;
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(),
+                "what is recorded of the steps of all workers takes at least %.3g GB of memory, more than the %.3g GB "
+                "that there are: choose fewer steps",
+                needed / 1e9, available / 1e9);
+  throw scenario.no_result({"/training/steps", text.data()});
 }
 
 Seconds interval_duration(const Scenario& scenario, int parallel) {

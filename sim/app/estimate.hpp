@@ -17,6 +17,13 @@ double messages_per_all_reduce(const Scenario& scenario);
 /// measured for estimate.cpp, on a machine like that one.
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options = {});
 
+/// Memory that simulate() takes at least: what it records of each step of each worker. Kernels and messages, of which it
+/// keeps a limited number, are left out.
+Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options = {});
+
+/// NoResultError if that is more than this machine has, or than a process may have.
+void require_memory(const Scenario& scenario, const SimulateOptions& options = {});
+
 /// Real time of speed_spread() (parameter_spread.hpp) with `parallel` simulations at a time.
 Seconds interval_duration(const Scenario& scenario, int parallel);
 

@@ -258,10 +258,13 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
     append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(),
            gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory), group.accelerator->name.c_str());
   }
-  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s\n",
+  std::string memory;
+  if (const Bytes needed = expected_memory(scenario, options); needed > Bytes{100'000'000})
+    append(memory, " and at least %.2g GB of memory", as_double(needed) / 1e9);
+  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s%s\n",
          static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
          scenario.training.strategy.is_synchronous() ? ", all in each" : "", expected_messages(scenario),
-         (expected_duration(scenario, options) + interval).value(),
+         (expected_duration(scenario, options) + interval).value(), memory.c_str(),
          interval > Seconds{} ? ", its interval included" : "", reductions_text(scenario, options).c_str());
   text += revocations_text(scenario);
   double price = 0;

@@ -14,7 +14,6 @@
 namespace rehearse {
 
 int run_many(const SimulateCommand& command, const Scenario& scenario) {
-  if (command.common.output) create_folder(*command.common.output);
   Progress progress{"memberships", command.common.is_quiet};
   try {
     const MonteCarlo result = run_monte_carlo(

@@ -55,7 +55,8 @@ int run_program(const char* name, int (*command_line)(int argc, char** argv), in
   } catch (const NoResultError& error) { return report(name, error.what(), kNoResult); } catch (const Interrupted&) {
     return kInterrupted;
   } catch (const std::bad_alloc&) {
-    return report(name, "out of memory", kNoResult);
+    const std::string input = argc > 2 ? argv[2] : "";  // most often the file
+    return report(name, input.empty() ? "out of memory" : input + ": out of memory", kNoResult);
   } catch (const std::filesystem::filesystem_error& error) {  // a path that is too long, a folder that may not be read
     return report(name, error.path1().string() + ": " + error.code().message(), kBadInput);
   } catch (const std::exception& error) { return report(name, std::string{"internal error: "} + error.what(), 70); }

@@ -158,9 +158,12 @@ void OutputFolder::commit() {
   rename_into(list_before, folder_ / kList);
   rename_into(staging_ / kIncompleteMark, folder_ / kIncompleteMark);
   for (const std::string& name : names_) rename_into(staging_ / name, folder_ / name);
-  for (const std::string& name : replaced)
-    if (!own.contains(name) && ::unlink((folder_ / name).c_str()) != 0 && errno != ENOENT)
+  for (const std::string& name : replaced) {
+    std::error_code error;  // what is no file, or cannot be one, is none of an earlier run, whatever the list says
+    if (own.contains(name) || !fs::is_regular_file(fs::symlink_status(folder_ / name, error))) continue;
+    if (::unlink((folder_ / name).c_str()) != 0)
       fail(folder_ / name, "cannot remove this file of an earlier run", errno);
+  }
   rename_into(list_after, folder_ / kList);
   if (::unlink((folder_ / kIncompleteMark).c_str()) != 0) fail(folder_ / kIncompleteMark, "cannot remove", errno);
 }

@@ -5,12 +5,33 @@
 
 namespace rehearse {
 
+void keep_for_good(Json& group) {
+  for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+}
+
+Json without_revocations(Json effective) {
+  Json& groups = effective["cluster"]["groups"];
+  Json kept = Json::array();
+  for (Json& group : groups) {
+    if (group.value("standby", false)) continue;
+    keep_for_good(group);
+    kept.push_back(group);
+  }
+  groups = std::move(kept);
+  return effective;
+}
+
 Json with_machines(Json effective, std::size_t group, int count) {
   Json& groups = effective["cluster"]["groups"];
-  if (count > 0)
+  if (count > 0) {
     groups[group]["count"] = count;
-  else
-    groups.erase(group);
+    return effective;
+  }
+  const Json name = groups[group]["name"];
+  groups.erase(group);
+  for (Json& other : groups)
+    if (other.contains("replacement") && other["replacement"].value("with", Json{}) == name)
+      other["replacement"]["with"] = "none";
   return effective;
 }
 
@@ -38,8 +59,10 @@ Json one_machine_alone(Json effective, std::size_t group) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const bool is_server = groups[g].value("role", "") == "parameter_server";
     const bool stays = is_server && (!groups[g].contains("colocated_with") || groups[g]["colocated_with"] == name);
+    if (g != group && !stays) continue;
+    keep_for_good(groups[g]);
     if (g == group) groups[g]["count"] = 1;
-    if (g == group || stays) kept.push_back(groups[g]);
+    kept.push_back(groups[g]);
   }
   groups = std::move(kept);
   return effective;

@@ -8,11 +8,17 @@
 
 namespace rehearse {
 
-/// With `count` machines in a group; without the group if that is 0.
+/// Machines of the group are there from the beginning to the end: nobody revokes, replaces or awaits them.
+void keep_for_good(Json& group);
+
+/// The cluster as a job starts on it, each of its groups kept for good.
+Json without_revocations(Json effective);
+
+/// With `count` machines in a group; without the group if that is 0: who was to be replaced by it no longer is.
 Json with_machines(Json effective, std::size_t group, int count);
 
 /// The parameter servers that have machines of their own or are on those of the group, and one machine of a group of
-/// workers.
+/// workers; all of them are kept for good.
 Json one_machine_alone(Json effective, std::size_t group);
 
 /// The cluster with what its workers do in a step in which only `workers` of each group take part, as their own batch.

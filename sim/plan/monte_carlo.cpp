@@ -41,8 +41,7 @@ WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
 /// is the same.
 Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) {
   Json json = parse_json(scenario.effective, scenario.name);
-  for (Json& group : json["cluster"]["groups"])
-    for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+  for (Json& group : json["cluster"]["groups"]) keep_for_good(group);
   json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
   for (std::size_t g = counts.size(); g-- > 0;)
     if (scenario.groups[g].role == Role::kWorker) json = with_machines(std::move(json), g, counts[g]);

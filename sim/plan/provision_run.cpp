@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/engine/work.hpp"
+#include "sim/plan/cluster_variants.hpp"
 #include "sim/pool/pool.hpp"
 
 namespace rehearse {
@@ -32,14 +33,17 @@ std::string price_key(Market market) {
   return market == Market::kSpot ? "usd_per_hour_spot" : "usd_per_hour_on_demand";
 }
 
-void keep_for_good(Json& group) {
-  for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
-}
-
 /// Machines that are rented on demand are not revoked.
 void set_market(Json& group, PriceSource source) {
   if (source != PriceSource::kCatalog) group["market"] = source == PriceSource::kSpot ? "spot" : "on-demand";
   if (group.value("market", Json{}) != "spot") keep_for_good(group);
+}
+
+/// Plans need not have the group that was to replace this one.
+void replace_by_its_like(Json& group) {
+  if (!group.contains("replacement") || !group["replacement"].is_object()) return;
+  if (Json& replacement = group["replacement"]; replacement.value("with", Json{"none"}) != "none")
+    replacement.erase("with");
 }
 
 /// The list price of an effective group's market.
@@ -137,9 +141,19 @@ class Preparation {
       for (const char* key : {"count", "joins_at", "leaves_at", "standby"}) group.erase(key);
       group["name"] = candidate.name;
       set_market(group, request_.price);
+      replace_by_its_like(group);
+      const Json one = with_group(group);
+      const JsonOrigins origins = origins_with(candidate);
+      if (const Json pool = group.value("spot_pool", Json{}); pool.is_object() && pool.contains("replay"))
+        JsonReader{one, request_.scenario_file, "", &origins}
+            .child("cluster")
+            .children("groups")
+            .back()
+            .child("spot_pool")
+            .fail("replay", "expected a law of lifetimes, as plans have other numbers of machines than a replay");
       Scenario scenario;
       try {
-        scenario = read_scenario(with_group(group), request_.scenario_file, catalog_, origins_with(candidate));
+        scenario = read_scenario(one, request_.scenario_file, catalog_, origins);
         if (scenarios.empty()) check_training(scenario);
       } catch (const NoResultError& error) {
         if (candidate.existing > 0) throw;

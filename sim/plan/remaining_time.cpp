@@ -23,7 +23,7 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
   std::vector<std::string> names;
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     const Group& group = scenario.groups[g];
-    if (group.role != Role::kWorker) continue;
+    if (group.role != Role::kWorker || group.is_standby) continue;
     names.push_back(group.name);
     if (!request.group.empty() && group.name != request.group) continue;
     for (const Group& servers : scenario.groups)
@@ -121,16 +121,18 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   const std::size_t lost = losing_group(whole, request);
   const Group& group = whole.groups[lost];
   const Json effective = parse_json(whole.effective, file_name);
-  const int workers = whole.count(Role::kWorker);
+  int workers = 0;
+  for (const Group& any : whole.groups) workers += any.is_standby ? 0 : any.workers();
   const int left = workers - request.lost * group.workers_per_machine();
 
   WorkerCounts left_of_groups = full_cluster(whole);
   left_of_groups[lost] = std::int64_t{group.count - request.lost} * group.workers_per_machine();
   const double batch = samples_per_update(whole);
 
-  std::vector<Json> clusters{effective, one_machine_alone(effective, lost)};
+  std::vector<Json> clusters{without_revocations(effective), one_machine_alone(effective, lost)};
   if (left > 0)
-    clusters.push_back(with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost));
+    clusters.push_back(without_revocations(
+        with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost)));
   std::array<double, 3> speeds{}, batches{batch, batch, batch};
   RemainingPrediction prediction{.group = group.name, .steps_left = whole.training.steps - request.step};
   prediction.samples_left = static_cast<double>(prediction.steps_left) * batch;

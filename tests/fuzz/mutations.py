@@ -251,8 +251,51 @@ def mutate_document(rng, node, vocabulary):
     return node
 
 
+def plausible_value(rng, old):
+    """Another value that a user might have written instead; the same where none is known."""
+    if isinstance(old, bool):
+        return not old
+    if isinstance(old, int):
+        return rng.choice([old + 1, max(1, old - 1), old * 2, max(1, old // 2), 1, 2, 3])
+    if isinstance(old, float):
+        return old * rng.choice([0.5, 0.9, 1.1, 2])
+    match = re.match(r"^([0-9.]+)([A-Za-z]+)$", old) if isinstance(old, str) else None
+    if match and match.group(1).count(".") <= 1 and match.group(1) != ".":
+        return f"{float(match.group(1)) * rng.choice([0.5, 0.8, 1.25, 2, 10]):g}{match.group(2)}"
+    return old
+
+
+def change_plausibly(rng, node, vocabulary):
+    """One change that may well be accepted, in place: so that runs get beyond the reading of their files."""
+    found = places(node)
+    if not found:
+        return node
+    container, index, key = rng.choice(found if rng.random() < 0.3 else found[: max(1, min(len(found), 60))])
+    old = value_at(container, index)
+    known = [value for names in vocabulary.children.values() for value in names.get(key, []) if type(value) is type(old)]
+    kind = rng.randrange(10)
+    if kind == 0 and isinstance(container, Object):
+        del container.pairs[index]
+    elif kind <= 2 and isinstance(container, Object):
+        above = next((name for other, at, name in found if value_at(other, at) is container), "")
+        names = vocabulary.children.get(above) or {}
+        if names:
+            name = rng.choice(sorted(names))
+            container.set(name, copy_of(rng.choice(names[name] or [1])))
+    elif kind <= 5 and known:
+        put(container, index, copy_of(rng.choice(known)))
+    elif kind == 6 and isinstance(old, list) and old:
+        put(container, index, copy_of(old) + [copy_of(rng.choice(old))])
+    else:
+        put(container, index, plausible_value(rng, old))
+    return node
+
+
 def mutate_json(rng, text, vocabulary, most=3):
-    node = parse(text)
+    try:
+        node = parse(text)
+    except (ValueError, RecursionError):  # after an earlier change
+        return text
     for _ in range(rng.choice([1, 1, 1, 2, most])):
         node = mutate_document(rng, node, vocabulary)
     return to_text(node)
@@ -264,6 +307,8 @@ def mutate_table(rng, text):
     rows = list(csv.reader(lines))
     if not rows or not rows[0]:
         return rng.choice(HOSTILE_TEXTS)
+    if rng.random() < 0.25:
+        return change_table_plausibly(rng, rows)
     cell_row = rng.randrange(len(rows))
     column = rng.randrange(len(rows[0]))
     kind = rng.randrange(14)
@@ -297,6 +342,22 @@ def mutate_table(rng, text):
         rows = rng.choice([rows[:1], rows[1:], rows[:2], [[]], rows[:1] * 2 + rows[1:]])
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator=rng.choice(["\n", "\n", "\n", "\r\n", "\r"])).writerows(rows)
+    return out.getvalue()
+
+
+def change_table_plausibly(rng, rows):
+    """Numbers scaled, rows left out, repeated or in another order: what other measurements might be."""
+    head, body = rows[:1], rows[1:]
+    for _ in range(rng.choice([1, 3, 20])):
+        row = rng.choice(body) if body else []
+        numbers = [at for at, cell in enumerate(row) if re.match(r"^[0-9]+(\.[0-9]*)?$", cell)]
+        if numbers:
+            at = rng.choice(numbers)
+            row[at] = str(plausible_value(rng, float(row[at]) if "." in row[at] else int(row[at])))
+    if len(body) > 1 and rng.random() < 0.5:
+        body = rng.choice([body[:-1], body[1:], body + body[-1:], body[::-1]])
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(head + body)
     return out.getvalue()
 
 

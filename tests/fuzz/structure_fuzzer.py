@@ -3,7 +3,7 @@
 
   - ends with 0, 2 or 3 (130 if interrupted), by no signal, within its limits of time and memory;
   - says one line on stderr if it fails, which names a file or an option;
-  - writes nothing when it refuses, and never leaves temporaries;
+  - writes nothing when it refuses, never changes its inputs, and never leaves temporaries;
   - prints no control characters, no nan, and writes CSV files without formulas and JSON files that parse.
 
   tests/fuzz/structure_fuzzer.py --build build --count 20000            # about half an hour on two idle cores
@@ -207,9 +207,11 @@ class Case:
         is_changed = self.chance(hostile)
         if is_changed and isinstance(data, (Object, list)):
             data = copy_of(data)
+            is_plausible = self.chance(0.5)
+            change = mutations.change_plausibly if is_plausible else mutations.mutate_document
             for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
-                data = mutations.mutate_document(self.rng, data, self.files.words[words])
-            is_changed = self.chance(0.1)
+                data = change(self.rng, data, self.files.words[words])
+            is_changed = not is_plausible and self.chance(0.1)
         if isinstance(data, (Object, list, int, float, Raw)) or data is None or words and not isinstance(data, bytes) and mutate is None:
             data = to_text(data)
         if isinstance(data, str):
@@ -343,7 +345,7 @@ class Case:
     def scenario_verbs(self, path):
         """Verbs that take a scenario."""
         rng = self.rng
-        verb = rng.choices(["simulate", "sweep", "diagnose", "remaining", "provision", "predict", "compare"], [60, 10, 8, 8, 8, 4, 3])[0]
+        verb = rng.choices(["simulate", "sweep", "diagnose", "remaining", "provision", "predict", "compare"], [60, 10, 8, 10, 4, 4, 3])[0]
         if verb in kPredictorVerbs and not self.files.has_predictor:
             verb = "simulate"
         if verb == "simulate":
@@ -357,13 +359,23 @@ class Case:
         elif verb == "diagnose":
             self.finish(verb, [path, "--measured-speed", rng.choice(["1", "10", "100", "0.001", "1e6"])])
         elif verb == "remaining":
-            self.finish(verb, [path, "--step", rng.choice(["1", "5", "20"]), "--lost", "1"])
+            words = [path, "--step", rng.choice(["1", "1", "3", "20"]), "--lost", "1"]
+            if self.chance(0.8):
+                words += ["--replaced-after", rng.choice(["100s", "1h", "0s"])]
+            elif self.chance(0.6):
+                words += ["--history", self.history()]
+            self.finish(verb, words)
         elif verb == "provision":
-            self.finish(verb, [path, "--deadline", "2000s", "--target-loss", "0.8", "--plans", "1", "--runs", "2"])
+            self.finish(verb, [path, "--deadline", "2h", "--target-loss", "0.8", "--plans", "1", "--runs", "2"])
         elif verb == "predict":
             self.finish(verb, [self.files.network, path])
         else:
             self.finish(verb, [self.files.network, path, "--step-time", "100ms"])
+
+    def history(self):
+        """Past revocations, for remaining."""
+        text = read_text(os.path.join(ROOT, "calibration/data/cm-dare/remaining_time_after_revocation.csv"))
+        return self.place("history.csv", text, mutate=mutations.mutate_table, hostile=0.6)
 
     def scenario(self):
         name, node = self.rng.choice(self.files.scenarios)
@@ -419,7 +431,7 @@ class Case:
     def provision(self):
         _, node = self.rng.choice(self.files.provisions)
         self.kind = "provision"
-        self.finish("provision", [self.place("provision.json", node, "provision"), "--deadline", self.rng.choice(["2600s", "810s", "1h"]), "--target-loss",
+        self.finish("provision", [self.place("provision.json", node, "provision"), "--deadline", self.rng.choice(["2600s", "2600s", "810s", "1h"]), "--target-loss",
                                   "0.8", "--plans", "1", "--runs", "2"])
 
     def space(self):
@@ -602,6 +614,32 @@ class Case:
         self.break_database(path)
         self.finish("sweep", [os.path.join(ROOT, "scenarios/dgx.json"), "--grid", "/workload/batch_per_worker=16,32,64", "-o", self.out])
 
+    def earlier_results(self):
+        """A run into a folder that holds an earlier one, whole or damaged."""
+        self.kind = "earlier results"
+        self.out = os.path.join(self.cwd, "out")
+        shutil.copytree(self.files.runs[0], self.out)
+        write_text(os.path.join(self.out, "mine.txt"), "mine")
+        listed = os.path.join(self.out, ".rehearse-files")
+        for _ in range(self.rng.choice([0, 1, 2])):
+            kind = self.rng.randrange(5)
+            if kind == 0:
+                write_text(os.path.join(self.out, "INCOMPLETE"), "")
+            elif kind == 1:
+                text = read_text(listed) if os.path.isfile(listed) else ""
+                write_text(listed, text + self.rng.choice(["../../../inputs/scenario.json", "/etc/passwd", ".", "..", "a" * 5000, "\x1b[31m", "", "mine.txt/x"]) + "\n")
+            elif kind == 2 and os.path.isfile(listed):
+                self.become_other_kind(listed)
+            elif kind == 3:
+                os.makedirs(os.path.join(self.out, self.rng.choice(["nodes.csv", "report.html.d", ".rehearse-new-x"])), exist_ok=True)
+            else:
+                self.damage(self.out)
+        scenario = self.place("scenario.json", dict(self.files.scenarios)[os.path.join(ROOT, "scenarios/cm-dare.json")], "scenario", hostile=0)
+        if self.chance(0.3):
+            self.finish("sweep", [scenario, "--grid", "/training/steps=5,6", "-o", self.out])
+        else:
+            self.finish("simulate", [scenario, "--set", "/training/steps=10", "-o", self.out])
+
     def break_database(self, path):
         if self.chance(0.6):
             for _ in range(self.rng.choice([1, 1, 2])):
@@ -695,7 +733,7 @@ class Case:
 
     def choose(self, only):
         kinds = {"scenario": 30, "options": 14, "sweep": 5, "provision": 5, "space": 5, "study": 9, "lifetimes": 4, "training_logs": 3, "catalog": 9,
-                 "inline_parts": 8, "folders": 4, "store": 3}
+                 "inline_parts": 8, "folders": 4, "store": 3, "earlier_results": 2}
         if self.files.has_predictor:
             kinds.update({"datasets": 3, "networks": 3, "measured_jobs": 3})
         while True:
@@ -773,10 +811,10 @@ def check(case, code, out, err, wall, cpu, was_killed, before, after):
     elif code not in (0, 2, 3) and not (code == 130 and case.interrupted_after is not None):
         problems.append(f"exit code {code}")
     lines = [line for line in err.split("\n") if line]
-    errors = [line for line in lines if line.startswith("rehearse")]
+    errors = [line for line in lines if line.startswith("rehearse") and not line.startswith("rehearse: warning: ")]
     others = [line for line in lines if not line.startswith("rehearse")]
     if code in (2, 3):
-        if len(errors) != 1 or not lines[-1].startswith("rehearse"):
+        if len(errors) != 1 or lines[-1] != errors[0]:
             problems.append(f"{len(errors)} lines of error on exit {code}")
         stray = [line for line in others if not re.match(r"(warning: |note: |\s*\d|.*(%|left|so far|of \d|simulat|steps))", line)]
         if stray and "--quiet" in case.arguments:
@@ -789,9 +827,13 @@ def check(case, code, out, err, wall, cpu, was_killed, before, after):
                 problems.append(f"names no file or option: {text[:100]!r}")
         if code == 2 and out.strip():
             problems.append("a refusal prints on stdout")
-    if code == 2 and after != before:
-        changed = sorted(name for name in set(before) | set(after) if before.get(name) != after.get(name))
-        problems.append(f"a refusal changed {[re.sub('[0-9]+', 'N', name)[:60] for name in changed[:3]]}")
+    if code == 2:
+        changed = sorted(name for name in set(before) | set(after) if before.get(name) != after.get(name) and ".rehearse-new-" not in name)
+        if changed:
+            problems.append(f"a refusal changed {[re.sub('[0-9]+', 'N', name)[:60] for name in changed[:3]]}")
+    lost = sorted(name for name in before if (name.startswith("inputs/") or name.endswith("mine.txt")) and before[name] != after.get(name))
+    if lost:
+        problems.append(f"the user's own files changed: {lost[:3]}")
     if code == 0 and others and "--quiet" in case.arguments and case.verb != "calibrate" and not all(re.match(r"warning: |note: ", line) for line in others):
         problems.append(f"--quiet, and yet {others[0][:80]!r}")
     for name, text in (("stderr", err), ("stdout", out)):
@@ -808,6 +850,7 @@ def run_case(files, seed, number, only, base):
     """Returns (verb, kind, code, problems, command, err)."""
     rng = random.Random(f"{seed}/{number}")
     folder = os.path.join(base, str(number))
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
     os.makedirs(folder)
     case = Case(files, rng, folder)
     case.choose(only)
@@ -910,7 +953,7 @@ def main():
     os.chmod(common, 0o755)
     os.chmod(base, 0o755)
     start = time.monotonic()
-    failures, counts, total = {}, {}, 0
+    failures, counts, kinds, total = {}, {}, {}, 0
     try:
         kFiles = Shipped(options.build, common)
         numbers = [options.case] if options.case is not None else range(options.first, options.first + options.count)
@@ -926,6 +969,8 @@ def main():
                 total += 1
                 counts.setdefault(verb, {}).setdefault(code, 0)
                 counts[verb][code] += 1
+                kind_codes = kinds.setdefault(re.sub(r"[ +].*\.json|\+.*", "", kind), {})
+                kind_codes[code] = kind_codes.get(code, 0) + 1
                 if options.case is not None:
                     print(shown, f"\nexit {code}\n{err}")
                 for problem in problems:
@@ -936,8 +981,10 @@ def main():
     finally:
         shutil.rmtree(common, ignore_errors=True)
     print(f"{total} runs in {time.monotonic() - start:.0f} s")
-    for verb in sorted(counts):
-        print(f"  {verb}: " + ", ".join(f"{count} x {code}" for code, count in sorted(counts[verb].items(), key=str)))
+    for title, table in (("verb", counts), ("kind of input", kinds)):
+        print(f"runs by {title} and exit code:")
+        for name in sorted(table):
+            print(f"  {name}: " + ", ".join(f"{count} x {code}" for code, count in sorted(table[name].items(), key=str)))
     for (verb, signature), cases in sorted(failures.items(), key=lambda item: -len(item[1])):
         print(f"{len(cases)} x {verb}: {signature} (cases {', '.join(map(str, cases[:8]))})")
     if not failures:

@@ -49,6 +49,13 @@ TEST_CASE("mistakes in times of checkpoints and in a window are named") {
         "p.json: /startup/staging/0/time/sigma: expected 1e-6 to 10; found 0");
 }
 
+TEST_CASE("how uncertain a value is can only be said of one that the profile has") {
+  CHECK(refusal("/fit/spread/components", R"([{"/gpu/peak_efficiency/K80": 0.1}])") == "accepted");
+  for (const char* pointer : {"", "/", "/nothing", "gpu", "/name", "/fit", "/servers/nothing", "/fit/seen/models/0"})
+    CHECK(refusal("/fit/spread/components", ("[{\"" + std::string{pointer} + "\": 0.1}]").c_str())
+              .find("expected a pointer to a number, time or rate above 0 of this profile") != std::string::npos);
+}
+
 TEST_CASE("profile cm-dare has the times of checkpoints and start-ups that were fitted into profiles of their own") {
   CHECK(shipped("cm-dare")["checkpoint"] == shipped("cm-dare-checkpoint")["checkpoint"]);
   CHECK(shipped("cm-dare")["startup"] == shipped("cm-dare-startup")["startup"]);

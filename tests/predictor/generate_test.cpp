@@ -100,6 +100,16 @@ TEST_CASE("an interrupted dataset goes on where it stopped and has the same byte
   CHECK(bytes(folder / "whole") == bytes(folder / "parts"));
 }
 
+TEST_CASE("a part of something else is refused and stays as it is") {
+  const Catalog catalog = test::shipped_catalog();
+  const test::TemporaryFolder folder;
+  CHECK(generate_dataset(small_space(), catalog, request(folder / "whole", 4, 1)).is_complete);
+  std::filesystem::copy_file(folder / "whole", folder / "other.part");
+  CHECK_THROWS_AS((void)generate_dataset(small_space(), catalog, request(folder / "other", 4, 1)), InputError);
+  CHECK(bytes(folder / "other.part") == bytes(folder / "whole"));
+  CHECK(folder.entry_count() == 2);
+}
+
 TEST_CASE("a killed dataset goes on where it stopped and has the same bytes") {
   const test::TemporaryFolder folder;
   const Catalog catalog = test::shipped_catalog();

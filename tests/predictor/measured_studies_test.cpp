@@ -146,8 +146,10 @@ TEST_CASE("studies of something else give no samples") {
   const test::TemporaryFolder folder;
   folder.write("rows.csv", kRows);
   const auto studies = load_studies(folder.write("study.json", study_text("checkpoint_time_s")));
-  CHECK_THROWS_WITH_AS(read_measured_studies(studies, test::shipped_catalog()),
-                       "no row of the studies is a sample; study: checkpoint_time_s gives no step time", InputError);
+  const std::string expected = (folder / "study.json").string() +
+                               ": expected a row that is a sample of a step time; found none: checkpoint_time_s gives "
+                               "no step time";
+  CHECK_THROWS_WITH_AS(read_measured_studies(studies, test::shipped_catalog()), expected.c_str(), InputError);
 }
 
 TEST_CASE("a model that is one measured time has no operators to learn from") {

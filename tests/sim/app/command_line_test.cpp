@@ -279,6 +279,14 @@ TEST_CASE("--dry-run and --explain say what a run takes and where its numbers co
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
 }
 
+TEST_CASE("a run whose folder cannot be made prints nothing") {
+  const TemporaryFolder folder;
+  folder.write("file", "mine");
+  const Outcome outcome = rehearse_with("simulate " + kScenario + " --explain -o " + (folder / "file/out").string());
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+}
+
 TEST_CASE("list and schema print what the catalogs hold") {
   const std::string gpus = rehearse_with("list gpus").out;
   CHECK(std::count(gpus.begin(), gpus.end(), '\n') == 17);

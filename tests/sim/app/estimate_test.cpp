@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/app/explain.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -75,6 +76,31 @@ TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a sec
   CHECK(expected_duration(folded, {.keeps_activity = true}).value() > 100);
   scenario["training"]["step_time_variation"] = 0.1;
   CHECK(expected_duration(test::resolved(scenario)).value() > 100);
+}
+
+TEST_CASE("a message among many workers and servers takes longer than one to a single server") {
+  const auto of_servers = [](int machines, int servers) {
+    Json scenario = with_servers(
+        of_model(machines, 1, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), servers);
+    scenario["training"]["steps"] = 100'000;
+    const Scenario one = test::resolved(scenario);
+    return expected_duration(one).value() / expected_messages(one);
+  };
+  CHECK(of_servers(32, 32) > 5 * of_servers(32, 1));
+}
+
+TEST_CASE("what a run has to remember is estimated, and refused if no memory is that large") {
+  Json scenario = of_model(128, 8, {{"kind", "all_reduce"}});
+  scenario["training"]["steps"] = 10'000'000;
+  const Scenario folded = test::resolved(scenario);
+  CHECK(expected_memory(folded) < Bytes{1'000'000});
+  CHECK_NOTHROW(require_memory(folded));
+  scenario["training"]["step_time_variation"] = 0.1;
+  const Scenario unequal = test::resolved(scenario);
+  CHECK(expected_memory(unequal) > Bytes{1'000'000'000'000});
+  CHECK_THROWS_WITH_AS(require_memory(unequal), doctest::Contains("/training/steps: what is recorded of the steps of"),
+                       NoResultError);
+  CHECK(describe_dry_run(unequal, {}, Seconds{}).find(" GB of memory") != std::string::npos);
 }
 
 TEST_CASE("--explain describes strategy, fabric and interconnect") {

@@ -121,6 +121,13 @@ TEST_CASE("a folder in parts is incomplete until all are there, and a list of fo
   folder.write("results/.rehearse-files", "summary.json\n../precious.txt\n" + (folder.path / "precious.txt").string());
   write_run(results, {"summary.json"}, "new");
   CHECK(fs::exists(folder.path / "precious.txt"));
+
+  fs::create_directories(results / "mine");
+  folder.write("results/notes.txt", "mine");
+  folder.write("results/.rehearse-files", "summary.json\n.\nmine\nnotes.txt/x\n" + std::string(5000, 'a') + "\n");
+  write_run(results, {"summary.json"}, "newer");
+  CHECK_NOTHROW(require_complete(results));
+  CHECK(names_in(results) == std::set<std::string>{".rehearse-files", "notes.txt", "summary.json"});
 }
 
 }  // namespace rehearse

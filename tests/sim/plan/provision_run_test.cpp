@@ -305,6 +305,26 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
         std::string::npos);
 }
 
+TEST_CASE("machines of a plan are replaced by their like, and a replay is of machines that no plan has") {
+  ProvisionRequest request = load_provision_request(source_folder() + "/scenarios/spotdnn-revocation.json", {});
+  request.loss = 0.8;
+  request.deadline = Seconds{2600};
+  CHECK(
+      problem_of<InputError>(request) ==
+      "/cluster/groups/1/spot_pool/replay: expected a law of lifetimes, as plans have other numbers of machines than a "
+      "replay");
+  Json scenario = parse_json(request.scenario, "scenario");
+  for (Json& group : scenario["cluster"]["groups"])
+    if (group.contains("replacement")) group["spot_pool"] = scenario["cluster"]["groups"].back()["spot_pool"];
+  request.scenario = scenario.dump();
+  for (ProvisionCandidate& candidate : request.candidates) {
+    Json group = parse_json(candidate.group, "group");
+    if (group.contains("replacement")) group["spot_pool"] = scenario["cluster"]["groups"].back()["spot_pool"];
+    candidate.group = group.dump();
+  }
+  CHECK(problem_of<InputError>(request).empty());
+}
+
 TEST_CASE("machines may hold several workers, and lie in several regions") {
   ProvisionRequest request = load_provision_request(source_folder() + "/scenarios/spotdnn.json");
   request.loss = 0.8;

@@ -122,6 +122,22 @@ TEST_CASE("a chief that pauses for checkpoints makes the rest longer") {
   CHECK((with.remaining - without.remaining).value() == doctest::Approx(16 * checkpoint_time(scenario)->value() / 4));
 }
 
+TEST_CASE("the speeds are those of clusters that stay, whoever was to replace whom") {
+  // Five of eight workers are replaced by three on standby: neither those nor a replay of five machines fit one alone.
+  const std::string file = source_folder() + "/scenarios/spotdnn-revocation.json";
+  const auto predict = [&](int lost) {
+    return *predict_remaining(load_json_file(file), file, test::shipped_catalog(),
+                              {.step = 1, .group = "g3.8xlarge", .lost = lost, .until_replaced = Seconds{125.8}}, 2);
+  };
+  const RemainingPrediction one = predict(1), all = predict(5);
+  CHECK(one.full == all.full);
+  CHECK(all.degraded < one.degraded);
+  CHECK(one.degraded < one.full);
+  CHECK_THROWS_AS((void)predict_remaining(load_json_file(file), file, test::shipped_catalog(),
+                                          {.step = 1, .group = "p3.2xlarge", .lost = 1}, 2),
+                  InputError);
+}
+
 TEST_CASE("a loss that cannot be is refused") {
   RemainingRequest request{.step = 64000, .group = {}, .until_replaced = {}, .measured_speed = {}, .history = {}};
   CHECK(refusal(request) == "--step: expected a loss before the last of 64000 steps; found step 64000");
