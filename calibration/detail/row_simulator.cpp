@@ -8,19 +8,22 @@
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/isolated.hpp"
+#include "sim/engine/substitutes.hpp"
 
 namespace rehearse {
 
 std::string used_profile(const Scenario& scenario, Json profile) {
-  for (const char* description : {"name", "source", "fit", "startup"}) profile.erase(description);
+  for (const char* description : {"name", "source", "fit", "startup", "substitutes"}) profile.erase(description);
   const auto& checkpoint = scenario.training.checkpoint;
   if (!checkpoint || checkpoint->stage) profile.erase("checkpoint");
-  Json efficiencies = Json::object();
-  const Json& all = profile.at("gpu").at("peak_efficiency");
-  for (const Group& group : scenario.groups)
-    if (group.accelerator && all.contains(group.accelerator->name))
-      efficiencies[group.accelerator->name] = all.at(group.accelerator->name);
-  profile["gpu"]["peak_efficiency"] = std::move(efficiencies);
+  if (profile.contains("gpu")) {
+    Json efficiencies = Json::object();
+    const Json& all = profile["gpu"].at("peak_efficiency");
+    for (const Group& group : scenario.groups)
+      if (group.accelerator && all.contains(group.accelerator->name))
+        efficiencies[group.accelerator->name] = all.at(group.accelerator->name);
+    profile["gpu"]["peak_efficiency"] = std::move(efficiencies);
+  }
   if (profile.contains("step_times"))
     std::erase_if(profile["step_times"].get_ref<Json::array_t&>(),
                   [&](const Json& step) { return step.at("model") != scenario.model.name; });
@@ -38,7 +41,11 @@ std::string used_profile(const Scenario& scenario, Json profile) {
 
 RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
                            std::function<void(std::size_t, std::size_t)> on_simulated, Budget budget)
-    : studies_{studies}, parallel_{parallel}, on_simulated_{std::move(on_simulated)}, budget_{std::move(budget)} {
+    : studies_{studies},
+      catalog_{catalog},
+      parallel_{parallel},
+      on_simulated_{std::move(on_simulated)},
+      budget_{std::move(budget)} {
   std::map<std::tuple<std::string, std::string, std::optional<double>>, std::size_t>
       known;  // scenario, metric, probability
   for (std::size_t s = 0; s < studies.size(); ++s)
@@ -53,9 +60,16 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
       scenario_of_.push_back(entry->second);
       if (!is_new) continue;
       const Json json = parse_json(row.scenario, studies[s].scenario_file);
-      scenarios_.push_back(
-          {read_scenario(json, studies[s].scenario_file, catalog, row.origins), studies[s].metric, row.probability});
+      scenarios_.push_back({.scenario = read_scenario(json, studies[s].scenario_file, catalog, row.origins),
+                            .metric = studies[s].metric,
+                            .probability = row.probability,
+                            .is_complete = {}});
     }
+}
+
+std::string RowSimulator::used_by(const Prepared& prepared, const Json& profile) {
+  return is_closed_form(prepared.metric) ? profile_used_by(prepared.metric, profile)
+                                         : used_profile(prepared.scenario, profile);
 }
 
 std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>& profiles,
@@ -68,19 +82,30 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
   std::vector<std::vector<Key>> keys(profiles.size());  // [profiles][rows[profile]]
   std::map<Key, Job> wanted;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
-    read.push_back(read_profile(JsonReader{profiles[p], "fitted profile"}));
+    const JsonReader stated{profiles[p], "fitted profile"};
+    read.push_back(read_profile(stated));
+    const std::size_t as_stated = read.size() - 1;
     std::map<std::string, std::size_t> used_by_metric;
     for (const std::size_t row : rows[p]) {
-      const std::string& metric = scenarios_[scenario_of_[row]].metric;
+      Prepared& prepared = scenarios_[scenario_of_[row]];
       std::size_t used = 0;
-      if (!is_closed_form(metric))
-        used = number_of(used_profile(scenario(row), profiles[p]));
-      else if (const auto found = used_by_metric.find(metric); found != used_by_metric.end())
+      if (!prepared.is_complete.value_or(false)) {
+        Json complete = profiles[p];
+        set_profile(prepared.scenario, stated, complete, catalog_);
+        const std::string text = used_by(prepared, complete);
+        if (!prepared.is_complete) prepared.is_complete = text == used_by(prepared, profiles[p]);
+        used = number_of(text);
+      } else if (!is_closed_form(prepared.metric)) {
+        used = number_of(used_by(prepared, profiles[p]));
+      } else if (const auto found = used_by_metric.find(prepared.metric); found != used_by_metric.end()) {
         used = found->second;
-      else
-        used = used_by_metric[metric] = number_of(profile_used_by(metric, profiles[p]));
-      keys[p].emplace_back(scenario_of_[row], used);
-      if (!known_.contains(keys[p].back())) wanted.try_emplace(keys[p].back(), Job{row, p, keys[p].back()});
+      } else {
+        used = used_by_metric[prepared.metric] = number_of(used_by(prepared, profiles[p]));
+      }
+      const Key key = keys[p].emplace_back(scenario_of_[row], used);
+      if (known_.contains(key) || wanted.contains(key)) continue;
+      if (!*prepared.is_complete) read.push_back(prepared.scenario.profile);
+      wanted.try_emplace(key, Job{row, *prepared.is_complete ? as_stated : read.size() - 1, key});
     }
   }
   const auto value_of = [&](const Job& job) {

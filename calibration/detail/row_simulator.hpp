@@ -40,7 +40,9 @@ class RowSimulator {
   const std::vector<Row>& rows() const { return rows_; }  // of all studies, in order
   const Scenario& scenario(std::size_t row) const { return scenarios_[scenario_of_[row]].scenario; }
 
-  /// [profiles] of [rows[profile]]: the studies' metrics. Throws InputError if a row gives no value above 0.
+  /// [profiles] of [rows[profile]]: the studies' metrics. What a profile does not state is substituted as everywhere
+  /// (sim/engine/substitutes.hpp). All profiles, of all calls, state the same values. Throws InputError if a row gives
+  /// no value above 0.
   std::vector<std::vector<double>> simulate(const std::vector<Json>& profiles,
                                             const std::vector<std::vector<std::size_t>>& rows);
 
@@ -51,6 +53,7 @@ class RowSimulator {
     Scenario scenario;
     std::string metric;
     std::optional<double> probability;
+    std::optional<bool> is_complete;  // profiles state all that the metric needs; not known before the first
   };
   using Key = std::pair<std::size_t, std::size_t>;  // scenario, what it uses of the profile
 
@@ -58,7 +61,11 @@ class RowSimulator {
     return used_profiles_.try_emplace(used_profile, used_profiles_.size()).first->second;
   }
 
+  /// The part of `profile` on which the metric depends.
+  static std::string used_by(const Prepared& prepared, const Json& profile);
+
   const std::vector<Study>& studies_;
+  const Catalog& catalog_;
   int parallel_;
   std::function<void(std::size_t, std::size_t)> on_simulated_;
   Budget budget_;

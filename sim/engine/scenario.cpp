@@ -867,9 +867,7 @@ class ScenarioReader {
                                        [this](const std::string& n, const JsonReader& by) {
                                          return n == "auto" ? find_profile(by) : catalog_.profile(n, by);
                                        });
-    scenario_.profile = read_profile(profile);
-    substitute_unstated(scenario_, effective_["calibration"], catalog_);
-    scenario_.profile = read_profile(JsonReader{effective_["calibration"], profile.file_name(), profile.pointer()});
+    set_profile(scenario_, profile, effective_["calibration"], catalog_);
     for (const Substitute& substitute : scenario_.profile.substitutes) scenario_.warnings.push_back(substitute.text);
     if (scenario_.training.checkpoint && !checkpoint_time(scenario_))
       root_.child("training")

@@ -605,8 +605,10 @@ class Substitution {
 
 }  // namespace
 
-void substitute_unstated(const Scenario& scenario, Json& profile, const Catalog& catalog) {
+void set_profile(Scenario& scenario, const JsonReader& stated, Json& profile, const Catalog& catalog) {
+  scenario.profile = read_profile(stated);
   if (profile.value("unstated", "") != "ideal") Substitution{scenario, profile, catalog}.run();
+  scenario.profile = read_profile(JsonReader{profile, stated.file_name(), stated.pointer()});
 }
 
 }  // namespace rehearse

@@ -58,5 +58,5 @@ sweep_1000() {
     --grid /workload/batch_per_worker=1..100 -j 2 --quiet -o "$work/sweep"
 }
 compare "sweep of 1000 scenarios of 40 steps, 2 processes" sweep_1000
-compare "1000 runs of a day on 64 spot GPUs, 2 processes" build/rehearse simulate scenarios/resnet50-spot.json --runs 1000 \
-  --deadline 26h -j 2 --quiet
+compare "1000 runs of 200 000 steps on 64 spot GPUs, 2 processes" build/rehearse simulate scenarios/resnet50-spot.json --runs 1000 \
+  --deadline 36h -j 2 --quiet

@@ -65,6 +65,48 @@ TEST_CASE("a row is not simulated again when the profile changed where its scena
   }
 }
 
+TEST_CASE("what a profile leaves out is the same for a fit as for `validate`, and follows the values that are fitted") {
+  const std::vector<Study> studies{one_row_per_gpu()};
+  const Catalog catalog = test::shipped_catalog();
+  RowSimulator simulator{studies, catalog, 2};
+  Json profile = shipped_profile();
+  profile.erase("servers");
+  profile.erase("network");
+  profile["gpu"]["peak_efficiency"].erase("V100");  // that of the P100 stands for it
+  Json changed = profile;
+  changed["gpu"]["peak_efficiency"]["P100"] = 0.5;
+  const auto values = simulator.simulate({profile, changed}, {{0, 1, 2}, {0, 1, 2}});
+  CHECK(simulator.simulations() == 5);
+  for (std::size_t row = 0; row < 3; ++row) {
+    const std::string gpu{studies[0].rows[row].row.text("gpu")};
+    CAPTURE(gpu);
+    CHECK((values[0][row] == values[1][row]) == (gpu == "K80"));
+    for (const std::size_t p : {0, 1}) {
+      Json scenario = parse_json(studies[0].rows[row].scenario, "row");
+      scenario["calibration"] = p == 0 ? profile : changed;
+      const auto predicted = predict({to_json_text(scenario)}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+      CHECK(values[p][row] == predicted[0].value);
+    }
+  }
+}
+
+TEST_CASE("a study of collectives takes from elsewhere what its profile does not state of them") {
+  std::vector<Study> studies =
+      load_studies(source_folder() + "/scenarios/studies/baidu-deepbench-allreduce-pascal.json");
+  studies[0].rows.erase(studies[0].rows.begin() + 4, studies[0].rows.end());
+  const Catalog catalog = test::shipped_catalog();
+  RowSimulator simulator{studies, catalog, 1};
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/baidu-deepbench-pascal.json");
+  profile.erase("collectives");
+  const auto values = simulator.simulate({profile}, {{0, 1, 2, 3}});
+  for (std::size_t row = 0; row < 4; ++row) {
+    Json scenario = parse_json(studies[0].rows[row].scenario, "row");
+    scenario["calibration"] = profile;
+    const auto predicted = predict({to_json_text(scenario)}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+    CHECK(values[0][row] == predicted[0].value);
+  }
+}
+
 TEST_CASE("without parameter servers their times do not matter") {
   const std::string root = source_folder();
   const Json servers = test::shipped_scenario();
