@@ -70,6 +70,7 @@ TEST_CASE("what a profile leaves out is the same for a fit as for `validate`, an
   const Catalog catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 2};
   Json profile = shipped_profile();
+  profile.erase("fit");
   profile.erase("servers");
   profile.erase("network");
   profile["gpu"]["peak_efficiency"].erase("V100");  // that of the P100 stands for it
@@ -97,6 +98,7 @@ TEST_CASE("a study of collectives takes from elsewhere what its profile does not
   const Catalog catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 1};
   Json profile = load_json_file(source_folder() + "/calibration/profiles/baidu-deepbench-pascal.json");
+  profile.erase("fit");
   profile.erase("collectives");
   const auto values = simulator.simulate({profile}, {{0, 1, 2, 3}});
   for (std::size_t row = 0; row < 4; ++row) {
