@@ -419,11 +419,9 @@ int run(const CalibrateCommand& command) {
   std::vector<std::pair<fs::path, std::string>> files;  // both or none
   if (command.report)
     files.emplace_back(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
-  if (command.common.output)
-    files.emplace_back(*command.common.output, fit.profile);
-  else
-    std::fputs(fit.profile.c_str(), stdout);
+  if (command.common.output) files.emplace_back(*command.common.output, fit.profile);
   write_files(files);
+  if (!command.common.output) std::fputs(fit.profile.c_str(), stdout);
   for (const auto& [file, content] : files) say_written(command.common, file);
   std::FILE* out = command.common.output ? stdout : stderr;
   std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);

@@ -34,11 +34,9 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
   const std::string text = to_json_text(lifetime_catalog(fits));
   std::vector<std::pair<fs::path, std::string>> files;  // both or none
   if (command.report) files.emplace_back(*command.report, lifetime_report(study, fits, qualities));
-  if (command.common.output)
-    files.emplace_back(*command.common.output, text);
-  else
-    std::fputs(text.c_str(), stdout);
+  if (command.common.output) files.emplace_back(*command.common.output, text);
   write_files(files);
+  if (!command.common.output) std::fputs(text.c_str(), stdout);
   for (const auto& [file, content] : files) say_written(command.common, file);
   std::FILE* out = command.common.output ? stdout : stderr;
   for (std::size_t i = 0; i < fits.size(); ++i)

@@ -180,7 +180,12 @@ void create_folder(const fs::path& folder) {
   if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
 }
 
-void create_folder_of(const fs::path& file) { create_folder(fs::absolute(file).parent_path()); }
+void create_folder_of(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_directory(file, error))
+    throw InputError{shortened(file.string(), 4096) + ": cannot write: it is a folder; expected the name of a file"};
+  create_folder(fs::absolute(file).parent_path());
+}
 
 std::string version_text() {
   return "rehearse " REHEARSE_VERSION "\ncatalogs: " + printable(fs::canonical(shipped_files()).string());

@@ -14,6 +14,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
@@ -289,7 +290,12 @@ int run(const SweepCommand& command) {
   }
   if (command.common.output) say_written(command.common, *command.common.output, {csv_name, "results.sqlite"});
   if (!is_complete) end_incomplete(sweep, store, check, command);
-  return selection.failed < selection.finished ? kSuccess : kNoResult;
+  if (selection.failed < selection.finished) return kSuccess;
+  std::string first;
+  sweep.for_each_row(store, [&](const SweepRow& row) {
+    if (first.empty()) first = row.error;
+  });
+  throw NoResultError{"no combination has a result; the first: " + first};
 }
 
 }  // namespace rehearse

@@ -195,6 +195,9 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   if (!(measured.value > 0) || !std::isfinite(measured.value))
     throw InputError{measured.unit == Measured::Unit::kStepTime ? "expected a measured step time above 0 s"
                                                                 : "expected a measured speed above 0 per second"};
+  constexpr double kMost = 1e12;
+  if (measured.value > kMost || measured.value < 1 / kMost)
+    throw InputError{"expected a measured speed or step time of 1e-12 to 1e12"};
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const Json effective = parse_json(scenario.effective, file_name);
   std::vector<Json> clusters{effective};

@@ -1,21 +1,22 @@
 #include "tests/fuzz/targets.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
 
+#include "calibration/lifetime_study.hpp"
 #include "calibration/measurements.hpp"
+#include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/fleet_trace.hpp"
+#include "platforms/price.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
 #include "predictor/dataset.hpp"
@@ -28,11 +29,15 @@
 #include "predictor/space.hpp"
 #include "predictor/torch_file.hpp"
 #include "sim/base/base.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
 #include "sim/plan/provision_request.hpp"
+#include "sim/plan/remaining_time.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "sim/pool/result_store.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::fuzz {
@@ -392,11 +397,94 @@ void run_space(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A study of each kind beside a table and a scenario.
+void run_study(std::string_view input) {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", "workers,gpu,speed,age,censored\n1,K80,10,3600,0\n4,P100,32,7200,1\n");
+  folder.write("scenario.json", read_file(source_folder() + "/scenarios/cm-dare.json", kMiB));
+  const std::filesystem::path file = folder.write("study.json", std::string{input});
+  try {
+    const std::string kind = study_kind(load_json_file(file));
+    if (kind == "lifetimes") {
+      for (const LifetimeSeries& series : load_lifetime_study(file).series)
+        require(!series.name.empty(), "a series has a name");
+    } else if (kind == "training_logs") {
+      (void)load_training_study(file);
+    } else {
+      for (const Study& study : load_studies(file)) require(!study.metric.empty(), "a study has a metric");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// Past revocations, as `remaining --history` takes them.
+void run_remaining_history(std::string_view input) {
+  const test::TemporaryFolder folder;
+  try {
+    const std::vector<RemainingCase> cases = load_remaining_cases(folder.write("history.csv", std::string{input}));
+    for (const RemainingCase& one : cases)
+      require(one.steps_left > 0 && one.measured > Seconds{}, "something is left, and takes some time");
+    const RemainingFit fit = fit_remaining_time(cases, 3, 4);
+    require(fit.speed_factor > 0 && fit.until_replaced >= Seconds{}, "fitted values are positive");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A file of spot prices: of series, or with a table beside it.
+void run_prices(std::string_view input) {
+  try {
+    const Json json = parse_json(input, "input");
+    const PriceHistory history = read_price_history(JsonReader{json, "input"});
+    for (const auto& [key, series] : history.series)
+      require(series.usd_per_hour(0) >= 0 && series.usd(1e9, 2e9) >= 0, "prices are not negative");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  const test::TemporaryFolder folder;
+  folder.write("prices.csv", std::string{input});
+  const Json json{{"format", 1}, {"source", "test"}, {"file", "prices.csv"}};
+  try {
+    (void)read_price_history(JsonReader{json, (folder / "prices.json").string()});
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// What an earlier run's list of files says may be anything: outside of the folder nothing changes, and inside the run
+/// that is written is whole.
+void run_output_folder(std::string_view input) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path results = folder.path / "results";
+  std::filesystem::create_directories(results / "mine");
+  folder.write("precious.txt", "mine");
+  folder.write("results/.rehearse-files", std::string{input});
+  try {
+    OutputFolder output{results};
+    output.write("summary.json", "new");
+    output.write("parts/one.csv", "new");
+    output.commit();
+    require_complete(results);
+    require(read_file(results / "summary.json", kMiB) == "new" && read_file(results / "parts/one.csv", kMiB) == "new",
+            "a run's files are there");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  require(read_file(folder / "precious.txt", kMiB) == "mine" && folder.entry_count() == 2,
+          "outside of the folder nothing changes");
+}
+
+/// The results of a sweep.
+void run_result_store(std::string_view input) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("results.sqlite", std::string{input});
+  const RunKey known = run_key("scenario", "program"), other = run_key("other", "program");
+  try {
+    (void)ResultStore::open_to_read(file).find(known);
+    require(read_file(file, 64 * kMiB) == input, "who only reads changes nothing");
+    ResultStore store = ResultStore::open(file);
+    (void)store.find(known);
+    store.put(other, {.name = "a", .parameters = "{}", .summary = "{}", .error = {}, .wall_s = 1});
+    const auto found = store.find(other);
+    require(found && found->summary == "{}" && found->name == "a", "what was put is found");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 /// A dataset file.
 void run_dataset(std::string_view input) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("rehearse-fuzz-" + std::to_string(::getpid()) + ".sqlite");
-  std::ofstream{file, std::ios::binary}.write(input.data(), static_cast<std::streamsize>(input.size()));
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("data.sqlite", std::string{input});
   try {
     const Dataset data = load_dataset(file);
     for (const Sample& sample : data.samples) {
@@ -412,7 +500,6 @@ void run_dataset(std::string_view input) {
     for (const Sample& sample : data.samples)
       require(reader.read(data, sample).totals.size() == reader.total_inputs(), "features have their size");
   } catch (const InputError& error) { require_one_line(error.what()); }
-  std::filesystem::remove(file);
 }
 
 void run_torch_file(std::string_view input) {
@@ -501,7 +588,12 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"driple_dataset", run_driple_dataset},
                               Target{"graph_def", run_graph_def},
                               Target{"measurement_list", run_measurement_list},
-                              Target{"measured_series", run_measured_series}};
+                              Target{"measured_series", run_measured_series},
+                              Target{"study", run_study},
+                              Target{"remaining_history", run_remaining_history},
+                              Target{"prices", run_prices},
+                              Target{"output_folder", run_output_folder},
+                              Target{"result_store", run_result_store}};
 
 }  // namespace
 

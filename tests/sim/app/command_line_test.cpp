@@ -287,6 +287,13 @@ TEST_CASE("a run whose folder cannot be made prints nothing") {
   CHECK(outcome.out.empty());
 }
 
+TEST_CASE("a fit whose files cannot be written is not begun") {
+  const TemporaryFolder folder;
+  check_refused(
+      "calibrate " + kRoot + "/scenarios/studies/own/step-times.json --quiet --report " + folder.path.string(), 2,
+      ": cannot write: it is a folder; expected the name of a file");
+}
+
 TEST_CASE("list and schema print what the catalogs hold") {
   const std::string gpus = rehearse_with("list gpus").out;
   CHECK(std::count(gpus.begin(), gpus.end(), '\n') == 17);

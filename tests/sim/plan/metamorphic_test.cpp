@@ -161,7 +161,7 @@ std::optional<Pair> other_names(const Json& scenario, Rng&) {
 
 /// The order of groups numbers machines: it places them in topologies, names the streams of workers and of spot
 /// machines, chooses the chief, and says who is first among equals. Servers of their own may stand before or after the
-/// workers on a star, where all places are alike and machines stay.
+/// workers on a star, where all places are alike and machines stay; only sums over machines are in another order then.
 std::optional<Pair> servers_first(const Json& scenario, Rng&) {
   Json permuted = scenario;
   Json& groups = permuted["cluster"]["groups"];
@@ -170,7 +170,7 @@ std::optional<Pair> servers_first(const Json& scenario, Rng&) {
   const auto is_server = [](const Json& group) { return group["role"] == "parameter_server"; };
   if (std::none_of(groups.begin(), groups.end(), is_server)) return std::nullopt;
   std::stable_partition(groups.begin(), groups.end(), is_server);
-  return Pair{.first = {}, .other = permuted};
+  return Pair{.first = {}, .other = permuted, .tolerance = 1e-12};
 }
 
 /// A group of n machines as two of n1 and n2 beside each other. Lives of spot machines are drawn from streams that are
