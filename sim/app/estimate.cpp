@@ -22,9 +22,9 @@ namespace {
 // ResNet-32, batch 32, V100, in which the quantity is large.
 constexpr double kStart = 0.03;         // 8 steps of scenarios/cm-dare.json: 0.015 to 0.06
 constexpr double kPerMessage = 1.4e-6;  // 8 to 256 workers, 1 to 4 servers, 2000 steps: 1.1e-6 to 1.9e-6
-// And for each worker and server, as the rates of what shares links with a message change with it: 2 to 64 workers, 1
-// to 32 servers on their machines or others, synchronous: 1e-8 to 3e-8.
-constexpr double kPerMessageAndPair = 2.5e-8;
+// And for each connection of a worker to a server, as the rates of what shares links with a message change with it: 2
+// to 64 workers, 1 to 32 servers on their machines or others, synchronous: 1e-8 to 3e-8.
+constexpr double kPerMessageAndConnection = 2.5e-8;
 constexpr double kPerCollectiveMessage = 4e-7;  // forward overlap on shared PCIe roots, 8 and 64 GPUs: 2e-7 to 7e-7
 constexpr double kPerExactMessage = 3e-6;       // --exact, 8 and 64 workers: 1.3e-6 to 4e-6
 constexpr double kPerEdge = 1e-6;               // of a plan that is timed once: clique of 512
@@ -36,6 +36,17 @@ constexpr double kPerRecordedKernel = 3e-7;     // -o, all-reduce of 64 and 1024
 
 /// Steps besides warm-up until two are found to be alike, and the last one.
 constexpr std::int64_t kStepsWithoutSkipped = 4;
+
+/// Workers, or machines of them that exchange with servers as one, times servers.
+double server_connections(const Scenario& scenario) {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  if (servers == nullptr) return 0;
+  double teams = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      teams += servers->aggregation == Aggregation::kNone ? group.workers() : group.count;
+  return teams * scenario.count(Role::kParameterServer);
+}
 
 /// Of all workers, each for itself.
 double worker_steps(const Scenario& scenario) {
@@ -158,10 +169,9 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
   if (is_all_reduce)
     seconds += all_reduce_seconds(scenario, options);
   else
-    seconds +=
-        messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
-                    kPerMessageAndPair * scenario.count(Role::kWorker) * scenario.count(Role::kParameterServer)) +
-        kernels * kPerKernel;
+    seconds += messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
+                           kPerMessageAndConnection * server_connections(scenario)) +
+               kernels * kPerKernel;
   if (options.keeps_activity)
     seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
   return Seconds{seconds};

@@ -43,8 +43,12 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
 double with_checkpoints(const Scenario& scenario, double speed, int workers) {
   const auto pause = scenario.training.checkpoint ? checkpoint_time(scenario) : std::nullopt;
   if (!pause || speed <= 0) return speed;
-  const auto steps = static_cast<double>(scenario.training.checkpoint->every_steps);
-  const double lost = pause->value() * (scenario.training.strategy.is_synchronous() ? 1 : 1.0 / workers);  // s of all
+  const Checkpointing& rule = *scenario.training.checkpoint;
+  const bool all_wait = scenario.training.strategy.is_synchronous() || rule.pauses_all;
+  const double lost = pause->value() * (all_wait ? 1 : 1.0 / workers);  // s of all
+  if (const auto interval = checkpoint_interval(scenario))              // between two at least a step
+    return speed * (1 - lost / std::max(interval->value(), lost + 1 / speed));
+  const auto steps = static_cast<double>(rule.every_steps);
   return steps / (steps / speed + lost);
 }
 

@@ -119,7 +119,14 @@ TEST_CASE("a chief that pauses for checkpoints makes the rest longer") {
   const Scenario scenario =
       test::resolved(test::shipped_scenario({{"/training/checkpoint", R"({"every_steps": 4000})"}}));
   // 16 checkpoints, in each of which one of four workers pauses
-  CHECK((with.remaining - without.remaining).value() == doctest::Approx(16 * checkpoint_time(scenario)->value() / 4));
+  const double pause = checkpoint_time(scenario)->value();
+  CHECK((with.remaining - without.remaining).value() == doctest::Approx(16 * pause / 4));
+  // One in 100 s, from beginning to beginning: a quarter of the cluster's time is lost while it lasts, or all of it.
+  const RemainingPrediction by_time = predicted({{"/training/checkpoint", R"({"every": "100s"})"}}, request);
+  CHECK(by_time.full == doctest::Approx(without.full * (1 - pause / 4 / 100)));
+  const RemainingPrediction of_all =
+      predicted({{"/training/checkpoint", R"({"every": "100s", "pauses": "all"})"}}, request);
+  CHECK(of_all.full == doctest::Approx(without.full * (1 - pause / 100)));
 }
 
 TEST_CASE("the speeds are those of clusters that stay, whoever was to replace whom") {
