@@ -8,7 +8,9 @@
 #include <torch/optim/adamw.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <utility>
@@ -206,10 +208,17 @@ Scale scale_of(const TorchValue& value, std::size_t columns, const std::string& 
   return {{mean.begin(), mean.end()}, {inverse.begin(), inverse.end()}};
 }
 
-void restore_into(Tensor& tensor, const TorchValue& value, const std::string& where) {
+/// Numbers of at most `most`, either side of 0.
+void restore_into(Tensor& tensor, const TorchValue& value, const std::string& where,
+                  float most = std::numeric_limits<float>::max()) {
   const TorchTensor& kept = value.tensor(where);
   if (kept.shape != tensor.sizes().vec()) throw InputError{where + ": the tensor has another shape than the network"};
   std::vector<float> numbers = kept.floats();
+  if (!std::all_of(numbers.begin(), numbers.end(), [most](float x) { return std::abs(x) <= most; })) {
+    std::array<char, 64> limits{};
+    std::snprintf(limits.data(), limits.size(), ": expected numbers from %.3g to %.3g", -most, most);
+    throw InputError{where + limits.data()};
+  }
   tensor.copy_(torch::from_blob(numbers.data(), tensor.sizes(), torch::kFloat32));
 }
 
@@ -536,12 +545,14 @@ ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where
   const TorchValue& weights = state.at("state", where);
   const TorchValue& moments = state.at("optimizer", where);
   torch::NoGradGuard no_grad;
-  const auto restore = [&](const std::string& name, Tensor tensor) {
-    restore_into(tensor, weights.at(name, where + ": state"), where + ": state: " + name);
+  constexpr float kMostWeight = 1e4;  // far beyond any of a trained network
+  const auto restore = [&](const std::string& name, Tensor tensor, float most) {
+    restore_into(tensor, weights.at(name, where + ": state"), where + ": state: " + name, most);
   };
-  for (const auto& item : parts.network->named_buffers()) restore(item.key(), item.value());
+  for (const auto& item : parts.network->named_buffers())
+    restore(item.key(), item.value(), std::numeric_limits<float>::max());
   for (const auto& item : parts.network->named_parameters()) {
-    restore(item.key(), item.value());
+    restore(item.key(), item.value(), kMostWeight);
     const TorchValue* moment = moments.find(item.key());
     if (moment == nullptr) continue;
     const std::string place = where + ": optimizer: " + item.key();
@@ -610,7 +621,8 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
         const double most = parts_->is_bounded[l] ? bounds[i] : std::numeric_limits<double>::infinity();
-        const double reach = spread[i] * std::log(10.0);  // of a Laplace distribution, 5 % on either side
+        // Of a Laplace distribution, 5 % on either side; factors of a million and more are all the same.
+        const double reach = std::min(spread[i] * std::log(10.0), std::log(1e6));
         if (presence[i] < 0)
           prediction.labels.push_back({});
         else

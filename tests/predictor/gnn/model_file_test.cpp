@@ -280,6 +280,22 @@ TEST_CASE("a dataset with other columns is refused, not read") {
   }
 }
 
+TEST_CASE("weights that no training has made are refused") {
+  TorchDict state = trained(test::small_model("profile"), test::synthetic_dataset(5))->state().dict("state");
+  for (auto& [key, value] : state.items) {
+    if (key.text("name") != "state") continue;
+    for (auto& [name, weights] : std::get<TorchDict>(value.value).items) {
+      if (name.text("name") != "spread.bias") continue;
+      const std::vector<std::int64_t> shape = weights.tensor("weights").shape;
+      std::vector<float> numbers = weights.tensor("weights").floats();
+      numbers.front() = 3e38F;
+      weights = TorchTensor::of_floats(shape, numbers);
+    }
+  }
+  CHECK(problem_of([&] { load_model(TorchValue{state}, "m.pt"); }) ==
+        "m.pt: state: spread.bias: expected numbers from -1e+04 to 1e+04");
+}
+
 TEST_CASE("a damaged or foreign file is refused with one line that names it") {
   const test::TemporaryFolder folder;
   const Dataset data = test::synthetic_dataset(5);
