@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calibration/study_schemas.hpp"
 #include "platforms/pool_origin.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -294,6 +295,7 @@ double LifetimeSeries::revocations() const {
 LifetimeStudy load_lifetime_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
+  json.use_schema(lifetime_study_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   json.expect(json.required<std::string>("kind") == "lifetimes", "kind", "\"lifetimes\"");
   LifetimeStudy study{.name = path.stem().string(), .series = {}};

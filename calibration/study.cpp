@@ -8,6 +8,7 @@
 
 #include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
+#include "calibration/study_schemas.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -188,6 +189,7 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
 
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
+  json.use_schema(study_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   Study study;
   study.name = path.stem().string();
@@ -345,6 +347,7 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
   if (!json.has("studies")) return {read_study(path, file, measurements)};
+  json.use_schema(study_set_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   if (measurements) throw InputError{path.string() + ": is a set of studies; --measurements goes with a single one"};
   std::vector<Study> studies;

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "calibration/detail/least_squares.hpp"
+#include "calibration/study_schemas.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -53,7 +54,7 @@ std::string place_of(const WorkerLog& log) {
 Worker summarize(const WorkerLog& log, const TrainingStudy& study) {
   const auto skipped = static_cast<std::size_t>(study.skip_first + study.skip_last);
   if (log.entries.size() < skipped + 2)
-    throw InputError{study.name + ": " + place_of(log) + " has " + std::to_string(log.entries.size()) +
+    throw InputError{study.file_name + ": " + place_of(log) + " has " + std::to_string(log.entries.size()) +
                      " entries, of which the first " + std::to_string(study.skip_first) + " and the last " +
                      std::to_string(study.skip_last) + " do not count: expected at least two more"};
   Worker worker{.log = &log,
@@ -63,7 +64,7 @@ Worker summarize(const WorkerLog& log, const TrainingStudy& study) {
   std::vector<double> seconds;
   for (const LogEntry& entry : worker.entries)
     if (entry.seconds_per_batch) seconds.push_back(*entry.seconds_per_batch);
-  if (seconds.empty()) throw InputError{study.name + ": " + place_of(log) + " has no time per batch"};
+  if (seconds.empty()) throw InputError{study.file_name + ": " + place_of(log) + " has no time per batch"};
   worker.step = mean(seconds);
   if (seconds.size() > 1)
     worker.step_error = student_t_95(static_cast<double>(seconds.size() - 1)) * sample_standard_deviation(seconds) /
@@ -166,11 +167,13 @@ class TrainingFitter {
           seconds += *entry.exchange_seconds;
         }
     if (!study_.parameters && exchanged.empty())
-      throw InputError{study_.name + ": /parameters: expected the bytes of the parameters, or logs with exchanged_B"};
+      throw InputError{study_.file_name +
+                       ": /parameters: expected the bytes of the parameters, or logs with exchanged_B"};
     fit_.parameters = study_.parameters ? *study_.parameters : Bytes{std::llround(mean(exchanged) / 2)};
-    if (fit_.parameters <= Bytes{}) throw InputError{study_.name + ": expected parameters of more than 0 bytes"};
+    if (fit_.parameters <= Bytes{}) throw InputError{study_.file_name + ": expected parameters of more than 0 bytes"};
     if (!study_.required_bandwidth && !(seconds > 0 && bytes > 0))
-      throw InputError{study_.name + ": /required_bandwidth: expected what a lone worker reaches, or logs of workers " +
+      throw InputError{study_.file_name +
+                       ": /required_bandwidth: expected what a lone worker reaches, or logs of workers " +
                        "alone with exchanged_B and exchange_s"};
     fit_.required_bandwidth.value = study_.required_bandwidth ? study_.required_bandwidth->value() : bytes / seconds;
   }
@@ -201,8 +204,9 @@ class TrainingFitter {
       const double step = mean(steps), half = std::sqrt(error) / static_cast<double>(workers.size());
       const double compute = step - exchange_alone() - copies(gpus);
       if (compute <= 0)
-        throw InputError{study_.name + ": " + place_of(*workers[0]->log) + ": its step of " + to_text(Seconds{step}) +
-                         " is no longer than its exchange, " + to_text(Seconds{exchange_alone() + copies(gpus)})};
+        throw InputError{study_.file_name + ": " + place_of(*workers[0]->log) + ": its step of " +
+                         to_text(Seconds{step}) + " is no longer than its exchange, " +
+                         to_text(Seconds{exchange_alone() + copies(gpus)})};
       machine.step = {step, Limits{step - half, step + half}};
       machine.compute = {compute, Limits{compute - half, compute + half}};
       fit_.machines.push_back(machine);
@@ -210,7 +214,7 @@ class TrainingFitter {
     for (const Cluster& cluster : clusters_)
       for (const Worker& worker : cluster.workers)
         if (!alone.contains(machine_of(worker)))
-          throw InputError{study_.name + ": " + place_of(*worker.log) + ": expected a log of one " +
+          throw InputError{study_.file_name + ": " + place_of(*worker.log) + ": expected a log of one " +
                            worker.log->instance + " alone, with " + std::to_string(worker.log->gpus) +
                            " GPUs and batch " + std::to_string(worker.log->batch) + "; found none"};
   }
@@ -446,10 +450,12 @@ Json to_json(const Convergence& model) {
 TrainingStudy load_training_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
+  json.use_schema(training_log_study_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   json.expect(json.required<std::string>("kind") == "training_logs", "kind", "\"training_logs\"");
   TrainingStudy study;
   study.name = path.stem().string();
+  study.file_name = path.string();
   for (const JsonReader& entry : json.children("logs")) {
     const fs::path log = entry.resolve(entry.required<std::string>("file")).lexically_normal();
     const std::string text = log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())

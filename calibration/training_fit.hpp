@@ -28,7 +28,7 @@ namespace rehearse {
 
 /// A study file with "kind": "training_logs".
 struct TrainingStudy {
-  std::string name;
+  std::string name, file_name;
   std::vector<WorkerLog> logs;
   std::optional<Bytes> parameters;                   // none: from the logs
   std::optional<BytesPerSecond> required_bandwidth;  // the same

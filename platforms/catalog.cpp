@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -11,6 +12,7 @@ namespace rehearse {
 namespace fs = std::filesystem;
 
 Accelerator read_accelerator(std::string name, JsonReader json) {
+  json.use_schema(accelerator_schema);
   Accelerator accelerator{
       .name = std::move(name),
       .peak_fp32 = json.required<FlopsPerSecond>("peak_fp32"),
@@ -59,6 +61,7 @@ std::optional<double> Instance::usd_per_hour(bool is_spot, const std::string& pl
 }
 
 Instance read_instance(std::string name, JsonReader json) {
+  json.use_schema(instance_schema);
   Instance instance{
       .name = std::move(name),
       .vcpus = json.required<int>("vcpus"),
@@ -102,6 +105,7 @@ Instance read_instance(std::string name, JsonReader json) {
 }
 
 RegionLink read_region_link(JsonReader json) {
+  json.use_schema(region_link_schema);
   RegionLink link{
       .from = json.required<std::string>("from"),
       .to = json.required<std::string>("to"),

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "platforms/read_rate.hpp"
+#include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
 
 Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
+  json.use_schema(interconnect_schema);
   constexpr int kMostGpus = 64;
   Interconnect interconnect;
   interconnect.pcie = json.has("pcie") ? read_rate(json, "pcie") : pcie;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "platforms/instance.hpp"
+#include "platforms/schemas.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/utc_time.hpp"
 
@@ -149,6 +150,7 @@ const PriceSeries* PriceHistory::find(const std::string& zone, const std::string
 }
 
 PriceHistory read_price_history(const JsonReader& json) {
+  json.use_schema(price_history_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   PriceHistory history{.source = json.required<std::string>("source"), .series = {}};
   const bool has_file = json.has("file");
@@ -212,6 +214,7 @@ double storage_usd(const StoragePrice& price, Bytes size, Seconds time) {
 }
 
 StoragePrice read_storage_price(std::string name, const JsonReader& json) {
+  json.use_schema(storage_schema);
   StoragePrice price{.name = std::move(name),
                      .usd_per_gib_month = json.required<double>("usd_per_gib_month"),
                      .date = json.required<std::string>("date"),

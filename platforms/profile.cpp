@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platforms/read_rate.hpp"
+#include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -272,6 +273,7 @@ CheckpointParameters read_checkpoint(const JsonReader& json) {
 }  // namespace
 
 Profile read_profile(JsonReader json) {
+  json.use_schema(profile_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   if (json.has("unstated"))
     if (const auto word = json.required<std::string>("unstated"); word != "nearest" && word != "ideal")
@@ -311,6 +313,7 @@ Profile read_profile(JsonReader json) {
       if (substitute.has("components")) known.components = read_component(json.value(), substitute.child("components"));
       substitute.reject_unknown_keys();
     }
+  json.reject_unknown_keys();
   profile.spread.widen(profile.substitutes);
   return profile;
 }

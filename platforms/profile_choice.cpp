@@ -1,12 +1,14 @@
 #include "platforms/profile_choice.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 
+#include "platforms/gpu_distance.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -15,20 +17,6 @@ namespace {
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// To the nearest GPU that the profile was fitted on; infinity if the catalogs know none of them.
-double distance(const Accelerator& gpu, const Profile& profile, const Catalog& catalog) {
-  const std::vector<std::string> known = catalog.accelerator_names();
-  const Json nobody;
-  double least = std::numeric_limits<double>::infinity();
-  for (const std::string& name : profile.fitted_accelerators) {
-    if (!contains(known, name)) continue;
-    const Accelerator other = read_accelerator(name, catalog.accelerator(name, JsonReader{nobody, name}));
-    least = std::min(least, std::abs(std::log(other.peak_fp16 / gpu.peak_fp16)) +
-                                std::abs(std::log(other.memory_bandwidth / gpu.memory_bandwidth)));
-  }
-  return least;
 }
 
 /// Whether the profile was fitted to steps of training, rather than to collectives, checkpoints or start-ups alone.
@@ -45,6 +33,13 @@ std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
+}
+
+/// "GPU A100 (distance 0.93 by ln of peaks and memory bandwidth)".
+std::string describe(const NearestGpu& gpu) {
+  std::array<char, 80> far{};
+  std::snprintf(far.data(), far.size(), " (distance %.2f by ln of peaks and memory bandwidth)", gpu.distance);
+  return "GPU " + gpu.name + far.data();
 }
 
 }  // namespace
@@ -69,11 +64,14 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
     if (!is_of_training(profile, needs.model)) continue;
     bool has_gpus = true;
     double far = 0;
-    std::vector<std::string> gpus;
+    std::vector<std::string> gpus, nearest;
     for (const Accelerator& gpu : needs.gpus) {
+      if (contains(gpus, gpu.name)) continue;
+      gpus.push_back(gpu.name);
       has_gpus = has_gpus && contains(profile.fitted_accelerators, gpu.name);
-      far += distance(gpu, profile, catalog);
-      if (!contains(gpus, gpu.name)) gpus.push_back(gpu.name);
+      const NearestGpu known = nearest_gpu(gpu, known_gpus(profile), catalog);
+      far = std::max(far, known.distance);
+      if (known.distance < kFarAway && !contains(nearest, describe(known))) nearest.push_back(describe(known));
     }
     const bool has_strategy = contains(fitted_strategies(profile), strategy);
     const bool has_model = contains(profile.fitted_models, needs.model);
@@ -85,9 +83,9 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
     (has_gpus ? covered : missing).push_back("GPU " + joined(gpus));
     (has_strategy ? covered : missing).push_back(strategy);
     (has_model ? covered : missing).push_back("model " + in_quotes(needs.model));
-    if (!has_gpus) covered.push_back("the nearest GPUs, " + joined(profile.fitted_accelerators));
-    std::string reason = "fitted on " + joined(covered);
-    if (!missing.empty()) reason += "; not on " + joined(missing);
+    std::string reason = covered.empty() ? "" : "fitted on " + joined(covered);
+    if (!missing.empty()) reason += (reason.empty() ? "not fitted on " : "; not on ") + joined(missing);
+    if (!has_gpus && !nearest.empty()) reason += "; the nearest that it knows: " + joined(nearest);
     best = {rank, {name, reason}};
   }
   if (!best) asked_by.fail("expected a profile's name, since the catalogs have none that was fitted; found \"auto\"");

@@ -26,9 +26,9 @@ struct ProfileChoice {
 std::vector<std::string> fitted_strategies(const Profile& profile);
 
 /// Of the profiles that were fitted to training the one that covers most of: every GPU, the strategy, the model, in
-/// this order; then the one whose GPUs are nearest, by |ln| of the ratios of fp16 peak and memory bandwidth; then the
-/// one with the least residual error, then by name. What the choice does not cover is in the reason. Throws InputError,
-/// at `asked_by`, if the catalogs have no fitted profile.
+/// this order; then the one that knows the nearest GPUs (platforms/gpu_distance.hpp); then the one with the least
+/// residual error, then by name. What the choice does not cover is in the reason. Throws InputError, at `asked_by`, if
+/// the catalogs have no fitted profile.
 ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catalog, const JsonReader& asked_by);
 
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platforms/pool_origin.hpp"
+#include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
@@ -116,6 +117,7 @@ double BulkRevocations::mean_share() const {
 }
 
 SpotPool read_spot_pool(std::string name, const JsonReader& json) {
+  json.use_schema(spot_pool_schema);
   SpotPool pool{.name = std::move(name),
                 .source = json.required<std::string>("source"),
                 .lifetime = read_lifetime(json.child("lifetime")),

@@ -203,7 +203,7 @@ struct Outcome {
   std::string error;
 };
 
-/// Finished samples, by graph and setting, beside the output until it is complete:
+/// Finished samples, by graph and setting, beside the output until it is complete, if there are any:
 ///   meta(identity TEXT), results(graph INTEGER, setting INTEGER, labels BLOB or NULL, error TEXT)
 class PartFile {
  public:
@@ -225,10 +225,16 @@ class PartFile {
       insert.run();
     }
     read();
+    is_empty_ = results_.empty();
     insert_.emplace(database_.get(), shown_, "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)");
     keep();
   }
-  ~PartFile() { insert_.reset(); }
+  ~PartFile() {
+    if (is_empty_)
+      remove();
+    else
+      insert_.reset();
+  }
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
@@ -238,6 +244,7 @@ class PartFile {
   }
 
   void put(std::int64_t graph, std::int32_t setting, const Outcome& outcome) {
+    is_empty_ = false;
     insert_->bind(0, graph);
     insert_->bind(1, std::int64_t{setting});
     insert_->bind(2, outcome.labels);
@@ -282,6 +289,7 @@ class PartFile {
   detail::Database database_;
   std::optional<detail::Statement> insert_;
   std::map<std::pair<std::int64_t, std::int32_t>, Outcome> results_;  // of earlier calls
+  bool is_empty_ = false;                                             // without finished samples it is of no use
   std::chrono::steady_clock::time_point committed_ = std::chrono::steady_clock::now();
 };
 

@@ -68,7 +68,7 @@ MeasurementList read_measurement_list(const Json& json, const std::string& file_
   root.use_schema([] { return std::string{measurement_list_schema()}; });
   root.expect(root.is_object(), "an object");
   root.expect(root.required<int>("format") == 1, "format", "1");
-  MeasurementList list{.source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};
+  MeasurementList list{.file_name = file_name, .source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};
   if (root.has("profiles"))
     for (const JsonReader& entry : root.children("profiles")) list.profiles.push_back(read_profile(entry));
   if (root.has("jobs"))

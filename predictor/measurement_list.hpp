@@ -38,6 +38,7 @@ struct MeasuredJobs {
 };
 
 struct MeasurementList {
+  std::string file_name;
   std::string source;  // who measured, when and how
   std::vector<MeasuredProfile> profiles;
   std::vector<MeasuredJobs> jobs;

@@ -291,6 +291,7 @@ const std::map<std::string, Family>& families() {
 }  // namespace
 
 ModelDescription read_model(std::string name, JsonReader json) {
+  json.use_schema([] { return std::string{model_schema()}; });
   json.expect(json.required<int>("format") == 1, "format", "1");
   ModelDescription model{.name = std::move(name),
                          .source = json.required<std::string>("source"),
@@ -348,6 +349,9 @@ std::string_view model_schema() {
   "title": "Rehearse model",
   "type": "object",
   "required": ["format", "source", "structure"],
+  "if": { "required": ["structure"], "properties": { "structure": { "required": ["family"], "properties": { "family": {
+    "enum": ["resnet_v2_basic", "shake_shake_2branch", "resnet", "densenet", "mobilenet_v2", "yolo_v3", "layers"] } } } } },
+  "then": { "required": ["input"] },
   "additionalProperties": false,
   "properties": {
     "format": { "const": 1 },
@@ -373,8 +377,8 @@ std::string_view model_schema() {
           "properties": {
             "family": { "const": "resnet" },
             "block": { "enum": ["basic", "bottleneck"] },
-            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
-            "widths": { "$ref": "#/$defs/sizes" },
+            "blocks_per_stage": { "$ref": "#/$defs/extents" },
+            "widths": { "$ref": "#/$defs/extents" },
             "stem": { "enum": ["imagenet", "small"], "default": "imagenet", "description": "7x7 with stride 2 and max pooling, or 3x3" },
             "stem_channels": { "type": "integer", "minimum": 1, "default": 64 },
             "skip": { "enum": ["projection", "padding"], "default": "projection", "description": "where shapes differ" },
@@ -384,7 +388,7 @@ std::string_view model_schema() {
           "additionalProperties": false,
           "properties": {
             "family": { "const": "densenet" },
-            "layers_per_block": { "$ref": "#/$defs/sizes" },
+            "layers_per_block": { "$ref": "#/$defs/extents" },
             "growth": { "type": "integer", "minimum": 1, "default": 32 },
             "stem_channels": { "type": "integer", "minimum": 1, "default": 64 },
             "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
@@ -392,10 +396,10 @@ std::string_view model_schema() {
           "additionalProperties": false,
           "properties": {
             "family": { "const": "mobilenet_v2" },
-            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
-            "widths": { "$ref": "#/$defs/sizes" },
-            "expansions": { "$ref": "#/$defs/sizes" },
-            "strides": { "$ref": "#/$defs/sizes" },
+            "blocks_per_stage": { "$ref": "#/$defs/extents" },
+            "widths": { "$ref": "#/$defs/extents" },
+            "expansions": { "$ref": "#/$defs/extents" },
+            "strides": { "$ref": "#/$defs/extents" },
             "stem_channels": { "type": "integer", "minimum": 1, "default": 32 },
             "head_channels": { "type": "integer", "minimum": 1, "default": 1280 },
             "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
@@ -403,7 +407,7 @@ std::string_view model_schema() {
           "additionalProperties": false,
           "properties": {
             "family": { "const": "yolo_v3" },
-            "blocks_per_stage": { "$ref": "#/$defs/sizes" },
+            "blocks_per_stage": { "$ref": "#/$defs/extents" },
             "stem_channels": { "type": "integer", "minimum": 1, "default": 32 },
             "classes": { "type": "integer", "minimum": 1, "default": 80 } } },
         { "required": ["family", "layers"],
@@ -417,46 +421,46 @@ std::string_view model_schema() {
             "family": { "const": "transformer" },
             "layers": { "type": "integer", "minimum": 1, "maximum": 1000 },
             "decoder_layers": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 0, "description": "of a second stack that attends to the first" },
-            "width": { "$ref": "#/$defs/size" },
-            "heads": { "$ref": "#/$defs/size" },
-            "feed_forward": { "$ref": "#/$defs/size" },
-            "vocabulary": { "$ref": "#/$defs/size" },
-            "positions": { "$ref": "#/$defs/size", "description": "rows of a learned table; computed without" },
-            "token_types": { "$ref": "#/$defs/size", "description": "rows of a learned table" },
-            "sequence_length": { "$ref": "#/$defs/size" },
+            "width": { "$ref": "#/$defs/extent" },
+            "heads": { "$ref": "#/$defs/extent" },
+            "feed_forward": { "$ref": "#/$defs/extent" },
+            "vocabulary": { "$ref": "#/$defs/extent" },
+            "positions": { "$ref": "#/$defs/extent", "description": "rows of a learned table; computed without" },
+            "token_types": { "$ref": "#/$defs/extent", "description": "rows of a learned table" },
+            "sequence_length": { "$ref": "#/$defs/extent" },
             "normalisation": { "enum": ["pre", "post"] },
             "normalises_embeddings": { "type": "boolean", "default": false },
             "attention_biases": { "type": "boolean", "default": true },
             "joint_projection": { "type": "boolean", "default": false, "description": "queries, keys and values are one variable" },
             "head": { "enum": ["language_model", "pooler", "bert_pretraining"] },
-            "predictions": { "$ref": "#/$defs/size", "description": "masked positions of bert_pretraining" } } },
+            "predictions": { "$ref": "#/$defs/extent", "description": "masked positions of bert_pretraining" } } },
         { "required": ["family", "vocabulary", "embedding", "hidden", "layers", "sequence_length"],
           "additionalProperties": false,
           "properties": {
             "family": { "const": "lstm_language_model" },
-            "vocabulary": { "$ref": "#/$defs/size" },
-            "embedding": { "$ref": "#/$defs/size" },
-            "hidden": { "$ref": "#/$defs/size" },
+            "vocabulary": { "$ref": "#/$defs/extent" },
+            "embedding": { "$ref": "#/$defs/extent" },
+            "hidden": { "$ref": "#/$defs/extent" },
             "layers": { "type": "integer", "minimum": 1, "maximum": 1000 },
-            "sequence_length": { "$ref": "#/$defs/size" } } },
+            "sequence_length": { "$ref": "#/$defs/extent" } } },
         { "required": ["family", "vocabulary", "hidden", "encoder_layers", "decoder_layers", "sequence_length"],
           "additionalProperties": false,
           "properties": {
             "family": { "const": "gnmt" },
-            "vocabulary": { "$ref": "#/$defs/size" },
-            "hidden": { "$ref": "#/$defs/size" },
+            "vocabulary": { "$ref": "#/$defs/extent" },
+            "hidden": { "$ref": "#/$defs/extent" },
             "encoder_layers": { "type": "integer", "minimum": 2, "maximum": 1000 },
             "decoder_layers": { "type": "integer", "minimum": 2, "maximum": 1000 },
-            "sequence_length": { "$ref": "#/$defs/size" } } },
+            "sequence_length": { "$ref": "#/$defs/extent" } } },
         { "required": ["family", "dense_features", "tables", "embedding", "bottom", "top"],
           "additionalProperties": false,
           "properties": {
             "family": { "const": "dlrm" },
-            "dense_features": { "$ref": "#/$defs/size" },
+            "dense_features": { "$ref": "#/$defs/extent" },
             "tables": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 10000, "description": "rows of each" },
-            "embedding": { "$ref": "#/$defs/size" },
-            "bottom": { "$ref": "#/$defs/sizes" },
-            "top": { "$ref": "#/$defs/sizes" } } },
+            "embedding": { "$ref": "#/$defs/extent" },
+            "bottom": { "$ref": "#/$defs/extents" },
+            "top": { "$ref": "#/$defs/extents" } } },
         { "required": ["family", "bytes"],
           "additionalProperties": false,
           "properties": {
@@ -481,31 +485,41 @@ std::string_view model_schema() {
     }
   },
   "$defs": {
-    "size": { "type": "integer", "minimum": 1, "maximum": 1048576 },
-    "sizes": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 100 },
+    "extent": { "type": "integer", "minimum": 1, "maximum": 1048576 },
+    "extents": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 100 },
+    "kernel": { "description": "a size, or [height, width]",
+                "oneOf": [{ "type": "integer", "minimum": 1 },
+                          { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2 }] },
+    "stride": { "type": "integer", "minimum": 1, "description": "1 for a convolution, the kernel for pooling, unless given" },
+    "padding": { "oneOf": [{ "enum": ["same", "valid"] }, { "type": "integer", "minimum": 0 }], "default": "same",
+                 "description": "same: ceil(input / stride) outputs; valid: none; or positions on every side" },
+    "groups": { "type": "integer", "minimum": 1, "default": 1, "description": "its input channels for a depthwise convolution" },
     "layers": { "type": "array", "items": {
       "type": "object",
       "required": ["layer"],
-      "properties": {
-        "layer": { "enum": ["convolution", "convolution_unit", "batch_norm", "relu", "dense", "max_pool", "average_pool", "global_average_pool", "branches", "repeat"],
-                   "description": "convolution_unit: convolution without bias, batch normalisation, ReLU" },
-        "channels": { "type": "integer", "minimum": 1, "description": "of a convolution" },
-        "features": { "type": "integer", "minimum": 1, "description": "of a dense layer" },
-        "kernel": { "oneOf": [{ "type": "integer", "minimum": 1 },
-                              { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2 }],
-                    "description": "a size, or [height, width]" },
-        "padding": { "oneOf": [{ "enum": ["same", "valid"] }, { "type": "integer", "minimum": 0 }], "default": "same",
-                     "description": "same: ceil(input / stride) outputs; valid: none; or positions on every side" },
-        "groups": { "type": "integer", "minimum": 1, "default": 1, "description": "of a convolution; its input channels for a depthwise one" },
-        "times": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "that a repeat has its layers" },
-        "layers": { "$ref": "#/$defs/layers", "description": "of a repeat" },
-        "stride": { "type": "integer", "minimum": 1, "description": "1 for a convolution, the kernel for pooling, unless given" },
-        "bias": { "type": "boolean", "description": "false for a convolution, true for a dense layer, unless given" },
-        "combine": { "enum": ["add", "mix", "concatenate"], "default": "add" },
-        "branches": { "type": "array", "minItems": 2, "maxItems": 1000, "items": { "$ref": "#/$defs/layers" },
-                      "description": "lists of layers that start from the same tensor; an empty list passes it on" }
-      },
-      "additionalProperties": false } }
+      "oneOf": [
+        { "required": ["layer", "channels", "kernel"], "additionalProperties": false, "properties": {
+            "layer": { "const": "convolution" }, "channels": { "$ref": "#/$defs/extent" }, "kernel": { "$ref": "#/$defs/kernel" },
+            "stride": { "$ref": "#/$defs/stride" }, "padding": { "$ref": "#/$defs/padding" }, "groups": { "$ref": "#/$defs/groups" },
+            "bias": { "type": "boolean", "default": false } } },
+        { "required": ["layer", "channels", "kernel"], "additionalProperties": false, "properties": {
+            "layer": { "const": "convolution_unit", "description": "convolution without bias, batch normalisation, ReLU" },
+            "channels": { "$ref": "#/$defs/extent" }, "kernel": { "$ref": "#/$defs/kernel" },
+            "stride": { "$ref": "#/$defs/stride" }, "padding": { "$ref": "#/$defs/padding" }, "groups": { "$ref": "#/$defs/groups" } } },
+        { "required": ["layer", "features"], "additionalProperties": false, "properties": {
+            "layer": { "const": "dense" }, "features": { "$ref": "#/$defs/extent" }, "bias": { "type": "boolean", "default": true } } },
+        { "required": ["layer", "kernel"], "additionalProperties": false, "properties": {
+            "layer": { "enum": ["max_pool", "average_pool"] }, "kernel": { "$ref": "#/$defs/kernel" },
+            "stride": { "$ref": "#/$defs/stride" }, "padding": { "$ref": "#/$defs/padding" } } },
+        { "required": ["layer", "branches"], "additionalProperties": false, "properties": {
+            "layer": { "const": "branches" }, "combine": { "enum": ["add", "mix", "concatenate"], "default": "add" },
+            "branches": { "type": "array", "minItems": 2, "maxItems": 1000, "items": { "$ref": "#/$defs/layers" },
+                          "description": "lists of layers that start from the same tensor; an empty list passes it on" } } },
+        { "required": ["layer", "times", "layers"], "additionalProperties": false, "properties": {
+            "layer": { "const": "repeat" }, "times": { "type": "integer", "minimum": 1, "maximum": 1000 },
+            "layers": { "$ref": "#/$defs/layers" } } },
+        { "additionalProperties": false, "properties": { "layer": { "enum": ["batch_norm", "relu", "global_average_pool"] } } }
+      ] } }
   }
 }
 )";

@@ -82,7 +82,7 @@ class Builder {
   MeasuredDataset build() {
     for (const MeasuredProfile& profile : list_.profiles) add(profile);
     for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
-    if (merged_.dataset().samples.empty()) throw InputError{"the list of measurements has no job with labels"};
+    if (merged_.dataset().samples.empty()) throw InputError{list_.file_name + ": expected a job with labels; found none"};
     MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
     std::vector<std::string> models;
     for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));

@@ -75,12 +75,20 @@ bool TrainingState::is_over(const TrainingPlan& plan) const {
   return done >= plan.epochs || (best >= 0 && done - 1 - best >= plan.patience);
 }
 
+std::size_t samples_of_epoch(const TrainingSamples& samples, const TrainingPlan& plan) {
+  const auto size = static_cast<std::size_t>(plan.batch);
+  const std::size_t used = plan.drops_rest ? samples.training.size() / size * size : samples.training.size();
+  if (used == 0)
+    throw InputError{"expected at least " + std::to_string(plan.drops_rest ? plan.batch : 1) +
+                     " samples to train on; found " + std::to_string(samples.training.size())};
+  return used;
+}
+
 void train(Model& model, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
            TrainingState& state, const TrainingWatch& watch) {
   const auto& [training, validation] = samples;
   const auto size = static_cast<std::size_t>(plan.batch);
-  const std::size_t used = plan.drops_rest ? training.size() / size * size : training.size();
-  if (used == 0) throw InputError{"the dataset has too few samples to train on"};
+  const std::size_t used = samples_of_epoch(samples, plan);
   while (!state.is_over(plan)) {
     const std::size_t epoch = state.epochs.size();
     const std::vector<std::size_t> order = plan.shuffles ? shuffled(training, plan.seed, epoch) : training;

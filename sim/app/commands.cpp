@@ -15,7 +15,6 @@
 #include "calibration/training_fit.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
-#include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
@@ -33,8 +32,6 @@
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
-#include "sim/plan/provision_request.hpp"
-#include "sim/plan/sweep_request.hpp"
 
 namespace rehearse {
 
@@ -218,7 +215,7 @@ int run(const SimulateCommand& command) {
   const bool moves_profile = has_time_for_moved_profiles(scenario);
   const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
   if (!command.runs) require_memory(scenario, options);
-  if (command.common.output && !command.is_dry_run) create_folder(*command.common.output);
+  const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.is_dry_run) {
@@ -301,6 +298,14 @@ std::string describe(StudyQuality::Of of) {
   return {};
 }
 
+/// A study of which no row can be simulated, because of its metric or scenario, has no errors.
+void require_result(const Study& study, const std::vector<Prediction>& predictions) {
+  if (std::ranges::any_of(predictions, [](const Prediction& row) { return row.value.has_value(); })) return;
+  throw NoResultError{study.file_name + ": no row can be simulated; the first, " + study.measurements_file + ":" +
+                      std::to_string(study.rows.front().row.line()) + ": " +
+                      (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
+}
+
 constexpr const char* kAccuracyHeader =
     "| study | source | hardware | rows | of them | free values | median | MAPE | p90 | noise | best published on like "
     "data |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
@@ -324,7 +329,7 @@ std::string accuracy_row(const Study& study, const StudyQuality& quality, const 
 int run(const ValidateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const std::vector<Study> studies = load_studies(command.study, command.measurements);
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;
   std::string table = kAccuracyHeader;
   Json summaries = Json::array();
@@ -344,6 +349,7 @@ int run(const ValidateCommand& command) {
         },
         command.common.budget);
     rows_done += study.rows.size();
+    if (!is_set) require_result(study, predictions);
     const Validation validation = validate(study, predictions);
     const Json profile = profile_of(study, catalog);
     const std::size_t free_values = count_free_values(profile);
@@ -359,7 +365,7 @@ int run(const ValidateCommand& command) {
     if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
     if (command.common.output) {
       const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
-      create_folder(folder);
+      const MadeFolder part{folder};
       OutputFolder files{folder};
       files.write("validation.csv", validation_csv(study, validation));
       files.write("summary.json", to_json_text(summary));
@@ -397,8 +403,7 @@ int run(const CalibrateCommand& command) {
   const Json base = load_json_file(studies.front().scenario_file);
   const JsonReader profile = catalog.profile(studies.front().profile_name,
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
-  for (const auto& file : {command.common.output, command.report})
-    if (file) create_folder_of(*file);
+  const auto made = make_folder_of(command.common.output), made_for_report = make_folder_of(command.report);
 
   std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
@@ -451,27 +456,6 @@ int run(const CalibrateCommand& command) {
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
                  100 * fit.interval_coverage, fit.spread_rows);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-  return kSuccess;
-}
-
-int print_schema(const std::string& kind) {
-  if (kind == "scenario")
-    std::cout << scenario_schema();
-  else if (kind == "model")
-    std::cout << model_schema();
-  else if (kind == "sweep")
-    std::cout << sweep_schema();
-  else if (kind == "provision")
-    std::cout << provision_schema();
-  else if (kind == "space")
-    std::cout << space_schema();
-  else if (kind == "measurements")
-    std::cout << measurement_list_schema();
-  else
-    throw InputError{"schema: " + unknown_name_message("kind", kind,
-                                                       std::vector<std::string>{"scenario", "model", "sweep",
-                                                                                "provision", "space", "measurements"})};
-  std::cout.flush();
   return kSuccess;
 }
 

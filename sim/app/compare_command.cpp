@@ -18,6 +18,7 @@
 #include "sim/app/predictor_commands.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
@@ -341,15 +342,18 @@ int run(const CompareCommand& command) {
   const Dataset dataset = load_dataset(command.input);
   const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), command.choice);
   if (samples.empty()) throw InputError{command.input.string() + ": has no sample of that kind to compare with"};
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
 
   std::vector<Contender> contenders;
   std::vector<std::string> taken{kEngine};
   for (const Baseline baseline : kBaselines) taken.push_back(to_text(baseline));
   const std::vector<std::string> names = names_of_models(command.models, taken);
-  for (std::size_t m = 0; m < names.size(); ++m)
-    contenders.push_back(contender_of(names[m], *load_model(command.models[m] / "model.pt"), dataset, samples));
-  add_baselines(contenders, command, dataset, samples);
+  for (std::size_t m = 0; m < names.size(); ++m) {
+    const std::unique_ptr<Model> model = load_model(command.models[m] / "model.pt");
+    contenders.push_back(
+        about(command.input.string(), [&] { return contender_of(names[m], *model, dataset, samples); }));
+  }
+  about(command.input.string(), [&] { add_baselines(contenders, command, dataset, samples); });
   std::vector<Part> parts;
   for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {
     Part part = part_of(origin, command, dataset, samples, contenders, names.size());

@@ -129,7 +129,7 @@ int compare_scenario(const CompareCommand& command) {
   std::optional<MeasuredSeries> series;
   if (command.measured) series = load_measured_series(*command.measured);
   const Scenario scenario = load_comparable(command, series);
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   std::vector<std::string> warnings;
   const std::vector<Column> columns = columns_of(command, scenario, series, warnings);
   const auto pairs = comparisons(columns, series || command.step_time);

@@ -98,7 +98,7 @@ int run(const DiagnoseCommand& command) {
   JsonOrigins origins;
   const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
   (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   std::optional<Diagnosis> diagnosis;
   try {

@@ -104,7 +104,7 @@ int run(const DiffCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const ComparedRun a = load_compared_run(command.a, catalog);
   const ComparedRun b = load_compared_run(command.b, catalog);
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   const std::optional<RunDiff> diff = compare_runs(
       a, b, catalog, command.common.parallel,

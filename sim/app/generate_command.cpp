@@ -117,7 +117,7 @@ int run_studies(const GenerateCommand& command) {
       command.common.budget);
   progress.clear();
   if (!command.is_dry_run) {
-    create_folder_of(*command.common.output);
+    const auto made = make_folder_of(command.common.output);
     write_dataset(*command.common.output, measured.dataset);
     say_written(command.common, *command.common.output);
   }
@@ -176,7 +176,7 @@ int run(const GenerateCommand& command) {
     if (!planned.is_complete) command.common.budget.stop();
     check_driple_batches(planned, command.count);
   }
-  create_folder_of(request.output);
+  const auto made = make_folder_of(request.output);
   std::optional<FolderInParts> parts;  // dataset.db, its report, a file for each setting
   if (is_driple) parts.emplace(*command.common.output);
   const Generated generated = generate_dataset(space, catalog, request);

@@ -8,6 +8,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
@@ -45,12 +46,10 @@ int run(const ImportCommand& command) {
       print_warnings(measured.warnings, command.common.is_quiet);
       dataset = std::move(measured.dataset);
     }
-    try {
-      merged.add(std::move(dataset));
-    } catch (const InputError& error) { throw InputError{source.string() + ": " + error.what()}; }
+    about(source.string(), [&] { merged.add(std::move(dataset)); });
   }
   const Dataset& dataset = merged.dataset();
-  create_folder_of(*command.common.output);
+  const auto made = make_folder_of(command.common.output);
   command.common.budget.check();
   write_dataset(*command.common.output, dataset);
   std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),

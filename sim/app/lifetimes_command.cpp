@@ -20,8 +20,7 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
     throw InputError{"calibrate: a study of lifetimes goes alone; found " + std::to_string(command.studies.size()) +
                      " studies"};
   const LifetimeStudy study = load_lifetime_study(command.studies.front());
-  for (const auto& file : {command.common.output, command.report})
-    if (file) create_folder(fs::absolute(*file).parent_path());
+  const auto made = make_folder_of(command.common.output), made_for_report = make_folder_of(command.report);
   Progress progress{"lifetimes", command.common.is_quiet};
   const auto check = [&command] { command.common.budget.check(); };
   std::vector<SeriesFit> fits;

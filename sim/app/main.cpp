@@ -17,6 +17,7 @@
 #include "sim/app/commands.hpp"
 #include "sim/app/option_names.hpp"
 #include "sim/app/program.hpp"
+#include "sim/app/schema_kinds.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -45,7 +46,7 @@ void add_parallel(CLI::App& verb, CommonOptions& common) {
 }
 
 void add_wall_time(CLI::App& verb, std::string& text) {
-  verb.add_option("--max-wall-time", text, kWallTimeHelp)->check(is_not_empty)->type_name("T");
+  verb.add_option("--max-wall-time", text, kWallTimeHelp)->type_name("T");
 }
 
 Seconds read_seconds(const std::string& option, const std::string& text) {
@@ -112,7 +113,6 @@ int run_command_line(int argc, char** argv) {
   simulate_verb
       ->add_option("--deadline", simulate_deadline,
                    "With --runs: the probability of being finished by then, such as 24h")
-      ->check(is_not_empty)
       ->type_name("T");
   add_parallel(*simulate_verb, common);
   simulate_verb->add_flag("--dry-run", simulate.is_dry_run,
@@ -123,12 +123,10 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--trace-window", simulate.trace_window,
                    "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
                    "steady state has lasted for 60s and 20 steps)")
-      ->check(is_not_empty)
       ->type_name("FROM..TO");
   simulate_verb
       ->add_option("--trace-ranks", simulate.trace_ranks,
                    "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
-      ->check(is_not_empty)
       ->type_name("RANKS");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
@@ -220,7 +218,6 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--max-run-time", max_run_time,
                    "Give up on one simulation after this much real time, such as 30s: a row with that error, tried "
                    "again when the sweep is (default: none)")
-      ->check(is_not_empty)
       ->type_name("T");
   sweep_verb->add_flag("--dry-run", sweep.is_dry_run,
                        "Check every combination; print how many, and how long they take");
@@ -246,7 +243,6 @@ int run_command_line(int argc, char** argv) {
   provision_verb->add_option("SCENARIO", provision.file, "Scenario file, or provision file (rehearse schema provision)")
       ->required();
   provision_verb->add_option("--deadline", deadline, "Time that the training may take from now on, such as 45min")
-      ->check(is_not_empty)
       ->required()
       ->type_name("T");
   provision_verb->add_option("--target-loss", provision.target_loss, "Training loss to be reached")
@@ -279,7 +275,6 @@ int run_command_line(int argc, char** argv) {
   provision_verb
       ->add_option("--takeover", takeover,
                    "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)")
-      ->check(is_not_empty)
       ->type_name("T");
   provision_verb
       ->add_option("--confidence", provision.confidence,
@@ -314,7 +309,6 @@ int run_command_line(int argc, char** argv) {
   provision_verb
       ->add_option("--max-run-time", max_run_time,
                    "Give up on one simulation after this much real time, such as 30s (default: none)")
-      ->check(is_not_empty)
       ->type_name("T");
   provision_verb->add_flag("--json", provision.common.prints_json, "Print summary.json instead of tables");
   add_common(*provision_verb, common);
@@ -348,7 +342,6 @@ int run_command_line(int argc, char** argv) {
       ->check(is_not_negative)
       ->type_name("N");
   remaining_verb->add_option("--group", remaining.group, "Group of workers that lost them (default: the first)")
-      ->check(is_not_empty)
       ->type_name("NAME");
   remaining_verb->add_option("--lost", remaining.lost, "Machines lost (default: 1)")
       ->check(CLI::Range(1, 20000))
@@ -357,7 +350,6 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--replaced-after", replaced_after,
                    "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
                    "framework)")
-      ->check(is_not_empty)
       ->type_name("T");
   remaining_verb->add_flag("--warm", remaining.is_warm, "The replacements have run the framework before");
   remaining_verb
@@ -441,7 +433,6 @@ int run_command_line(int argc, char** argv) {
   generate_verb->add_flag("--json", generate.common.prints_json, "Print a summary as JSON instead of tables");
   add_common(*generate_verb, common);
   generate_verb->add_option("-o,--output", common.output, "Dataset file to write, or folder with --format driple")
-      ->check(is_not_empty)
       ->type_name("DATASET");
   generate_verb->add_flag("--quiet", common.is_quiet, "No progress on stderr");
   add_parallel(*generate_verb, common);
@@ -460,9 +451,11 @@ int run_command_line(int argc, char** argv) {
   list_verb->add_flag("--json", lists_json, "Print an array of objects instead of lines");
   add_common(*list_verb, common);
 
-  std::string schema_kind;
+  std::string schema_kind, kinds_of_schemas;
+  for (const SchemaKind& kind : schema_kinds())
+    kinds_of_schemas += (kinds_of_schemas.empty() ? "" : ", ") + std::string{kind.name};
   auto* schema_verb = app.add_subcommand("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario");
-  schema_verb->add_option("KIND", schema_kind, "scenario, model, sweep, provision, space or measurements")->required();
+  schema_verb->add_option("KIND", schema_kind, kinds_of_schemas)->required();
 
   if (REHEARSE_HAS_PREDICTOR) {
     for (const auto& [verb, what] : kPredictorVerbs) {
@@ -471,6 +464,7 @@ int run_command_line(int argc, char** argv) {
     }
   }
 
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/app/program.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -47,6 +48,12 @@ std::string describe_unknown(const CLI::App& app, const std::vector<std::string>
 }
 
 }  // namespace
+
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : verb->get_options([](CLI::Option*) { return true; }))
+      if (option->get_items_expected_max() > 0) option->check(is_not_empty);
+}
 
 std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   std::string see = "rehearse --help";

@@ -11,6 +11,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
@@ -28,9 +29,10 @@ int run(const PredictCommand& command) {
   const Dataset dataset = load_prediction_input(command, frequencies, warnings);
   std::vector<std::size_t> samples(dataset.samples.size());
   std::iota(samples.begin(), samples.end(), std::size_t{0});
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<ProfilePrediction> predictions = model->predict(dataset, samples);
+  const std::vector<ProfilePrediction> predictions =
+      about(command.input.string(), [&] { return model->predict(dataset, samples); });
   const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
   CsvWriter csv{{"graph", "setting", "metric", "predicted", "low", "high", "distance"}};

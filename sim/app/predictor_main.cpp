@@ -45,7 +45,7 @@ void add_catalog(CLI::App& verb, CommonOptions& common) {
 }
 
 void add_wall_time(CLI::App& verb, std::string& text) {
-  verb.add_option("--max-wall-time", text, kWallTimeHelp)->check(is_not_empty)->type_name("T");
+  verb.add_option("--max-wall-time", text, kWallTimeHelp)->type_name("T");
 }
 
 void add_overrides(CLI::App& verb, std::vector<std::string>& overrides) {
@@ -120,7 +120,6 @@ int run_command_line(int argc, char** argv) {
       ->add_option("--iterations", train.published.iterations,
                    "Convolutions of the published networks in a graph of N nodes: Nover2, N, Nover3, log2N to 4log2N, "
                    "3sqrtN, log10N, or a number")
-      ->check(is_not_empty)
       ->capture_default_str()
       ->type_name("RULE");
   train_verb->add_option("--dropout", train.published.dropout, "Of the published networks")
@@ -181,7 +180,6 @@ int run_command_line(int argc, char** argv) {
   add_catalog(*import_verb, import.common);
   import_verb->add_option("-o,--output", import.common.output, "Dataset file to write")
       ->required()
-      ->check(is_not_empty)
       ->type_name("DATASET");
   import_verb->add_flag("--quiet", import.common.is_quiet, "No warnings on stderr");
 
@@ -206,7 +204,6 @@ int run_command_line(int argc, char** argv) {
           ->type_name("CSV");
   auto* measured_step =
       compare_verb->add_option("--step-time", step_time, "With a scenario: measured time of a step, such as 120ms")
-          ->check(is_not_empty)
           ->type_name("T");
   add_overrides(*compare_verb, compare.overrides);
   add_catalog(*compare_verb, compare.common);
@@ -241,6 +238,7 @@ int run_command_line(int argc, char** argv) {
   std::string max_wall_time;
   for (CLI::App* verb : {import_verb, train_verb, compare_verb, predict_verb}) add_wall_time(*verb, max_wall_time);
 
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

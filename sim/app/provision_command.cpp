@@ -9,6 +9,7 @@
 #include "sim/app/output/provision_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
@@ -51,18 +52,15 @@ ProvisionRequest make_request(const ProvisionCommand& command) {
   }
   for (const ProvisionCandidate& candidate : request.candidates)
     if (candidate.existing > candidate.quota)
-      throw InputError{"candidate " + in_quotes(candidate.name) + ": expected a quota of at least the " +
+      throw InputError{(candidate.place.empty() ? request.scenario_file : candidate.place) + ": candidate " +
+                       in_quotes(candidate.name) + ": expected a quota of at least the " +
                        std::to_string(candidate.existing) + " existing machines; found " +
                        std::to_string(candidate.quota)};
   if (command.current_loss) request.loss_so_far = command.current_loss, request.updates_so_far = 0;
   if (command.updates_done) request.updates_so_far = *command.updates_done, request.loss_so_far.reset();
   if (command.takeover) request.takeover = *command.takeover;
   if (command.confidence) request.confidence = *command.confidence;
-  if (command.price) {
-    try {
-      request.price = read_price_source(*command.price);
-    } catch (const InputError& error) { throw InputError{std::string{"--price: "} + error.what()}; }
-  }
+  if (command.price) request.price = about("--price", [&] { return read_price_source(*command.price); });
   return request;
 }
 
@@ -96,13 +94,11 @@ std::string describe_misses(const ProvisionCase& provision_case, const Provision
 
 int run(const ProvisionCommand& command) {
   ProvisionOptions options{.most_of_ours = static_cast<std::size_t>(command.plans)};
-  try {
-    options.planner = read_planner(command.planner);
-  } catch (const InputError& error) { throw InputError{std::string{"--planner: "} + error.what()}; }
+  options.planner = about("--planner", [&] { return read_planner(command.planner); });
   const ProvisionRequest request = make_request(command);
   options.confidence = request.confidence;
   const Catalog catalog = load_catalog(command.common);
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
 
   Progress progress{"simulations", command.common.is_quiet};
   const SimulationMeans means{

@@ -38,7 +38,7 @@ int run(const RemainingCommand& command) {
   JsonOrigins origins;
   const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
   (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
-  if (command.common.output) create_folder(*command.common.output);
+  const auto made = make_folder(command.common.output);
   RemainingRequest request{.step = command.step,
                            .group = command.group,
                            .lost = command.lost,

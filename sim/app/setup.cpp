@@ -173,18 +173,16 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
   return json;
 }
 
-void create_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw InputError{folder.string() + ": cannot create this folder: " + error.message()};
-  if (::access(folder.c_str(), W_OK) != 0) throw InputError{folder.string() + ": cannot write into this folder"};
+std::optional<MadeFolder> make_folder(const std::optional<fs::path>& output) {
+  return output ? std::optional<MadeFolder>{*output} : std::nullopt;
 }
 
-void create_folder_of(const fs::path& file) {
+std::optional<MadeFolder> make_folder_of(const std::optional<fs::path>& output) {
+  if (!output) return {};
   std::error_code error;
-  if (fs::is_directory(file, error))
-    throw InputError{shortened(file.string(), 4096) + ": cannot write: it is a folder; expected the name of a file"};
-  create_folder(fs::absolute(file).parent_path());
+  if (fs::is_directory(*output, error))
+    throw InputError{shortened(output->string(), 4096) + ": cannot write: it is a folder; expected the name of a file"};
+  return make_folder(fs::absolute(*output).parent_path());
 }
 
 std::string version_text() {

@@ -2,6 +2,7 @@
 // What every verb does before its work: catalogs, output folder, Ctrl-C.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "sim/app/commands.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_origins.hpp"
+#include "sim/base/output_folder.hpp"
 
 namespace rehearse {
 
@@ -42,9 +44,9 @@ Catalog load_catalog(const CommonOptions& common);
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                         JsonOrigins& origins);
 
-/// Made before the work starts, so that an unwritable place costs nothing. Throws InputError.
-void create_folder(const std::filesystem::path& folder);
-void create_folder_of(const std::filesystem::path& file);
+/// The folder that `output` is, or that the file `output` is in; none without `output`. Throws InputError.
+[[nodiscard]] std::optional<MadeFolder> make_folder(const std::optional<std::filesystem::path>& output);
+[[nodiscard]] std::optional<MadeFolder> make_folder_of(const std::optional<std::filesystem::path>& output);
 
 /// Version and content of this program: results of another one are not taken for its own.
 std::string program_identity();

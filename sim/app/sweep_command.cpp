@@ -14,6 +14,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -47,14 +48,6 @@ SweepRequest make_request(const SweepCommand& command) {
     throw InputError{command.file.string() +
                      ": expected something to vary: --grid, --list or --seeds, or a sweep file with one of them"};
   return request;
-}
-
-/// The option's expression; errors name the option.
-template <class Work>
-auto about_option(const char* option, Work work) {
-  try {
-    return work();
-  } catch (const InputError& error) { throw InputError{std::string{option} + ": " + error.what()}; }
 }
 
 /// Headings of the parameters: "workers/count" for /cluster/groups/1/count, the last key for others, the whole pointer
@@ -230,16 +223,14 @@ std::string write_table(const fs::path& folder, const Sweep& sweep, const Result
 }  // namespace
 
 int run(const SweepCommand& command) {
-  const Expression by = about_option("--by", [&] { return Expression::parse(command.by); });
+  const Expression by = about("--by", [&] { return Expression::parse(command.by); });
   const auto where = command.where.empty()
                          ? std::optional<Expression>{}
-                         : about_option("--where", [&] { return std::optional{Expression::parse(command.where)}; });
+                         : about("--where", [&] { return std::optional{Expression::parse(command.where)}; });
   const Catalog catalog = load_catalog(command.common);
   Sweep sweep{make_request(command), catalog, program_identity()};
-  if (command.common.output && !command.is_dry_run) {
-    create_folder(*command.common.output);
-    require_complete(*command.common.output);
-  }
+  const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
+  if (made) require_complete(*command.common.output);
 
   Progress checking{"combinations checked", command.common.is_quiet};
   double seconds = 0;
@@ -248,8 +239,8 @@ int run(const SweepCommand& command) {
     if (scenario) seconds += expected_duration(*scenario).value();
     checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
   });
-  if (where) about_option("--where", [&] { sweep.check_expression(*where, true); });
-  if (command.top) about_option("--by", [&] { sweep.check_expression(by, false); });
+  if (where) about("--where", [&] { sweep.check_expression(*where, true); });
+  if (command.top) about("--by", [&] { sweep.check_expression(by, false); });
   if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
 
   ResultStore store =

@@ -9,6 +9,7 @@
 #include "sim/app/predictor_commands.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
@@ -128,7 +129,8 @@ int run(const TrainCommand& command) {
   if (command.network != "profile")
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
 
-  create_folder(folder);
+  about(command.dataset.string(), [&] { return samples_of_epoch(samples, command.plan); });
+  const MadeFolder made{folder};
   const OutputLock lock{folder / "model.pt"};
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";
   const std::string identity = identity_of(command, hash_of(command.dataset));
@@ -145,7 +147,7 @@ int run(const TrainCommand& command) {
         carry_over(load_torch_file(*command.transfer_from / "model.pt"), (*command.transfer_from / "model.pt").string(),
                    command.transfer, choice, dataset, samples.training);
   } else {
-    model = make_model(choice, dataset, samples.training);
+    model = about(command.dataset.string(), [&] { return make_model(choice, dataset, samples.training); });
   }
 
   const FolderInParts parts{folder};  // model.pt is the best so far, the curves come at the end

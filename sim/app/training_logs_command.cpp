@@ -67,7 +67,7 @@ int calibrate_training_logs(const CalibrateCommand& command) {
                      " studies"};
   if (command.report) throw InputError{"calibrate: --report does not go with a study of training logs"};
   const TrainingStudy study = load_training_study(command.studies.front());
-  if (command.common.output) create_folder(fs::absolute(*command.common.output).parent_path());
+  const auto made = make_folder_of(command.common.output);
   const TrainingCoefficients fit = fit_training_logs(study);
   const std::string text = to_json_text(to_json(fit, study, command.common.command_line));
   if (command.common.output) {

@@ -96,4 +96,31 @@ std::vector<std::string> missing_keys(const Json& schema, std::string_view point
   return missing;
 }
 
+std::string schema_text(std::string_view rules, std::initializer_list<std::pair<std::string_view, JsonSchema>> parts) {
+  static const Json quantities = parse_json(R"json({
+    "time": { "type": "string", "pattern": "^[0-9.eE+-]+ ?(ns|us|ms|s|min|h|d)$", "examples": ["1.5us", "100ms", "2h"] },
+    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?[bB]ps$", "examples": ["25GBps", "200Gbps"] },
+    "size": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?B$", "examples": ["25MiB", "4MB"] },
+    "speed": { "type": "string", "pattern": "^[0-9.eE+-]+ ?[kMGTPEZ]?flops$", "examples": ["15.7Tflops"] }
+  })json",
+                                            "schema of quantities");
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}};
+  const Json own = parse_json(rules, "schema");
+  for (const auto& [key, value] : own.items())
+    if (key != "$defs") schema[key] = value;
+  Json definitions = own.value("$defs", Json::object());
+  for (const auto& [name, text] : parts) {
+    Json part = parse_json(text(), "schema");
+    part.erase("$schema");
+    const Json below = part.value("$defs", Json::object());
+    for (const auto& [key, value] : below.items()) definitions[key] = value;
+    part.erase("$defs");
+    definitions[std::string{name}] = std::move(part);
+  }
+  for (const auto& [name, quantity] : quantities.items())
+    if (rules.find("\"#/$defs/" + name + "\"") != std::string_view::npos) definitions[name] = quantity;
+  if (!definitions.empty()) schema["$defs"] = std::move(definitions);
+  return to_json_text(schema);
+}
+
 }  // namespace rehearse

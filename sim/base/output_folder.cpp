@@ -80,6 +80,10 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
+void remove_empty(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) ::rmdir(folder.c_str());  // does nothing if something is in it
+}
+
 }  // namespace
 
 void require_complete(const fs::path& folder) {
@@ -88,6 +92,19 @@ void require_complete(const fs::path& folder) {
     throw InputError{shortened(folder.string(), 4096) +
                      ": is incomplete: a run was ended while it wrote its files there; run it again"};
 }
+
+MadeFolder::MadeFolder(const fs::path& folder) {
+  std::error_code error;
+  for (fs::path at = fs::absolute(folder).lexically_normal(); !fs::exists(at, error); at = at.parent_path())
+    if (at.has_filename()) made_.push_back(at);
+  fs::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK) == 0) return;
+  remove_empty(made_);
+  throw InputError{folder.string() + (error ? ": cannot create this folder: " + error.message()
+                                            : std::string{": cannot write into this folder"})};
+}
+
+MadeFolder::~MadeFolder() { remove_empty(made_); }
 
 OutputFolder::OutputFolder(fs::path folder) : folder_{std::move(folder)} {
   remove_leftovers(folder_);
@@ -168,13 +185,21 @@ void OutputFolder::commit() {
   if (::unlink((folder_ / kIncompleteMark).c_str()) != 0) fail(folder_ / kIncompleteMark, "cannot remove", errno);
 }
 
-FolderInParts::FolderInParts(const fs::path& folder) : mark_{folder / kIncompleteMark} {
-  write_file(mark_, "rehearse has not finished all parts of this folder. Run the same command again.\n");
+FolderInParts::FolderInParts(const fs::path& folder) : folder_{folder} {
+  write_file(folder_ / kIncompleteMark,
+             "rehearse has not finished all parts of this folder. Run the same command again.\n");
+}
+
+FolderInParts::~FolderInParts() {
+  std::error_code error;
+  const bool is_lone = std::all_of(fs::directory_iterator{folder_, error}, fs::directory_iterator{},
+                                   [](const auto& entry) { return entry.path().filename() == kIncompleteMark; });
+  if (is_lone) finish();
 }
 
 void FolderInParts::finish() const {
   std::error_code error;
-  fs::remove(mark_, error);
+  fs::remove(folder_ / kIncompleteMark, error);
 }
 
 }  // namespace rehearse

@@ -15,6 +15,19 @@ inline constexpr const char* kIncompleteMark = "INCOMPLETE";
 /// Throws InputError if `folder` is there and says that it is incomplete.
 void require_complete(const std::filesystem::path& folder);
 
+/// A folder for output that is made, with those above it, before the work starts, so that an unwritable place costs
+/// nothing. What was not there before goes again at the end if nothing is in it: a refusal leaves nothing.
+class MadeFolder {
+ public:
+  /// InputError if it cannot be made, or written into.
+  explicit MadeFolder(const std::filesystem::path& folder);
+  MadeFolder(MadeFolder&&) noexcept = default;
+  ~MadeFolder();
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the lowest first
+};
+
 /// The files of one run on their way into a folder. They are written into a folder of their own inside of it, so a full
 /// disk, an error or a kill leaves what was there; commit() moves them to their places, with kIncompleteMark there
 /// meanwhile. A file of an earlier run that shares a name with one of these goes with all others of that run: which
@@ -42,14 +55,18 @@ class OutputFolder {
   std::vector<std::string> names_;
 };
 
-/// A folder whose parts are finished one after the other: marked as incomplete until finish().
+/// A folder whose parts are finished one after the other: marked as incomplete until finish(), and as long as there is
+/// a part.
 class FolderInParts {
  public:
   explicit FolderInParts(const std::filesystem::path& folder);
+  FolderInParts(const FolderInParts&) = delete;
+  FolderInParts& operator=(const FolderInParts&) = delete;
+  ~FolderInParts();
   void finish() const;
 
  private:
-  std::filesystem::path mark_;
+  std::filesystem::path folder_;
 };
 
 }  // namespace rehearse

@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "platforms/fabric.hpp"
+#include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/engine/scenario.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
@@ -13,7 +16,6 @@ namespace {
 
 /// All but the keys of the network's fabric.
 constexpr std::string_view kSchema = R"json({
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "Rehearse scenario",
   "type": "object",
   "required": ["format", "workload", "cluster", "training", "calibration"],
@@ -27,7 +29,7 @@ constexpr std::string_view kSchema = R"json({
       "required": ["model", "batch_per_worker"],
       "additionalProperties": false,
       "properties": {
-        "model": { "description": "a name (rehearse list models) or a model object (rehearse schema model)", "type": ["string", "object"] },
+        "model": { "description": "a name (rehearse list models) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
         "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
@@ -62,18 +64,23 @@ constexpr std::string_view kSchema = R"json({
         "groups": { "type": "array", "minItems": 1, "items": {
           "type": "object",
           "required": ["name", "role"],
+          "if": { "required": ["colocated_with"] }, "else": { "required": ["instance", "region"] },
           "additionalProperties": false,
           "properties": {
             "name": { "type": "string", "minLength": 1, "maxLength": 100 },
             "role": { "enum": ["worker", "parameter_server"] },
-            "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "type": ["string", "object"] },
+            "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/instance" }] },
             "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
             "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
             "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
-            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form (\"source\", \"lifetime\", \"notice\", \"bulk\", \"churn\", \"wait\"); or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "type": ["string", "object"] },
+            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form (\"source\", \"lifetime\", \"notice\", \"bulk\", \"churn\", \"wait\"); or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "anyOf": [
+              { "type": "string" },
+              { "type": "object", "required": ["replay"], "additionalProperties": false, "properties": {
+                  "replay": { "type": ["string", "array"] }, "notice": { "$ref": "#/$defs/time" } } },
+              { "$ref": "#/$defs/spot_pool" }] },
             "disk": {
               "type": "object",
               "description": "of each machine, paid for while it is rented, besides its price",
@@ -81,7 +88,7 @@ constexpr std::string_view kSchema = R"json({
               "additionalProperties": false,
               "properties": {
                 "size": { "$ref": "#/$defs/size" },
-                "storage": { "description": "name in a catalog's storage, or an object of that form", "type": ["string", "object"] } } },
+                "storage": { "description": "name in a catalog's storage, or an object of that form", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/storage" }] } } },
             "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
             "replacement": {
               "type": "object",
@@ -96,21 +103,13 @@ constexpr std::string_view kSchema = R"json({
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
         "start": { "type": "string", "description": "UTC date and time at which the cluster starts, for prices and revocations that depend on it: 2020-01-15T08:00:00Z" },
-        "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "type": ["string", "object"] },
+        "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/price_history" }] },
         "network": {
           "type": "object",
           "additionalProperties": false,
           "properties": {
             "hop_latency": { "$ref": "#/$defs/time", "description": "one way, of each link between NIC and switch and between switches; by default the region's latency covers the whole way" },
-            "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": {
-              "type": "object",
-              "required": ["from", "to", "latency", "source"],
-              "additionalProperties": false,
-              "properties": {
-                "from": { "type": "string" }, "to": { "type": "string" },
-                "latency": { "$ref": "#/$defs/time", "description": "one way" },
-                "per_flow_rate": { "$ref": "#/$defs/rate", "description": "limit of a single connection" },
-                "source": { "type": "string" } } } }
+            "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": { "$ref": "#/$defs/region_link" } }
           }
         }
       }
@@ -124,6 +123,10 @@ constexpr std::string_view kSchema = R"json({
         "strategy": {
           "type": "object",
           "required": ["kind"],
+          "allOf": [
+            { "if": { "properties": { "kind": { "const": "parameter_server" } }, "required": ["kind"] }, "then": { "required": ["synchronization"] } },
+            { "if": { "properties": { "synchronization": { "const": "stale_synchronous" } }, "required": ["synchronization"] }, "then": { "required": ["staleness_bound"] } }
+          ],
           "additionalProperties": false,
           "properties": {
             "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
@@ -195,7 +198,7 @@ constexpr std::string_view kSchema = R"json({
         }
       }
     },
-    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that covers GPU, strategy and model best", "type": ["string", "object"] },
+    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that covers GPU, strategy and model best", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
     "output": {
       "type": "object",
       "additionalProperties": false,
@@ -205,11 +208,6 @@ constexpr std::string_view kSchema = R"json({
         "timeline_length": { "$ref": "#/$defs/time", "default": "2s" }
       }
     }
-  },
-  "$defs": {
-    "time": { "type": "string", "pattern": "^[0-9.eE+-]+ ?(ns|us|ms|s|min|h|d)$", "examples": ["1.5us", "100ms", "2h"] },
-    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPE]i?)?[bB]ps$", "examples": ["25GBps", "200Gbps"] },
-    "size": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPE]i?)?B$", "examples": ["25MiB", "4MB"] }
   }
 }
 )json";
@@ -217,7 +215,14 @@ constexpr std::string_view kSchema = R"json({
 }  // namespace
 
 std::string scenario_schema() {
-  Json schema = parse_json(kSchema, "schema of scenarios");
+  Json schema = parse_json(schema_text(kSchema, {{"model", [] { return std::string{model_schema()}; }},
+                                                 {"instance", instance_schema},
+                                                 {"spot_pool", spot_pool_schema},
+                                                 {"storage", storage_schema},
+                                                 {"price_history", price_history_schema},
+                                                 {"profile", profile_schema},
+                                                 {"region_link", region_link_schema}}),
+                           "schema of scenarios");
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "platforms/gpu_distance.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/step_time.hpp"
@@ -16,7 +17,6 @@ namespace rehearse {
 namespace {
 
 constexpr double kLeastSpread = 0.1, kSpreadOfOne = 0.3;
-constexpr double kFarAway = 1e9;  // of a GPU that the catalogs do not know
 
 /// Standard deviation of logarithms.
 double spread_of(const std::vector<double>& values) {
@@ -31,11 +31,6 @@ double spread_of(const std::vector<double>& values) {
 /// "22 %": one standard error as a factor.
 std::string percent(double spread) {
   return std::to_string(static_cast<int>(std::lround(100 * std::expm1(spread)))) + " %";
-}
-
-double distance(const Accelerator& a, const Accelerator& b) {
-  return std::hypot(std::log(a.peak_fp32 / b.peak_fp32), std::log(a.peak_fp16 / b.peak_fp16),
-                    std::log(a.memory_bandwidth / b.memory_bandwidth));
 }
 
 enum class LinkKind { kSwitch, kNvlinks, kPcie };
@@ -96,38 +91,17 @@ class Substitution {
       if (name == name_) continue;
       try {
         const Json& json = catalog_.profile(name, asked_by_).value();
-        (void)read_profile(JsonReader{json, name});
-        if (json.value("unstated", "") != "ideal") donors_.push_back({name, &json, gpus_of(json)});
+        const Profile profile = read_profile(JsonReader{json, name});
+        if (json.value("unstated", "") != "ideal") donors_.push_back({name, &json, known_gpus(profile)});
       } catch (const InputError&) { continue; }  // who asks for that profile is told
     }
     return donors_;
   }
 
-  static std::set<std::string> gpus_of(const Json& profile) {
-    std::set<std::string> gpus;
-    if (profile.contains("fit"))
-      for (const Json& gpu : profile["fit"]["seen"]["accelerators"]) gpus.insert(gpu.get<std::string>());
-    if (profile.contains("step_times"))
-      for (const Json& step : profile["step_times"]) gpus.insert(step["accelerator"].get<std::string>());
-    if (profile.contains("gpu"))
-      for (const auto& [gpu, efficiency] : profile["gpu"]["peak_efficiency"].items()) gpus.insert(gpu);
-    return gpus;
+  double nearest_of(const std::set<std::string>& gpus, const Accelerator& from) const {
+    return nearest_gpu(from, gpus, catalog_).distance;
   }
-
-  double distance_to(const std::string& gpu, const Accelerator& from) {
-    if (gpu == from.name) return 0;
-    const auto known = catalog_.accelerator_names();
-    if (std::find(known.begin(), known.end(), gpu) == known.end()) return kFarAway;
-    auto [entry, is_new] = gpus_.try_emplace(gpu);
-    if (is_new) entry->second = read_accelerator(gpu, catalog_.accelerator(gpu, asked_by_));
-    return distance(entry->second, from);
-  }
-
-  double nearest_of(const std::set<std::string>& gpus, const Accelerator& from) {
-    double nearest = 2 * kFarAway;
-    for (const std::string& gpu : gpus) nearest = std::min(nearest, distance_to(gpu, from));
-    return nearest;
-  }
+  double distance_to(const std::string& gpu, const Accelerator& from) const { return nearest_of({gpu}, from); }
 
   const Accelerator& first_gpu() const { return *scenario_.first_workers().accelerator; }
 
@@ -600,7 +574,6 @@ class Substitution {
   std::string name_;
   JsonReader asked_by_;
   std::vector<Donor> donors_;
-  std::map<std::string, Accelerator> gpus_;
 };
 
 }  // namespace

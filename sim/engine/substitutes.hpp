@@ -16,8 +16,8 @@ namespace rehearse {
 /// - servers, network: the section of the profile whose GPUs are nearest.
 /// - collectives: protocols that carry out the scenario's algorithm on its interconnect, and what they do not state,
 ///   from the nearest interconnect: of the same kind (NVSwitch, NVLinks, PCIe), then of the nearest rate, then GPU.
-/// The nearest GPU is that with the least distance by the logarithms of its peaks and memory bandwidth. Uncertain by
-/// the standard deviation of what the candidates' logarithms are, at least 0.1; by 0.3 where there is only one.
+/// The nearest GPU is that of platforms/gpu_distance.hpp. Uncertain by the standard deviation of what the candidates'
+/// logarithms are, at least 0.1; by 0.3 where there is only one.
 /// Which values are filled in depends on which are stated, not on how large these are.
 ///
 /// A profile with "unstated": "ideal" is left as it is. Throws InputError.

@@ -111,18 +111,20 @@ std::vector<StepShare> step_shares(const Scenario& scenario, const WorkerCounts&
     if (scenario.training.smaller_cluster == SmallerCluster::kAccumulates) {
       const std::int64_t more = scaled(passes, all, own);
       if (more > kMostPasses)
-        throw NoResultError{"with " + std::to_string(number_of(workers)) + " workers each of group " +
-                            in_quotes(scenario.groups[g].name) + " adds up " + std::to_string(more) +
-                            " batches in a step, more than " + std::to_string(kMostPasses)};
+        throw scenario.no_result(RunError{"/training/smaller_cluster",
+                                          "with " + std::to_string(number_of(workers)) + " workers each of group " +
+                                              in_quotes(scenario.groups[g].name) + " adds up " + std::to_string(more) +
+                                              " batches in a step, more than " + std::to_string(kMostPasses)});
       shares[g].passes = static_cast<int>(more);
       continue;
     }
     const Group& group = scenario.groups[g];
     const std::int64_t batch = scaled(group.batch, all, own);
     if (batch > kMostBatch)
-      throw NoResultError{"GPU memory exceeded: with " + std::to_string(number_of(workers)) +
-                          " workers the share of each of group " + in_quotes(group.name) + " is " +
-                          std::to_string(batch) + " samples"};
+      throw scenario.no_result(
+          RunError{"/training/smaller_cluster", "GPU memory exceeded: with " + std::to_string(number_of(workers)) +
+                                                    " workers the share of each of group " + in_quotes(group.name) +
+                                                    " is " + std::to_string(batch) + " samples"});
     shares[g].batch = share_of_gpu(group, batch) * group.gpus_per_worker;
   }
   return shares;
@@ -148,10 +150,11 @@ Group with_batch(const Scenario& scenario, const Group& group, int batch, std::i
   Group other = with_batch_of_gpu(scenario, group, batch / group.gpus_per_worker);
   const Bytes needed = gpu_memory_needed(scenario, other);
   if (needed > group.accelerator->memory)
-    throw NoResultError{"GPU memory exceeded: with " + std::to_string(workers) +
-                        " workers the share of each of group " + in_quotes(group.name) + " is " +
-                        std::to_string(batch) + " samples, which need " + gibibytes(needed) + " on a " +
-                        group.accelerator->name + ", which has " + gibibytes(group.accelerator->memory)};
+    throw scenario.no_result(RunError{
+        "/training/smaller_cluster",
+        "GPU memory exceeded: with " + std::to_string(workers) + " workers the share of each of group " +
+            in_quotes(group.name) + " is " + std::to_string(batch) + " samples, which need " + gibibytes(needed) +
+            " on a " + group.accelerator->name + ", which has " + gibibytes(group.accelerator->memory)});
   return other;
 }
 

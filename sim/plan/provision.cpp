@@ -260,7 +260,7 @@ PlannerResult exhaustive_plan(const ProvisionProblem& problem) {
   double combinations = 1;
   for (const MachineOffer& offer : problem.offers) combinations *= offer.quota - offer.existing + 1;
   if (combinations > kMostEnumerated)
-    throw NoResultError{"exhaustive: expected at most " + to_text(kMostEnumerated) +
+    throw NoResultError{"--planner exhaustive: expected at most " + to_text(kMostEnumerated) +
                         " combinations of machines; found " + to_text(combinations)};
   PlannerResult result{.plan = {}, .is_optimal = true};
   std::vector<int> counts = existing_counts(problem);

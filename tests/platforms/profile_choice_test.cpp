@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "platforms/gpu_distance.hpp"
 #include "tests/support/paths.hpp"
 
 namespace rehearse {
@@ -30,8 +32,25 @@ TEST_CASE("the profile that covers GPU, strategy and model is taken, and the rea
 
 TEST_CASE("without a profile of the GPU the nearest is taken, and what it lacks said") {
   const ProfileChoice choice = choice_for("H100", "nobody's", false);
-  CHECK(choice.reason.find("the nearest GPUs, ") != std::string::npos);
-  CHECK(choice.reason.find("; not on GPU H100, model \"nobody's\"") != std::string::npos);
+  CHECK(choice.reason.find("not on GPU H100, model \"nobody's\"") != std::string::npos);
+  CHECK(choice.reason.find("; the nearest that it knows: GPU ") != std::string::npos);
+}
+
+TEST_CASE("GPUs are as far apart as the logarithms of their peaks and memory bandwidths") {
+  const std::filesystem::path root = source_folder();
+  const Catalog catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
+  const Json nobody;
+  Accelerator gpu = read_accelerator("V100", catalog.accelerator("V100", JsonReader{nobody, "test"}));
+  Accelerator other = gpu;
+  other.peak_fp32 = gpu.peak_fp32 * 2;
+  other.memory_bandwidth = gpu.memory_bandwidth * 2;
+  CHECK(distance(gpu, other) == doctest::Approx(std::sqrt(2) * std::log(2)));
+  CHECK(nearest_gpu(gpu, {"K80", "V100"}, catalog).distance == 0);
+  CHECK(nearest_gpu(gpu, {"no such GPU"}, catalog).distance == kFarAway);
+  gpu.name = "faster";
+  gpu.peak_fp32 = gpu.peak_fp32 * 1.1;
+  CHECK(nearest_gpu(gpu, {"K80", "V100", "no such GPU"}, catalog).name == "V100");
+  CHECK(nearest_gpu(gpu, {}, catalog).name.empty());
 }
 
 }  // namespace rehearse

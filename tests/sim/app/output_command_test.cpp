@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
@@ -113,6 +114,71 @@ TEST_CASE("a second sweep into a folder leaves the first one's table, the same s
   REQUIRE(rehearse_with(sweep + " --grid /seed=1,2 --quiet").exit_code == 0);
   CHECK(read_file(folder.path / "sweep.csv", kMiB) == first);
   CHECK_FALSE(fs::exists(folder.path / "sweep-3.csv"));
+}
+
+TEST_CASE("a refused command leaves nothing where it was to write") {
+  const TemporaryFolder folder, inputs;
+  const std::string scenarios = kRoot + "/scenarios/", studies = scenarios + "studies/";
+  const auto written = [&](const char* name, const std::string& text) { return inputs.write(name, text).string(); };
+  const std::string history = written("history.csv", "revocation_step,total_steps,measured_remaining_s\n5,4,1\n");
+  const std::string unfit =
+      written("unfit.json", R"({"format": 1, "scenario": ")" + kScenario + R"(", "measurements": ")" +
+                                written("m.csv", "a,b\n1,1\n") +
+                                R"(", "columns": {}, "target": {"column": "b", "metric": "no"}})");
+  const std::string logs =
+      written("logs.json", R"({"format": 1, "kind": "training_logs", "skip_first": 100000, "logs": [{"file": ")" +
+                               kRoot + R"(/calibration/data/example-training-logs/logs.csv"}]})");
+  const std::string out = (folder.path / "new/deep/out").string();
+  const std::vector<std::string> commands{
+      "simulate " + kScenario + " --set /training/steps=0",
+      "simulate " + kScenario + " --set /training/steps=9000000 --max-wall-time 100ms",
+      "simulate " + scenarios + "resnet50-spot.json --runs 100 --max-wall-time 10ms",
+      "simulate " + scenarios + "resnet50-spot.json --set /training/recovery/give_up_after=1s",
+      "validate " + unfit,
+      "calibrate " + unfit,
+      "calibrate " + logs,
+      "calibrate " + studies + "lifetimes/all.json --max-wall-time 10ms",
+      "sweep " + kScenario + " --grid /training/steps=0,-1",
+      "sweep " + kScenario + " --grid /training/no_such=1,2",
+      "sweep " + kScenario + " --seeds 2 --where no_such",
+      "provision " + scenarios + "provision/resnet110.json --deadline 1h --target-loss 0.0001",
+      "provision " + scenarios + "provision/resnet110.json --deadline 1h --target-loss 0.3 --quota no_such=3",
+      "provision " + scenarios + "provision/resnet110.json --deadline 1h --target-loss 0.3 --max-wall-time 10ms",
+      "remaining " + kScenario + " --step 900000000",
+      "remaining " + kScenario + " --step 3 --group no_such",
+      "remaining " + kScenario + " --step 3 --history " + history,
+      "diagnose " + kScenario,
+      "diagnose " + kScenario + " --measured-speed 10 --max-wall-time 1ms",
+      "diff " + kScenario + " " + scenarios + "dgx.json --max-wall-time 1ms",
+      "generate " + scenarios + "spaces/small.json --count 3 --setting no_such",
+      "generate " + unfit,
+  };
+  for (const std::string& command : commands) {
+    const Outcome outcome = rehearse_with(command + " -o " + out);
+    CAPTURE(command);
+    CAPTURE(outcome.err);
+    CHECK((outcome.exit_code == 2 || outcome.exit_code == 3));
+    CHECK(folder.entry_count() == 0);
+    fs::remove_all(folder.path / "new");
+  }
+}
+
+TEST_CASE("no option takes an empty text") {
+  const std::vector<std::string> commands{"remaining " + kScenario + " --step 3 --history ''",
+                                          "simulate " + kScenario + " --set ''",
+                                          "simulate " + kScenario + " --catalog ''",
+                                          "simulate " + kScenario + " -o ''",
+                                          "validate " + kScenario + " --measurements ''",
+                                          "calibrate " + kScenario + " --report ''",
+                                          "sweep " + kScenario + " --grid ''",
+                                          "diff '' " + kScenario,
+                                          "simulate ''",
+                                          "init ''",
+                                          "calibrate ''",
+                                          "generate ''",
+                                          "list ''",
+                                          "schema ''"};
+  for (const std::string& command : commands) check_refused(command, 2, "expected a value; found none");
 }
 
 }  // namespace rehearse

@@ -1,0 +1,165 @@
+#include "calibration/study_schemas.hpp"
+
+#include "sim/base/json_schema.hpp"
+
+namespace rehearse {
+
+std::string study_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse study",
+  "description": "measured rows, and the scenario of each: validate compares, calibrate fits",
+  "type": "object",
+  "required": ["format", "scenario", "measurements", "columns", "target"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "scenario": { "type": "string", "description": "scenario file, relative to this file" },
+    "measurements": { "description": "relative to this file; may be compressed (.gz)", "anyOf": [
+      { "type": "string", "description": "CSV file" },
+      { "type": "object", "required": ["file", "format"], "additionalProperties": false, "properties": {
+          "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table"] } } }] },
+    "set": { "type": "object", "description": "values by JSON pointer, the same for every row", "propertyNames": { "pattern": "^/" } },
+    "columns": { "type": "object", "description": "what a column's value changes in the scenario", "additionalProperties": { "anyOf": [
+      { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer" },
+      { "type": "object", "required": ["plan", "group"], "additionalProperties": false, "description": "values such as 5*g3.8xlarge;3*g3.16xlarge", "properties": {
+          "plan": { "type": "string", "pattern": "^/", "description": "array of groups to which each part is added" },
+          "group": { "type": "object", "description": "fields of each group" },
+          "instances": { "type": "object", "description": "fields by instance; no others are known", "additionalProperties": { "type": "object" } } } },
+      { "type": "object", "description": "by value of the column: new values by JSON pointer", "additionalProperties": { "type": "object", "propertyNames": { "pattern": "^/" } } }] } },
+    "target": { "type": "object", "required": ["column", "metric"], "additionalProperties": false, "properties": {
+      "column": { "type": "string", "description": "measured values" },
+      "metric": { "type": "string", "description": "of the simulation, to be compared with them" },
+      "unit": { "enum": ["", "s", "ms", "us"], "description": "of the column, for a metric in seconds" },
+      "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
+      "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
+    "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
+      "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
+    "group_by": { "$ref": "#/$defs/columns", "description": "errors are printed for each value of these, too" },
+    "curves": { "type": "object", "required": ["x"], "additionalProperties": false, "properties": {
+      "x": { "type": "string", "description": "column with numbers of workers" }, "by": { "$ref": "#/$defs/columns" } } },
+    "ratios": { "type": "array", "items": { "type": "object", "required": ["label", "numerator", "denominator"], "additionalProperties": false, "properties": {
+      "label": { "type": "string" }, "numerator": { "$ref": "#/$defs/filter" }, "denominator": { "$ref": "#/$defs/filter" } } } },
+    "about": { "type": "object", "required": ["source", "hardware"], "additionalProperties": false, "description": "for the table of a set of studies", "properties": {
+      "source": { "type": "string" }, "hardware": { "type": "string" }, "best_published": { "type": "string" } } },
+    "fit": { "type": "object", "additionalProperties": false, "properties": {
+      "free": { "type": "array", "description": "values of the profile, by JSON pointer", "items": { "anyOf": [
+        { "type": "string" },
+        { "type": "object", "required": ["value"], "additionalProperties": false, "properties": {
+            "value": { "type": "string" }, "min": { "type": ["string", "number"] }, "max": { "type": ["string", "number"] } } }] } },
+      "where": { "$ref": "#/$defs/filter", "description": "rows that the fit sees (default: all)" },
+      "step_times": { "$ref": "#/$defs/filter", "description": "rows whose step times go into the profile as they are" },
+      "cross_validate": { "$ref": "#/$defs/columns", "description": "rows with one value of these are left out in turn" },
+      "leave_out_of": { "enum": ["all_studies", "this_study"] } } }
+  },
+  "$defs": {
+    "columns": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
+    "filter": { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
+      "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } }
+  }
+})json");
+}
+
+std::string study_set_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse set of studies",
+  "type": "object",
+  "required": ["format", "studies"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "study files, relative to this file" }
+  }
+})json");
+}
+
+std::string lifetime_study_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse study of lifetimes",
+  "description": "when machines on the spot market were revoked; calibrate fits spot pools",
+  "type": "object",
+  "required": ["format", "kind", "series"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "kind": { "const": "lifetimes" },
+    "series": { "type": "array", "minItems": 1, "items": {
+      "type": "object",
+      "required": ["rows", "name", "source", "file"],
+      "oneOf": [
+        { "properties": { "rows": { "const": "fleet" } } },
+        { "required": ["from", "to", "count"], "properties": { "rows": { "const": "hourly_counts" } } },
+        { "properties": { "rows": { "const": "durations" } },
+          "if": { "required": ["low"] }, "then": { "required": ["high"] }, "else": { "required": ["age"] } }
+      ],
+      "additionalProperties": false,
+      "properties": {
+        "rows": { "enum": ["fleet", "hourly_counts", "durations"] },
+        "name": { "type": "string", "description": "of the pool; {column} stands for the value of a column of group_by" },
+        "source": { "type": "string" },
+        "file": { "type": "string", "description": "CSV, relative to this file" },
+        "fitted_on": { "type": "object", "description": "as in a spot pool" },
+        "notice": { "$ref": "#/$defs/time" },
+        "cap": { "$ref": "#/$defs/time", "description": "no machine lives longer" },
+        "start_within": { "$ref": "#/$defs/time", "description": "a share of the machines may be lost within so long of its start" },
+        "from": { "type": "string", "description": "fleet: time at which to begin; hourly_counts: column" },
+        "slots": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "fleet: machines that were asked for" },
+        "resolution": { "$ref": "#/$defs/time", "description": "fleet: of its times" },
+        "group_by": { "type": "array", "items": { "type": "string" }, "description": "a pool for each combination of values" },
+        "where": { "type": "object", "additionalProperties": { "type": "string" }, "description": "only rows with these values" },
+        "to": { "type": "string", "description": "hourly_counts: column" },
+        "count": { "type": "string", "description": "hourly_counts: column with machines revoked at ages between from and to" },
+        "instances": { "type": "string", "description": "hourly_counts: column with machines started" },
+        "unit": { "$ref": "#/$defs/time", "default": "1s", "description": "hourly_counts: of the ages" },
+        "age": { "type": "string", "description": "durations: column, in seconds" },
+        "censored": { "type": "string", "description": "durations: column, 1 where the machine was not revoked" },
+        "bin": { "$ref": "#/$defs/time", "default": "1s", "description": "durations: resolution of the ages" },
+        "low": { "type": "string", "description": "durations, in place of age: column of the last age at which it was seen" },
+        "high": { "type": "string", "description": "durations, with low: column of the first at which it was gone, empty if it never was" },
+        "hours": { "type": "object", "required": ["file", "hour", "count"], "additionalProperties": false, "description": "revocations by the hour of the day",
+          "dependentRequired": { "utc_offset_by": ["utc_offset_h"] },
+          "properties": {
+            "file": { "type": "string" }, "hour": { "type": "string" }, "count": { "type": "string" },
+            "group_by": { "type": "array", "items": { "type": "string" } },
+            "utc_offset_by": { "type": "string", "description": "column by whose values utc_offset_h is stated" },
+            "utc_offset_h": { "anyOf": [{ "type": "number", "minimum": -14, "maximum": 14 }, { "type": "object", "additionalProperties": { "type": "number" } }] } } }
+      } } }
+  }
+})json");
+}
+
+std::string training_log_study_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse study of training logs",
+  "description": "steps and losses of workers; calibrate fits what provision needs of a workload",
+  "type": "object",
+  "required": ["format", "kind", "logs"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "kind": { "const": "training_logs" },
+    "logs": { "type": "array", "minItems": 1, "items": {
+      "type": "object",
+      "required": ["file"],
+      "if": { "required": ["line"] },
+      "then": { "required": ["cluster", "worker", "instance", "batch"] },
+      "else": { "additionalProperties": false, "properties": { "file": {} } },
+      "additionalProperties": false,
+      "properties": {
+        "file": { "type": "string", "description": "relative to this file, may be compressed (.gz): a table of entries (CSV), or with line the text that one worker has logged" },
+        "line": { "type": "string", "description": "what an entry looks like, with {step}, {time} and more in place of its values" },
+        "cluster": { "type": "string" }, "worker": { "type": "string" }, "instance": { "type": "string" },
+        "gpus": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+        "batch": { "type": "integer", "minimum": 1, "maximum": 1000000 },
+        "steps_per_entry": { "type": "integer", "minimum": 1, "maximum": 1000000, "default": 1 } } } },
+    "parameters": { "$ref": "#/$defs/size" },
+    "required_bandwidth": { "$ref": "#/$defs/rate" },
+    "server_bandwidth": { "$ref": "#/$defs/rate" },
+    "pcie_bandwidth": { "$ref": "#/$defs/rate" },
+    "uses_spread": { "type": "boolean", "default": false, "description": "fit spread_offset of the loss" },
+    "skip_first": { "type": "integer", "minimum": 0, "maximum": 1000000, "description": "entries of each worker" },
+    "skip_last": { "type": "integer", "minimum": 0, "maximum": 1000000 }
+  }
+})json");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,368 @@
+#include "platforms/schemas.hpp"
+
+#include "sim/base/json_schema.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Times that are drawn (platforms/distribution.hpp, platforms/lifetime.hpp).
+std::string time_law_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse law of a random time",
+  "type": "object",
+  "required": ["law"],
+  "oneOf": [
+    { "$ref": "#/$defs/exponential" }, { "$ref": "#/$defs/lognormal" }, { "$ref": "#/$defs/weibull" },
+    { "required": ["law", "parts"], "additionalProperties": false, "properties": {
+        "law": { "const": "mixture" },
+        "parts": { "type": "array", "minItems": 1, "maxItems": 16, "description": "what their weights leave of 1 never ends",
+          "items": { "type": "object", "required": ["weight", "time"], "additionalProperties": false, "properties": {
+            "weight": { "$ref": "#/$defs/share" }, "time": { "$ref": "#/$defs/distribution" } } } } } },
+    { "required": ["law", "early", "early_mean", "late", "late_rise", "deadline"], "additionalProperties": false,
+      "description": "early losses die out, late ones rise towards the deadline; what both shares leave of 1 never ends",
+      "properties": {
+        "law": { "const": "bathtub" },
+        "early": { "$ref": "#/$defs/share" }, "early_mean": { "$ref": "#/$defs/time" },
+        "late": { "$ref": "#/$defs/share" }, "late_rise": { "$ref": "#/$defs/time" }, "deadline": { "$ref": "#/$defs/time" } } },
+    { "required": ["law", "ages", "cumulative"], "additionalProperties": false, "properties": {
+        "law": { "const": "empirical" },
+        "ages": { "type": "array", "minItems": 1, "maxItems": 100000, "items": { "$ref": "#/$defs/time" }, "description": "rising" },
+        "cumulative": { "type": "array", "items": { "type": "number", "minimum": 0, "maximum": 1 }, "description": "share that has ended at each age" } } }
+  ],
+  "$defs": {
+    "share": { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
+    "exponential": { "required": ["law", "mean"], "additionalProperties": false, "properties": {
+      "law": { "const": "exponential" }, "mean": { "$ref": "#/$defs/time" }, "minimum": { "$ref": "#/$defs/time" } } },
+    "lognormal": { "required": ["law", "median", "sigma"], "additionalProperties": false, "properties": {
+      "law": { "const": "lognormal" }, "median": { "$ref": "#/$defs/time" },
+      "sigma": { "type": "number", "minimum": 1e-6, "maximum": 10 }, "minimum": { "$ref": "#/$defs/time" } } },
+    "weibull": { "required": ["law", "scale", "shape"], "additionalProperties": false, "properties": {
+      "law": { "const": "weibull" }, "scale": { "$ref": "#/$defs/time" },
+      "shape": { "type": "number", "minimum": 0.05, "maximum": 100 }, "minimum": { "$ref": "#/$defs/time" } } },
+    "distribution": { "type": "object", "required": ["law"],
+      "oneOf": [ { "$ref": "#/$defs/exponential" }, { "$ref": "#/$defs/lognormal" }, { "$ref": "#/$defs/weibull" } ] }
+  }
+})json");
+}
+
+std::string startup_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse start-up times of machines",
+  "type": "object",
+  "required": ["source", "provisioning", "staging", "booting"],
+  "additionalProperties": false,
+  "properties": {
+    "source": { "type": "string" },
+    "provisioning": { "$ref": "#/$defs/startup_stage" }, "staging": { "$ref": "#/$defs/startup_stage" }, "booting": { "$ref": "#/$defs/startup_stage" },
+    "framework": { "type": "object", "required": ["fixed_time", "time_per_tensor", "cold_time"], "additionalProperties": false,
+      "description": "start of a worker: fixed_time + time_per_tensor for each trainable variable; cold_time more on a new machine",
+      "properties": { "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time" }, "cold_time": { "$ref": "#/$defs/time" } } }
+  },
+  "$defs": {
+    "startup_stage": { "type": "array", "description": "the first entry that fits a machine holds; without a condition it fits all",
+      "items": { "type": "object", "required": ["time"], "additionalProperties": false, "properties": {
+        "market": { "enum": ["on-demand", "spot"] }, "region": { "type": "string" }, "accelerator": { "type": "string" },
+        "time": { "$ref": "#/$defs/distribution" } } } }
+  }
+})json",
+                     {{"time_law", time_law_schema}});
+}
+
+/// Files from maps of names to entries.
+std::string entries(const char* kind) {
+  return R"({ "type": "object", "description": "by name", "additionalProperties": { "$ref": "#/$defs/)" +
+         std::string{kind} + "\" } }";
+}
+
+}  // namespace
+
+std::string accelerator_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse accelerator",
+  "type": "object",
+  "required": ["peak_fp32", "peak_fp16", "memory_bandwidth", "memory", "memory_reserved", "multiprocessors", "host_link", "source"],
+  "additionalProperties": false,
+  "properties": {
+    "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
+    "peak_fp32": { "$ref": "#/$defs/speed" },
+    "peak_fp16": { "$ref": "#/$defs/speed", "description": "with the units that training in fp16 uses" },
+    "memory_bandwidth": { "$ref": "#/$defs/rate" },
+    "memory": { "$ref": "#/$defs/size" },
+    "memory_reserved": { "$ref": "#/$defs/size", "description": "what driver and framework take of it" },
+    "multiprocessors": { "type": "integer", "minimum": 1, "maximum": 4096 },
+    "host_link": { "$ref": "#/$defs/rate", "description": "one direction of its PCIe link" },
+    "source": { "type": "string" }
+  }
+})json");
+}
+
+std::string interconnect_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse links between the GPUs of a machine",
+  "type": "object",
+  "additionalProperties": false,
+  "dependentRequired": { "nvlinks": ["nvlink_rate"], "nvlink_rate": ["nvlinks"], "gpus_per_root": ["pcie_root"] },
+  "properties": {
+    "name": { "type": "string", "description": "for the profile's by_interconnect; one of a catalog is named by its key" },
+    "pcie": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction; by default the accelerator's host_link" },
+    "pcie_root": { "$ref": "#/$defs/rate", "description": "one direction of what all GPUs of a root share" },
+    "gpus_per_root": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "default: all" },
+    "reaches_nics_directly": { "type": "boolean", "default": false },
+    "stages_copies_in_host": { "type": "boolean", "default": false, "description": "copies between GPUs cross the root twice" },
+    "latency": { "$ref": "#/$defs/time", "default": "0s" },
+    "nvswitch": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction" },
+    "nvlink_rate": { "$ref": "#/$defs/rate", "description": "one direction of one link" },
+    "nvlinks": { "type": "array", "maxItems": 4096, "items": {
+      "type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
+        "a": { "type": "integer", "minimum": 0, "maximum": 63 }, "b": { "type": "integer", "minimum": 0, "maximum": 63 },
+        "count": { "type": "integer", "minimum": 1, "maximum": 100, "default": 1 } } } },
+    "source": { "type": "string" }
+  }
+})json");
+}
+
+std::string instance_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse instance",
+  "type": "object",
+  "required": ["vcpus", "memory", "nic", "source"],
+  "additionalProperties": false,
+  "properties": {
+    "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
+    "vcpus": { "type": "integer", "minimum": 1, "maximum": 4096 },
+    "memory": { "$ref": "#/$defs/size" },
+    "accelerator": { "anyOf": [{ "type": "string", "description": "rehearse list gpus" }, { "$ref": "#/$defs/accelerator" }] },
+    "accelerators": { "type": "integer", "minimum": 0, "maximum": 64, "description": "default: 1 with an accelerator" },
+    "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
+    "nic": { "$ref": "#/$defs/rate", "description": "of all NICs together, one direction" },
+    "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+    "usd_per_hour_on_demand": { "type": "number", "minimum": 0 },
+    "usd_per_hour_spot": { "type": "number", "minimum": 0 },
+    "prices": { "type": "array", "description": "the first that fits a group's market and region holds, otherwise the two above", "items": {
+      "type": "object", "required": ["regions", "usd_per_hour", "date", "source", "market"], "additionalProperties": false, "properties": {
+        "regions": { "type": "array", "minItems": 1, "items": { "type": "string" } },
+        "usd_per_hour": { "type": "number", "minimum": 0 },
+        "date": { "type": "string" }, "source": { "type": "string" },
+        "market": { "enum": ["on-demand", "spot"] } } } },
+    "provider": { "description": "by whose rules time is billed", "anyOf": [
+      { "type": "string", "examples": ["aws", "gce", "azure"] },
+      { "type": "object", "required": ["source"], "additionalProperties": false, "properties": {
+          "name": { "type": "string" },
+          "granularity": { "$ref": "#/$defs/time", "default": "1s" },
+          "minimum": { "$ref": "#/$defs/time", "default": "0s" },
+          "free_if_revoked": { "$ref": "#/$defs/time", "default": "0s", "description": "within so long of its start" },
+          "source": { "type": "string" } } }] },
+    "source": { "type": "string" }
+  }
+})json",
+                     {{"accelerator", accelerator_schema}, {"interconnect", interconnect_schema}});
+}
+
+std::string region_link_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse link between two regions, or inside one",
+  "type": "object",
+  "required": ["from", "to", "latency", "source"],
+  "additionalProperties": false,
+  "properties": {
+    "from": { "type": "string" }, "to": { "type": "string" },
+    "latency": { "$ref": "#/$defs/time", "description": "one way" },
+    "per_flow_rate": { "$ref": "#/$defs/rate", "description": "limit of a single connection" },
+    "source": { "type": "string" }
+  }
+})json");
+}
+
+std::string storage_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse price of storage",
+  "type": "object",
+  "required": ["usd_per_gib_month", "date", "source"],
+  "additionalProperties": false,
+  "properties": {
+    "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
+    "usd_per_gib_month": { "type": "number", "minimum": 0 }, "date": { "type": "string" }, "source": { "type": "string" }
+  }
+})json");
+}
+
+std::string spot_pool_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse spot pool",
+  "type": "object",
+  "required": ["source", "lifetime"],
+  "additionalProperties": false,
+  "properties": {
+    "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
+    "source": { "type": "string" },
+    "lifetime": {
+      "type": "object", "required": ["law"], "additionalProperties": false, "description": "of a machine, from its start to its revocation",
+      "properties": {
+        "law": { "$ref": "#/$defs/time_law" },
+        "start": { "type": "object", "required": ["share"], "additionalProperties": false, "description": "machines that are lost right after their start", "properties": {
+          "share": { "$ref": "#/$defs/share" }, "within": { "$ref": "#/$defs/time", "default": "0s" } } },
+        "cap": { "$ref": "#/$defs/time", "description": "no machine lives longer" },
+        "hours": { "type": "object", "required": ["factors"], "additionalProperties": false, "description": "how often machines are revoked by the hour of the day", "properties": {
+          "utc_offset_h": { "type": "number", "minimum": -14, "maximum": 14, "default": 0 },
+          "factors": { "type": "array", "minItems": 24, "maxItems": 24, "items": { "type": "number", "minimum": 0 }, "description": "with a mean of 1" } } } } },
+    "notice": { "$ref": "#/$defs/time", "default": "0s", "description": "before a revocation" },
+    "bulk": { "type": "object", "required": ["interval", "share"], "additionalProperties": false, "description": "many machines of a zone that are revoked together", "properties": {
+      "interval": { "$ref": "#/$defs/distribution" },
+      "share": { "type": "object", "required": ["a", "b"], "additionalProperties": false, "description": "of the machines, drawn from 1 - (1 - x^a)^b", "properties": {
+        "a": { "type": "number", "minimum": 0.01, "maximum": 1000 }, "b": { "type": "number", "minimum": 0.01, "maximum": 1000 } } },
+      "outage": { "$ref": "#/$defs/time_law", "description": "until machines are to be had again" } } },
+    "churn": { "type": "object", "required": ["factor", "calm_mean", "churn_mean"], "additionalProperties": false, "description": "spells in which machines age faster by a factor", "properties": {
+      "factor": { "type": "number", "minimum": 1, "maximum": 10000 }, "calm_mean": { "$ref": "#/$defs/time" }, "churn_mean": { "$ref": "#/$defs/time" } } },
+    "wait": { "$ref": "#/$defs/time_law", "description": "from the request of a machine until there is one" },
+    "fitted_on": { "type": "object", "additionalProperties": false, "dependentRequired": { "from": ["to"], "to": ["from"] },
+      "description": "what was measured; use for another GPU, place or date is warned of",
+      "properties": {
+        "accelerator": { "type": "string" }, "place": { "type": "string" },
+        "from": { "type": "string", "examples": ["2023", "2023-02", "2023-02-15"] }, "to": { "type": "string" } } }
+  }
+})json",
+                     {{"time_law", time_law_schema}});
+}
+
+std::string catalog_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse catalog file",
+  "type": "object",
+  "required": ["format"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "accelerators": )json" +
+                         entries("accelerator") + R"(, "instances": )" + entries("instance") +
+                         R"(, "interconnects": )" + entries("interconnect") + R"(, "spot_pools": )" +
+                         entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"json(,
+    "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } }
+  }
+})json",
+                     {{"accelerator", accelerator_schema},
+                      {"instance", instance_schema},
+                      {"interconnect", interconnect_schema},
+                      {"spot_pool", spot_pool_schema},
+                      {"storage", storage_schema},
+                      {"region_link", region_link_schema}});
+}
+
+std::string price_history_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse history of spot prices",
+  "type": "object",
+  "required": ["format", "source"],
+  "oneOf": [{ "required": ["file"] }, { "required": ["series"] }],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "source": { "type": "string" },
+    "file": { "type": "string", "description": "CSV, relative to this file: timestamp_utc, zone, instance_type, usd_per_hour" },
+    "series": { "type": "array", "items": {
+      "type": "object", "required": ["zone", "instance", "points"], "additionalProperties": false, "properties": {
+        "zone": { "type": "string" }, "instance": { "type": "string" },
+        "points": { "type": "array", "minItems": 1, "items": { "type": "array", "minItems": 2, "maxItems": 2, "items": { "type": "number", "minimum": 0 } },
+                    "description": "[seconds since 1970 UTC, USD per hour]" } } } }
+  }
+})json");
+}
+
+std::string profile_schema() {
+  return schema_text(R"json({
+  "title": "Rehearse calibration profile",
+  "type": "object",
+  "required": ["format", "name", "source"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "name": { "type": "string" },
+    "source": { "type": "string" },
+    "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
+    "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
+      "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
+    "gpu": {
+      "type": "object",
+      "required": ["kernel_overhead", "memory_efficiency", "reduction_half", "winograd_gain", "peak_efficiency"],
+      "additionalProperties": false,
+      "properties": {
+        "kernel_overhead": { "$ref": "#/$defs/time" },
+        "memory_efficiency": { "$ref": "#/$defs/share" },
+        "reduction_half": { "type": "number", "minimum": 0, "maximum": 1e9, "description": "length of a sum at which a kernel has half of its speed" },
+        "winograd_gain": { "type": "number", "minimum": 1, "maximum": 16 },
+        "default_peak_efficiency": { "$ref": "#/$defs/share", "default": 1 },
+        "peak_efficiency": { "type": "object", "description": "by accelerator", "additionalProperties": { "$ref": "#/$defs/share" } },
+        "update_accesses": { "type": "object", "description": "memory accesses of an update for each scalar, by optimizer", "additionalProperties": { "type": "number", "minimum": 0, "maximum": 1000 } } } },
+    "servers": {
+      "type": "object",
+      "required": ["time_per_variable", "time_per_byte", "time_per_split_update", "split_update_threshold"],
+      "additionalProperties": false,
+      "properties": {
+        "time_per_variable": { "$ref": "#/$defs/time" }, "time_per_byte": { "$ref": "#/$defs/time" },
+        "time_per_split_update": { "$ref": "#/$defs/time" }, "time_per_update": { "$ref": "#/$defs/time", "default": "0s" },
+        "split_update_threshold": { "$ref": "#/$defs/size" },
+        "between_processes": { "$ref": "#/$defs/local_exchange" }, "in_process": { "$ref": "#/$defs/local_exchange" } } },
+    "network": { "type": "object", "required": ["nic_efficiency"], "additionalProperties": false, "properties": {
+      "nic_efficiency": { "$ref": "#/$defs/share" },
+      "nic_efficiency_of": { "type": "object", "description": "by instance", "additionalProperties": { "$ref": "#/$defs/share" } },
+      "connection_window": { "$ref": "#/$defs/size" },
+      "flow_efficiency": { "$ref": "#/$defs/share" },
+      "duplex": { "type": "number", "exclusiveMinimum": 0, "maximum": 2, "default": 2, "description": "both directions of a NIC together, of one" } } },
+    "collectives": {
+      "type": "object", "additionalProperties": false,
+      "properties": {
+        "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
+        "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
+        "protocols": { "$ref": "#/$defs/protocols" },
+        "by_interconnect": { "type": "object", "description": "what differs, by interconnect", "additionalProperties": {
+          "type": "object", "additionalProperties": false, "properties": {
+            "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
+            "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
+            "protocols": { "$ref": "#/$defs/protocols" } } } } } },
+    "step_times": { "type": "array", "description": "measured: forward and backward pass of one batch", "items": {
+      "type": "object", "required": ["model", "accelerator", "precision", "batch", "time"], "additionalProperties": false, "properties": {
+        "model": { "type": "string" }, "accelerator": { "type": "string" }, "precision": { "enum": ["fp32", "fp16"] },
+        "framework": { "type": "string" },
+        "gpus": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+        "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "of all GPUs" },
+        "time": { "$ref": "#/$defs/time" } } } },
+    "checkpoint": { "type": "object", "required": ["source", "write"], "additionalProperties": false, "properties": {
+      "source": { "type": "string" }, "write": { "$ref": "#/$defs/checkpoint_stage" }, "upload": { "$ref": "#/$defs/checkpoint_stage" } } },
+    "startup": { "$ref": "#/$defs/startup" },
+    "fit": {
+      "type": "object", "required": ["values", "seen"], "description": "written by rehearse calibrate",
+      "properties": {
+        "values": { "type": "array", "items": { "type": "object", "required": ["pointer"], "properties": { "pointer": { "type": "string" } } } },
+        "spread": { "type": "object", "required": ["residual", "low", "high", "components"], "properties": {
+          "residual": { "type": "number", "minimum": 0, "maximum": 10 },
+          "low": { "type": "number" }, "high": { "type": "number" },
+          "components": { "type": "array", "items": { "$ref": "#/$defs/component" } } } },
+        "seen": { "type": "object", "required": ["accelerators", "models", "batch_min", "batch_max", "workers_max", "servers_max"], "properties": {
+          "accelerators": { "type": "array", "items": { "type": "string" } }, "models": { "type": "array", "items": { "type": "string" } },
+          "batch_min": { "type": "integer" }, "batch_max": { "type": "integer" },
+          "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" } } } } },
+    "substitutes": { "type": "array", "description": "written by rehearse: what was taken from elsewhere", "items": {
+      "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
+        "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },
+        "components": { "$ref": "#/$defs/component" } } } }
+  },
+  "$defs": {
+    "local_exchange": { "type": "object", "required": ["time_per_variable", "time_per_byte"], "additionalProperties": false, "properties": {
+      "time_per_variable": { "$ref": "#/$defs/time" }, "time_per_byte": { "$ref": "#/$defs/time" } } },
+    "protocols": { "type": "object", "description": "by name", "additionalProperties": {
+      "type": "object", "additionalProperties": false, "properties": {
+        "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" },
+        "pcie_step": { "$ref": "#/$defs/time" }, "network_step": { "$ref": "#/$defs/time" },
+        "efficiency": { "$ref": "#/$defs/share" },
+        "algorithm": { "type": "string", "description": "for which it is; default: all" },
+        "in_gpu_order": { "type": "boolean" },
+        "copy": { "$ref": "#/$defs/rate" } } } },
+    "checkpoint_stage": { "type": "object", "required": ["fixed_time", "rate"], "additionalProperties": false, "properties": {
+      "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time", "default": "0s" }, "rate": { "$ref": "#/$defs/rate" } } },
+    "component": { "type": "object", "description": "changes of fitted values by one deviation, by pointer", "additionalProperties": { "type": "number", "minimum": -10, "maximum": 10 } }
+  }
+})json",
+                     {{"startup", startup_schema}});
+}
+
+}  // namespace rehearse

@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <vector>
+
+#include "calibration/study_schemas.hpp"
+#include "platforms/schemas.hpp"
+#include "predictor/measurement_list.hpp"
+#include "predictor/space.hpp"
+#include "sim/app/commands.hpp"
+#include "sim/app/schema_kinds.hpp"
+#include "sim/base/names.hpp"
+#include "sim/engine/scenario.hpp"
+#include "sim/plan/provision_request.hpp"
+#include "sim/plan/sweep_request.hpp"
+#include "workloads/model_zoo.hpp"
+
+namespace rehearse {
+
+std::span<const SchemaKind> schema_kinds() {
+  static constexpr std::array kKinds{
+      SchemaKind{"scenario", scenario_schema},
+      SchemaKind{"model", [] { return std::string{model_schema()}; }},
+      SchemaKind{"profile", profile_schema},
+      SchemaKind{"catalog", catalog_schema},
+      SchemaKind{"accelerator", accelerator_schema},
+      SchemaKind{"instance", instance_schema},
+      SchemaKind{"interconnect", interconnect_schema},
+      SchemaKind{"region_link", region_link_schema},
+      SchemaKind{"spot_pool", spot_pool_schema},
+      SchemaKind{"storage", storage_schema},
+      SchemaKind{"prices", price_history_schema},
+      SchemaKind{"study", study_schema},
+      SchemaKind{"study_set", study_set_schema},
+      SchemaKind{"lifetimes", lifetime_study_schema},
+      SchemaKind{"training_logs", training_log_study_schema},
+      SchemaKind{"sweep", [] { return std::string{sweep_schema()}; }},
+      SchemaKind{"provision", [] { return std::string{provision_schema()}; }},
+      SchemaKind{"space", [] { return std::string{space_schema()}; }},
+      SchemaKind{"measurements", [] { return std::string{measurement_list_schema()}; }},
+  };
+  return kKinds;
+}
+
+int print_schema(const std::string& kind) {
+  const auto found = std::ranges::find(schema_kinds(), kind, &SchemaKind::name);
+  if (found == schema_kinds().end()) {
+    std::vector<std::string> known;
+    for (const SchemaKind& other : schema_kinds()) known.emplace_back(other.name);
+    throw InputError{"schema: " + unknown_name_message("kind", kind, known)};
+  }
+  std::cout << found->schema();
+  std::cout.flush();
+  return kSuccess;
+}
+
+}  // namespace rehearse
