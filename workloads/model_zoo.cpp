@@ -352,6 +352,7 @@ std::string_view model_schema() {
   "if": { "required": ["structure"], "properties": { "structure": { "required": ["family"], "properties": { "family": {
     "enum": ["resnet_v2_basic", "shake_shake_2branch", "resnet", "densenet", "mobilenet_v2", "yolo_v3", "layers"] } } } } },
   "then": { "required": ["input"] },
+  "else": { "properties": { "input": false, "layout": false } },
   "additionalProperties": false,
   "properties": {
     "format": { "const": 1 },
@@ -416,6 +417,8 @@ std::string_view model_schema() {
             "family": { "const": "layers" },
             "layers": { "$ref": "#/$defs/layers" } } },
         { "required": ["family", "layers", "width", "heads", "feed_forward", "vocabulary", "sequence_length", "normalisation", "head"],
+          "if": { "required": ["head"], "properties": { "head": { "const": "bert_pretraining" } } },
+          "then": { "required": ["predictions"] }, "else": { "properties": { "predictions": false } },
           "additionalProperties": false,
           "properties": {
             "family": { "const": "transformer" },

@@ -61,10 +61,6 @@ class SchemaCheck {
     Errors errors;
     const auto fail = [&](const std::string& what) { errors.push_back(at + ": " + what); };
     const auto add = [&](const Errors& more) { errors.insert(errors.end(), more.begin(), more.end()); };
-    if (rule.is_boolean()) {
-      if (!rule.get<bool>()) fail("nothing may stand here");
-      return errors;
-    }
     const auto has = [&](const char* key) { return value.is_object() && value.contains(key); };
     for (const auto& [word, rest] : rule.items()) {
       const Json& said = rest;
@@ -89,7 +85,10 @@ class SchemaCheck {
           if (has(key.c_str())) add(check({{"required", needed}}, value, at));
       } else if (word == "properties") {
         for (const auto& [key, property] : said.items())
-          if (has(key.c_str())) add(check(property, value[key], extend_json_pointer(at, key)));
+          if (has(key.c_str()) && property == false)
+            fail("unknown " + Json(key).dump());
+          else if (has(key.c_str()))
+            add(check(property, value[key], extend_json_pointer(at, key)));
       } else if (word == "additionalProperties") {
         if (value.is_object())
           for (const auto& [key, member] : value.items()) {
@@ -128,8 +127,15 @@ class SchemaCheck {
         for (const Json& part : said) all.push_back(check(part, value, at));
         const auto fitting = std::count_if(all.begin(), all.end(), [](const Errors& e) { return e.empty(); });
         if (fitting > 1 && word == "oneOf") fail("fits several alternatives");
-        const auto nearest = [](const Errors& a, const Errors& b) { return a.size() < b.size(); };
-        if (fitting == 0) add(*std::min_element(all.begin(), all.end(), nearest));
+        // The nearest is one for values of this type, with the fewest errors.
+        const auto far = [&](const Json& part, const Errors& e) {
+          return std::pair{part.contains("type") && part["type"].is_string() && !is_of_type(value, part["type"]),
+                           e.size()};
+        };
+        std::size_t nearest = 0;
+        for (std::size_t i = 1; i < all.size(); ++i)
+          if (far(said[i], all[i]) < far(said[nearest], all[nearest])) nearest = i;
+        if (fitting == 0) add(all[nearest]);
       } else if (word == "if") {
         const char* branch = check(said, value, at).empty() ? "then" : "else";
         if (rule.contains(branch)) add(check(rule[branch], value, at));

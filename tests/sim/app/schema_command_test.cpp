@@ -178,21 +178,22 @@ std::string told(const Read& read, const Json& file, const std::string& name) {
   return {};
 }
 
-/// Calls `use` with the pointer of each object in `value`, once for objects that have the same keys at like places.
-void for_each_shape(const Json& value, const std::string& at, const std::string& place, std::set<std::string>& seen,
-                    const std::function<void(const std::string&, const Json&)>& use) {
+/// Calls `use` with the pointer of each object in `value`, once for objects of the same kind at like places; and, if it
+/// goes `by_keys`, that have the same keys.
+void for_each_shape(const Json& value, const std::string& at, const std::string& place, bool by_keys,
+                    std::set<std::string>& seen, const std::function<void(const std::string&, const Json&)>& use) {
   if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i)
-      for_each_shape(value[i], extend_json_pointer(at, std::to_string(i)), place, seen, use);
+      for_each_shape(value[i], extend_json_pointer(at, std::to_string(i)), place, by_keys, seen, use);
   } else if (value.is_object()) {
     std::string shape = place + ":";
-    for (const auto& [key, member] : value.items()) shape += key + (member.is_string() ? "," : "+,");
-    if (value.contains("law")) shape += value["law"].dump();
-    if (value.contains("layer")) shape += value["layer"].dump();
-    if (value.contains("rows")) shape += value["rows"].dump();
+    if (by_keys)
+      for (const auto& [key, member] : value.items()) shape += key + (member.is_string() ? "," : "+,");
+    for (const char* kind : {"family", "head", "law", "layer", "rows"})
+      if (value.contains(kind)) shape += value[kind].dump();
     if (seen.insert(shape).second) use(at, value);
     for (const auto& [key, member] : value.items())
-      for_each_shape(member, extend_json_pointer(at, key), key, seen, use);
+      for_each_shape(member, extend_json_pointer(at, key), key, by_keys, seen, use);
   }
 }
 
@@ -231,25 +232,26 @@ TEST_CASE("a missing key, or an unknown one, is wrong to the reader if it is to 
     if (!is_tried(kind, path)) continue;
     const Read& read = readers().at(kind);
     const test::SchemaCheck& check = check_of(kind);
-    for_each_shape(file, "", "", seen[kind], [&, name = path, &file = file](const std::string& at, const Json& object) {
-      for (const auto& [key, member] : object.items()) {
-        const Json without = changed(file, at, [&, gone = key](Json& there) { there.erase(gone); });
-        const std::vector<std::string> errors = check.errors(without);
-        const std::string message = told(read, without, name);
-        INFO(name << ": " << at << " without " << key << ": " << message << " | "
-                  << (errors.empty() ? "" : errors.front()));
-        if (!errors.empty()) CHECK(!message.empty());
-        if (message.find("expected the key") != std::string::npos) CHECK(!errors.empty());
-        ++tried;
-      }
-      const Json with = changed(file, at, [](Json& there) { there["no such key"] = nullptr; });
-      const std::vector<std::string> errors = check.errors(with);
-      const std::string message = told(read, with, name);
-      INFO(name << ": " << at << " with an unknown key: " << message << " | "
-                << (errors.empty() ? "" : errors.front()));
-      CHECK((message.find("unknown key") != std::string::npos) == any_contains(errors, "unknown \"no such key\""));
-      ++tried;
-    });
+    for_each_shape(
+        file, "", "", true, seen[kind], [&, name = path, &file = file](const std::string& at, const Json& object) {
+          for (const auto& [key, member] : object.items()) {
+            const Json without = changed(file, at, [&, gone = key](Json& there) { there.erase(gone); });
+            const std::vector<std::string> errors = check.errors(without);
+            const std::string message = told(read, without, name);
+            INFO(name << ": " << at << " without " << key << ": " << message << " | "
+                      << (errors.empty() ? "" : errors.front()));
+            if (!errors.empty()) CHECK(!message.empty());
+            if (message.find("expected the key") != std::string::npos) CHECK(!errors.empty());
+            ++tried;
+          }
+          const Json with = changed(file, at, [](Json& there) { there["no such key"] = nullptr; });
+          const std::vector<std::string> errors = check.errors(with);
+          const std::string message = told(read, with, name);
+          INFO(name << ": " << at << " with an unknown key: " << message << " | "
+                    << (errors.empty() ? "" : errors.front()));
+          CHECK((message.find("unknown key") != std::string::npos) == any_contains(errors, "unknown \"no such key\""));
+          ++tried;
+        });
   }
   CHECK(tried > 500);
 }
@@ -260,17 +262,18 @@ TEST_CASE("schemas and readers know the same keys") {
     if (!is_tried(kind, path) || path.starts_with("scenarios/")) continue;
     const Read& read = readers().at(kind);
     const test::SchemaCheck& check = check_of(kind);
-    for_each_shape(file, "", "", seen[kind], [&, name = path, &file = file](const std::string& at, const Json& object) {
-      for (const std::string& key : check.names()) {
-        if (object.contains(key)) continue;
-        const Json with = changed(file, at, [&](Json& there) { there[key] = nullptr; });
-        const std::string unknown = "unknown key \"" + key + "\"";
-        const std::string message = told(read, with, name);
-        CHECK_MESSAGE((message.find(unknown) != std::string::npos) ==
-                          any_contains(check.errors(with), at + ": unknown \"" + key + "\""),
-                      name << ": " << at << " with " << key << ": " << message);
-      }
-    });
+    for_each_shape(file, "", "", false, seen[kind],
+                   [&, name = path, &file = file](const std::string& at, const Json& object) {
+                     for (const std::string& key : check.names()) {
+                       if (object.contains(key)) continue;
+                       const Json with = changed(file, at, [&](Json& there) { there[key] = nullptr; });
+                       const std::string unknown = "unknown key \"" + key + "\"";
+                       const std::string message = told(read, with, name);
+                       CHECK_MESSAGE((message.find(unknown) != std::string::npos) ==
+                                         any_contains(check.errors(with), at + ": unknown \"" + key + "\""),
+                                     name << ": " << at << " with " << key << ": " << message);
+                     }
+                   });
   }
 }
 
