@@ -37,6 +37,7 @@ const ProfiledWorker kSlow{.gpus = 2, .batch = 256, .profiled = Seconds{2.2}};
 TrainingStudy logs_of(const Truth& truth, const std::vector<std::pair<int, int>>& clusters) {
   TrainingStudy study;
   study.name = "test";
+  study.file_name = "test.json";
   study.server = truth.server;
   Rng rng{7, "logs"};
   for (const auto& [fast, slow] : clusters) {
@@ -153,20 +154,23 @@ TEST_CASE("logs from which something does not follow") {
         "contention is not fitted: it takes clusters of two sizes whose workers together require more than the "
         "server's bandwidth of 1.2GBps; found 0");
   CHECK(few.warnings[1] == "batch_slope is taken as 0: all clusters have the same samples per update");
-  CHECK_THROWS_WITH_AS((void)fit_training_logs(logs_of({}, {{1, 1}, {1, 0}})),
-                       "test: worker \"1\" of cluster \"1+1\": expected a log of one slow alone, with 2 GPUs and batch "
-                       "256; found none",
-                       InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)fit_training_logs(logs_of({}, {{1, 1}, {1, 0}})),
+      "test.json: worker \"1\" of cluster \"1+1\": expected a log of one slow alone, with 2 GPUs and batch "
+      "256; found none",
+      InputError);
   TrainingStudy study = logs_of({}, {{1, 0}});
   study.skip_first = 58;
-  CHECK_THROWS_WITH_AS((void)fit_training_logs(study),
-                       "test: worker \"0\" of cluster \"1+0\" has 60 entries, of which the first 58 and the last 3 do "
-                       "not count: expected at least two more",
-                       InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)fit_training_logs(study),
+      "test.json: worker \"0\" of cluster \"1+0\" has 60 entries, of which the first 58 and the last 3 do "
+      "not count: expected at least two more",
+      InputError);
   study = logs_of({}, {{1, 0}});
   for (LogEntry& entry : study.logs[0].entries) entry.exchanged_bytes = {};
   CHECK_THROWS_WITH_AS((void)fit_training_logs(study),
-                       "test: /parameters: expected the bytes of the parameters, or logs with exchanged_B", InputError);
+                       "test.json: /parameters: expected the bytes of the parameters, or logs with exchanged_B",
+                       InputError);
 }
 
 TEST_CASE("a study of training logs is read with its files") {

@@ -114,7 +114,8 @@ TEST_CASE("as published, the order is the dataset's, the rate constant, and the 
   CHECK(model.batches == std::vector<std::vector<std::size_t>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}, {4, 5, 6, 7}});
   CHECK(model.rates == std::vector<double>(4, 0.5));
   TrainingState none;
-  CHECK_THROWS_WITH_AS(train_recorder(model, plan, none, 3), "the dataset has too few samples to train on", InputError);
+  CHECK_THROWS_WITH_AS(train_recorder(model, plan, none, 3), "expected at least 4 samples to train on; found 3",
+                       InputError);
 }
 
 TEST_CASE("the rate falls with half a cosine to 1 %") {

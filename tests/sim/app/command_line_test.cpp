@@ -104,7 +104,7 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate " + kScenario + " --seed ''", 2, "--seed: expected a whole number from 0");
   check_refused("simulate " + kScenario + " --max-wall-time ''", 2, "--max-wall-time: expected a value; found none");
   check_refused("simulate " + kScenario + " --trace-ranks ''", 2, "--trace-ranks: expected a value; found none");
-  for (const std::string name : {"''", "/", "a/..", ".json"})
+  for (const std::string name : {"/", "a/..", ".json"})
     check_refused("init " + name, 2, "init: expected a file name, without .json; found ");
   check_refused("", 2, "rehearse --help");
   check_refused("fly", 2, "unknown verb \"fly\"; known: \"init\", \"simulate\"");
@@ -344,7 +344,7 @@ TEST_CASE("Ctrl-C ends a run with exit code 130 and leaves nothing half-written"
                                   " --quiet --set /training/steps=3000000 -o " + out + " 2>/dev/null")
                                      .c_str());
   CHECK(WEXITSTATUS(status) == 130);
-  CHECK(fs::is_empty(out));
+  CHECK_FALSE(fs::exists(out));
 }
 
 }  // namespace rehearse

@@ -278,7 +278,8 @@ TEST_CASE("enumeration of too many combinations is refused") {
   ProvisionProblem problem = seventy_machines(0.8, 2600);
   for (MachineOffer& offer : problem.offers) offer.quota = 20;
   CHECK_THROWS_WITH_AS((void)exhaustive_plan(problem),
-                       "exhaustive: expected at most 2e+08 combinations of machines; found 1801088541", NoResultError);
+                       "--planner exhaustive: expected at most 2e+08 combinations of machines; found 1801088541",
+                       NoResultError);
 }
 
 }  // namespace rehearse
