@@ -53,6 +53,9 @@ struct TrainingSamples {
   std::vector<std::size_t> training, validation;
 };
 
+/// How many samples an epoch takes. Throws InputError if there is none.
+std::size_t samples_of_epoch(const TrainingSamples& samples, const TrainingPlan& plan);
+
 /// What a training tells while it goes on, and asks.
 struct TrainingWatch {
   std::function<void(const TrainingState&, bool is_best)> on_epoch = [](const TrainingState&, bool) {};
