@@ -27,17 +27,7 @@ void ComputeStream::begin_step(Seconds start, double slowdown) {
   advance();
 }
 
-void ComputeStream::begin_step_with_all_variables(Seconds start, double slowdown, const FusedPlan* fused) {
-  if (fused != nullptr && slowdown == 1 && host_ <= start && gpu_ <= start && !recorder_.keeps_activity) {
-    stalls_.clear();
-    slowdown_ = slowdown;
-    host_ = start + fused->host_end;
-    gpu_ = start + fused->end;
-    pass_ = passes_;
-    for (const FusedPlan::Gradient& gradient : fused->gradients)
-      on_gradient_(gradient.variable, start + gradient.ready);
-    return;
-  }
+void ComputeStream::begin_step_with_all_variables(Seconds start, double slowdown) {
   std::fill(is_here_.begin(), is_here_.end(), true);
   std::fill(arrival_.begin(), arrival_.end(), Seconds{});
   next_ = 0;

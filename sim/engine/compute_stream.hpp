@@ -27,9 +27,8 @@ class ComputeStream {
 
   /// Starts a step at `start`; `slowdown` multiplies every kernel's duration. The previous step must have ended.
   void begin_step(Seconds start, double slowdown);
-  /// The same when all variables are there. `fused` are the gradients' dates relative to the start (fuse()): what
-  /// running kernel by kernel would give, for a step that nothing slows down and whose kernels nobody records.
-  void begin_step_with_all_variables(Seconds start, double slowdown, const FusedPlan* fused);
+  /// The same when all variables are there.
+  void begin_step_with_all_variables(Seconds start, double slowdown);
   /// The variable is in GPU memory from `when` on.
   void variable_arrived(int variable, Seconds when);
   bool is_done() const { return pass_ == passes_; }

@@ -18,6 +18,7 @@ class Connection {
     std::int64_t step = 0;
     Bytes size{};
     int priority = 0;  // among those that wait the lowest is sent next; of equals, the first
+    int tag = 0;       // the sender's own
   };
   using OnArrival = std::function<void(const Message&)>;
 

@@ -15,7 +15,7 @@ namespace rehearse {
 /// share the way to the host, or other traffic of theirs the link, copies are flows over it.
 class CopyEngine {
  public:
-  using OnCopied = std::function<void(int unit, Seconds when)>;
+  using OnCopied = std::function<void(const Connection::Message& copied, Seconds when)>;
 
   /// `gpu_paths` lead from host to GPU or back, one for each GPU. `is_alone`: no flows to or from these GPUs are under
   /// way while there are copies.
@@ -31,38 +31,39 @@ class CopyEngine {
       return;
     }
     for (const PathIndex gpu_path : gpu_paths)
-      shared_.push_back(
-          std::make_unique<Connection>(clock, network, traffic, recorder, gpu_path,
-                                       [this](const Connection::Message& message) { copied(message.unit); }));
+      shared_.push_back(std::make_unique<Connection>(clock, network, traffic, recorder, gpu_path,
+                                                     [this](const Connection::Message& message) { copied(message); }));
   }
 
   /// Copies what is `ready` at a date that is not in the past; `on_copied` may run at once, with a later date.
-  void copy(Seconds ready, int unit, Bytes size, int priority) {
+  void copy(Seconds ready, int unit, Bytes size, int priority, int tag = 0) {
     if (shared_.empty()) {
       const Seconds start = std::max(free_at_, ready);
       free_at_ = start + size / rate_;
       for (const std::size_t link : recorded_)
         recorder_.add_rate(link, {.start = start.value(), .length = (size / rate_).value(), .rate = rate_.value()});
-      on_copied_(unit, free_at_ + latency_);
+      on_copied_({unit, 0, size, priority, tag}, free_at_ + latency_);
       return;
     }
-    clock_.schedule(ready, [this, unit, size, priority] {
-      for (const auto& gpu : shared_) gpu->send({unit, 0, size, priority});
+    clock_.schedule(ready, [this, copy = Connection::Message{unit, 0, size, priority, tag}] {
+      for (const auto& gpu : shared_) gpu->send(copy);
     });
   }
 
  private:
-  void copied(int unit) {
-    if (shared_.size() == 1) return on_copied_(unit, clock_.now());
-    auto count = std::find_if(under_way_.begin(), under_way_.end(), [unit](const Count& c) { return c.unit == unit; });
-    if (count == under_way_.end()) count = under_way_.insert(under_way_.end(), {unit, 0});
+  void copied(const Connection::Message& copy) {
+    if (shared_.size() == 1) return on_copied_(copy, clock_.now());
+    auto count = std::find_if(under_way_.begin(), under_way_.end(),
+                              [&](const Count& c) { return c.unit == copy.unit && c.tag == copy.tag; });
+    if (count == under_way_.end()) count = under_way_.insert(under_way_.end(), {copy.unit, copy.tag, 0});
     if (++count->gpus < shared_.size()) return;
     under_way_.erase(count);
-    on_copied_(unit, clock_.now());
+    on_copied_(copy, clock_.now());
   }
 
   struct Count {
     int unit;
+    int tag;
     std::size_t gpus;  // that have it
   };
 

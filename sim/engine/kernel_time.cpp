@@ -59,17 +59,13 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   return plan;
 }
 
-FusedPlan fuse(const ComputePlan& plan, int passes) {
-  FusedPlan fused;
-  for (int pass = 0; pass < passes; ++pass) {
-    for (const PlannedKernel& kernel : plan.kernels) {
-      fused.host_end += kernel.dispatch;
-      fused.end = std::max(fused.end, fused.host_end) + kernel.time.total;
-      if (pass == passes - 1)
-        for (const int variable : kernel.completes) fused.gradients.push_back({variable, fused.end});
-    }
+Seconds end_of_kernels(const ComputePlan& plan) {
+  Seconds dispatched{}, end{};
+  for (const PlannedKernel& kernel : plan.kernels) {
+    dispatched += kernel.dispatch;
+    end = std::max(end, dispatched) + kernel.time.total;
   }
-  return fused;
+  return end;
 }
 
 }  // namespace rehearse

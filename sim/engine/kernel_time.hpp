@@ -47,19 +47,8 @@ struct ComputePlan {
   Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
 };
 
-/// When each gradient is ready and the step's compute ends, relative to the start of a step of `passes` passes whose
-/// variables are all there: the chain of kernels between two such dates is one number.
-struct FusedPlan {
-  struct Gradient {
-    int variable = 0;
-    Seconds ready{};
-  };
-  std::vector<Gradient> gradients;  // in order of time
-  Seconds host_end{};
-  Seconds end{};
-};
-
-FusedPlan fuse(const ComputePlan& plan, int passes);
+/// When the last kernel of the plan has ended on the GPU, if all its variables are there from the start.
+Seconds end_of_kernels(const ComputePlan& plan);
 
 /// An operator with a measured time takes that on the GPU, and no time to dispatch.
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,

@@ -124,7 +124,7 @@ class PairwiseAveraging final : public Session {
     peer.to_gpu.emplace(*peer.clock, cluster_.network, monitor_.traffic(), cluster_.recorder,
                         std::vector{cluster_.network.path(peer.worker.host, peer.worker.gpu)},
                         monitor_.workers().size() == 1,  // else models come meanwhile
-                        [this, &peer](int, Seconds when) { begin_compute(peer, when); });
+                        [this, &peer](const Connection::Message&, Seconds when) { begin_compute(peer, when); });
   }
 
   void join(Peer& peer) {
@@ -182,7 +182,7 @@ class PairwiseAveraging final : public Session {
 
   void begin_compute(Peer& peer, Seconds when) {
     peer.worker.step.times.input = when - peer.worker.step.span.start - peer.worker.plan->step_overhead;
-    peer.compute->begin_step_with_all_variables(when, monitor_.slowdown(peer.worker), nullptr);
+    peer.compute->begin_step_with_all_variables(when, monitor_.slowdown(peer.worker));
     peer.clock->schedule(peer.compute->end(), [this, &peer] { end_part(peer); });
   }
 

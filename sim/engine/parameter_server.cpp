@@ -231,10 +231,13 @@ class ParameterServers final : public Session {
     }
     const OwnedClock clock = trainer.team->clock;
     const bool is_alone = strategy_.aggregation != Aggregation::kGpu || trainer.team->members.size() == 1;
-    trainer.to_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, to_gpus, is_alone,
-                           [this, &trainer](int unit, Seconds when) { copied_to_gpu(trainer, unit, when); });
+    trainer.to_gpu.emplace(
+        clock, network, monitor_.traffic(), cluster_.recorder, to_gpus, is_alone,
+        [this, &trainer](const Connection::Message& copy, Seconds when) { copied_to_gpu(trainer, copy.unit, when); });
     trainer.from_gpu.emplace(clock, network, monitor_.traffic(), cluster_.recorder, from_gpus, is_alone,
-                             [this, &trainer](int unit, Seconds when) { gradient_on_host(trainer, unit, when); });
+                             [this, &trainer](const Connection::Message& copy, Seconds when) {
+                               gradient_on_host(trainer, copy.unit, when);
+                             });
   }
 
   void plan_compute_of(Trainer& trainer) {
@@ -534,7 +537,7 @@ class ParameterServers final : public Session {
     step.times.input = when - step.span.start - step.times.held - trainer.worker.plan->step_overhead;
     if (strategy_.pushes_back_each_variable && trainer.worker.steps == 0) {
       trainer.worker.step.last_pull = when;
-      trainer.compute->begin_step_with_all_variables(when, slowdown, nullptr);  // as initialised
+      trainer.compute->begin_step_with_all_variables(when, slowdown);  // as initialised
     } else {
       trainer.compute->begin_step(when, slowdown);
       for (const auto& [early_unit, date] : std::exchange(trainer.came_early, {}))

@@ -30,6 +30,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere.
   reductions.times_collectives = !is_forward || !copies_are_flows;
+  reductions.fuses_kernels = training.step_time_variation == 0 && !keeps_activity;
   // Workers of a group do the same at the same time if nothing tells them apart.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;

@@ -1,6 +1,6 @@
 #pragma once
-// Which parts of a run of all-reduces are not simulated because they repeat others exactly. all_reduce.cpp says what
-// each of them is, and applies it.
+// Which parts of a run in lockstep are not simulated because they repeat others exactly. lockstep_training.cpp says
+// what each of them is, and applies it.
 
 #include "sim/engine/scenario.hpp"
 
@@ -9,6 +9,7 @@ namespace rehearse {
 struct Reductions {
   bool times_collectives = false;
   bool folds_workers = false;
+  bool fuses_kernels = false;
   bool skips_steady_state = false;  // where no activity is recorded
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
   /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower.

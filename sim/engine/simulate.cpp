@@ -122,7 +122,7 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
       return train_with_parameter_servers(cluster, monitor, done);
     }
     std::unique_ptr<Session> operator()(const AllReduceStrategy&) const {
-      return train_by_all_reduce(cluster, monitor, done);
+      return train_in_lockstep(cluster, monitor, done);
     }
     std::unique_ptr<Session> operator()(const PairwiseAveragingStrategy&) const {
       return train_by_pairwise_averaging(cluster, monitor, done);

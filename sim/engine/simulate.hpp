@@ -23,7 +23,7 @@ struct SimulateOptions {
   bool records_gpu_links = false;  // besides, the rates over PCIe links, NVLinks and NVSwitch ports of GPUs
   RecordingScope scope{};          // of them
   /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
-  /// reductions against. Without, all_reduce.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
+  /// reductions against. Without, lockstep_training.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
   bool is_exact = false;
   /// Events are handed on by a loop of ours instead of SimGrid's (plain_loop.hpp): the same events at the same dates,
   /// any number of runs in one process. Not with is_exact.

@@ -35,8 +35,7 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
   }
   const ComputePlan plan =
       plan_compute(*workload, *group.accelerator, scenario.peak_of(*group.accelerator), scenario.profile);
-  const FusedPlan fused = fuse(plan, 1);
-  return {plan.step_overhead + std::max(fused.end, fused.host_end) + update_time(scenario, group), plan.input};
+  return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group), plan.input};
 }
 
 /// To a GPU that shares its way from the host with nobody.

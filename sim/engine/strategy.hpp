@@ -55,8 +55,8 @@ class Session {
 /// or with bounded staleness (parameter_server.cpp says how). `done` already.
 std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
-/// Workers that add up their gradients by collectives in every step (all_reduce.cpp).
-std::unique_ptr<Session> train_by_all_reduce(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
+/// Workers that add up their gradients by collectives in every step (lockstep_training.cpp).
+std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
 /// Workers that average their models in pairs, without waiting (pairwise_averaging.cpp).
 std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);

@@ -144,44 +144,6 @@ TEST_CASE("a kernel starts when its variables have arrived, and gradients are re
   CHECK(recorder.kernels[1].gpu == 3);
 }
 
-TEST_CASE("a fused step gives the dates that running kernel by kernel gives, for any number of passes") {
-  for (const int passes : {1, 3}) {
-    for (const auto& [dispatch, duration] : {std::pair{1.0_ms, 3.0_ms}, std::pair{3.0_ms, 1.0_ms}}) {
-      ComputePlan plan = make_plan(20, dispatch, duration);
-      plan.kernels[4].completes = {1};
-      plan.kernels[19].completes = {0};
-      const FusedPlan fused = fuse(plan, passes);
-      Recorder recorder;
-      std::vector<std::vector<double>> dates(2);
-      for (std::size_t way = 0; way < 2; ++way) {
-        ComputeStream stream{plan, 2, passes, recorder, {0, 0}, [&](int variable, Seconds when) {
-                               dates[way].push_back(variable);
-                               dates[way].push_back(when.value());
-                             }};
-        for (const Seconds start : {1.0_s, 5.0_s}) {
-          stream.begin_step_with_all_variables(start, 1, way == 0 ? &fused : nullptr);
-          dates[way].push_back(stream.end().value());
-        }
-      }
-      REQUIRE(dates[0].size() == 10);  // two gradients and an end, twice
-      for (std::size_t i = 0; i < dates[0].size(); ++i)
-        CHECK(dates[0][i] == doctest::Approx(dates[1][i]).epsilon(1e-12));
-    }
-  }
-}
-
-TEST_CASE("a step that something slows down is not fused") {
-  ComputePlan plan = make_plan(10, 1.0_us, 1.0_ms);
-  const FusedPlan fused = fuse(plan, 1);
-  Recorder recorder;
-  ComputeStream stream{plan, 0, 1, recorder, {0, 0}, {}};
-  stream.begin_step_with_all_variables(0.0_s, 2, &fused);
-  CHECK(stream.end().value() == doctest::Approx(20.001e-3).epsilon(1e-12));
-  recorder.keeps_activity = true;
-  stream.begin_step_with_all_variables(1.0_s, 1, &fused);
-  CHECK(recorder.kernels.size() == 10);
-}
-
 TEST_CASE("matrix efficiency is fill times waves times K / (K + K_half)") {
   // 256 x 64 outputs: 2 x 2 tiles of 128 x 32 on 4 multiprocessors: one full wave, K = K_half: one half.
   CHECK(matrix_efficiency({256, 64, 100}, 4, 100) == doctest::Approx(0.5).epsilon(1e-12));

@@ -1,0 +1,452 @@
+// Training in steps of all workers together, each of which runs a program (program.hpp): who takes part in a step,
+// where it ends, and how many alike ones follow.
+//
+// Membership changes between two steps: who has to leave does not begin another one. Those that join are sent the model
+// by the first of those that stay, which begin their step meanwhile; when all have it they begin theirs.
+//
+// Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
+//   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
+//   workers folded       one worker of each group runs, for all of them: they do the same at the same time
+//   kernels fused        program.hpp
+//   steady state         once two steps are alike those until the next change of membership are not run: the next
+//                        begins as many steps later. The length is kept for each membership, for when it comes back.
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "sim/base/errors.hpp"
+#include "sim/engine/collective.hpp"
+#include "sim/engine/compile.hpp"
+#include "sim/engine/connection.hpp"
+#include "sim/engine/executor.hpp"
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/reductions.hpp"
+#include "sim/engine/run_monitor.hpp"
+#include "sim/engine/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class LockstepTraining final : public Session, private Executor::Client {
+ public:
+  LockstepTraining(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
+      : cluster_{cluster},
+        scenario_{cluster.scenario},
+        exchange_{cluster.scenario.training.strategy.exchange},
+        clock_{cluster.clock, cluster.clock.new_owner()},
+        reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
+        monitor_{monitor},
+        units_{plan_gradient_units(cluster.scenario, 0)},
+        all_samples_{cluster.scenario.training.samples},
+        changes_members_{cluster.scenario.has_changing_membership() || cluster.scenario.has_revocations()},
+        executor_{cluster, clock_, monitor.traffic(), *this},
+        done_{done},
+        last_reduced_{cluster.clock.now()} {
+    create_members();
+    members_ = members_now();
+    formation_ = &formation_of(members_);
+    executor_.expect(static_cast<std::int64_t>(formation_->members.size()));
+  }
+  ~LockstepTraining() override {
+    clock_.retire();
+    settle();
+    for (const auto& member : all_)
+      if (member->is_reduced) monitor_.cut_used_step(member->worker);
+  }
+
+  void begin() override {
+    for (Member* member : formation_->members) {
+      member->missed_steps = done_.updates - member->worker.steps;
+      clock_.schedule(std::max(clock_.now(), monitor_.starts_at(member->worker)), [this, member] {
+        monitor_.record_start(member->worker);
+        begin_step(*member);
+      });
+    }
+  }
+
+  /// It is seen between two steps.
+  void join(MachineIndex) override {}
+
+  /// The step under way fails if the machine takes part in it, or awaits the model to do so in the next one.
+  bool lose(MachineIndex machine) override {
+    const auto is_its = [machine](const Member* member) {
+      return std::find(member->machines.begin(), member->machines.end(), machine) != member->machines.end();
+    };
+    return std::none_of(formation_->members.begin(), formation_->members.end(), is_its) &&
+           std::none_of(leaving_.begin(), leaving_.end(), is_its);
+  }
+
+  TrainingProgress progress() const override { return done_; }
+  Seconds last_update() const override { return end_; }
+
+  void settle() const override {
+    if (formation_->group) formation_->group->communicator().settle();
+  }
+
+  void describe(RunRecord& record) const override {
+    for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
+    record.unit_names.push_back("model");
+  }
+
+  std::string deadlock() const override {
+    const std::string waiting = formation_->group ? formation_->group->waits_for([this](int unit) {
+      return units_.units[static_cast<std::size_t>(unit)].name;
+    })
+                                                  : std::string{};
+    return waiting.empty() ? "no worker has a gradient ready" : waiting;
+  }
+
+ private:
+  /// A worker that runs, for itself and for those that do the same at the same time.
+  struct Member {
+    explicit Member(Worker& worker_) : worker{worker_} {}
+    Worker& worker;
+    Rank* rank = nullptr;
+    std::vector<MachineIndex> machines;  // of the workers for which it stands
+    Seconds end{};                       // of the current step, once it is known
+    Seconds pause{};                     // after the current step
+    bool leaves = false;                 // after the current step
+    bool is_reduced = false;             // the current step, whose update is under way
+    std::int64_t missed_steps = 0;       // of the cluster, before it joined
+  };
+
+  struct SteadyStep {
+    double length = 0;
+    std::vector<double> ends;  // [ranks] of their steps, from the end of the last all-reduce
+    Use use;
+  };
+
+  /// What a member does in a step, and all workers for which it stands.
+  struct Part {
+    const ComputePlan* plan = nullptr;
+    int passes = 1;
+    std::int64_t samples = 0;
+    const Program* program = nullptr;
+  };
+
+  /// The workers of a step, and what they keep for all steps in this membership.
+  struct Formation {
+    std::vector<Member*> members;
+    std::map<const Member*, Part> parts;
+    std::int64_t workers = 0;
+    std::int64_t samples = 0;  // of a step
+    std::unique_ptr<CollectiveGroup> group;
+    std::vector<CollectiveGroup*> groups;  // of each member
+    std::optional<SteadyStep> steady;
+  };
+
+  /// [machines] whose workers take part in a step that begins now.
+  std::vector<bool> members_now() {
+    std::vector<bool> members(cluster_.machines.size());
+    for (const Worker& worker : monitor_.workers())
+      members[static_cast<std::size_t>(worker.gpu.machine)] =
+          monitor_.is_there(worker.gpu.machine) && !monitor_.has_to_leave(worker);
+    return members;
+  }
+
+  Formation& formation_of(const std::vector<bool>& members) {
+    const auto [entry, is_new] = formations_.try_emplace(members);
+    Formation& formation = entry->second;
+    if (!is_new) return formation;
+    std::vector<Endpoint> gpus;
+    for (const Worker& worker : monitor_.workers())
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) gpus.push_back(worker.gpu);
+    for (const auto& member : all_)
+      if (members[static_cast<std::size_t>(member->worker.gpu.machine)]) formation.members.push_back(member.get());
+    formation.workers = static_cast<std::int64_t>(gpus.size());
+    if (gpus.empty()) return formation;
+    share_step(members, formation);
+    formation.group = std::make_unique<CollectiveGroup>(
+        executor_, clock_, formation.workers,
+        CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
+        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(),
+                                       collective_methods(scenario_, gpus, cluster_.machines, cluster_.network),
+                                       reductions_.times_collectives));
+    formation.groups = {formation.group.get()};
+    return formation;
+  }
+
+  void share_step(const std::vector<bool>& members, Formation& formation) {
+    WorkerCounts counts(scenario_.groups.size());
+    std::vector<std::int64_t> weights;
+    std::vector<const Worker*> sharing;
+    for (const Worker& worker : monitor_.workers()) {
+      const auto m = static_cast<std::size_t>(worker.gpu.machine);
+      if (!members[m]) continue;
+      const auto g = static_cast<std::size_t>(cluster_.machines[m].group);
+      ++counts[g];
+      sharing.push_back(&worker);
+      weights.push_back(worker.samples);
+    }
+    const std::vector<StepShare> shares = step_shares(scenario_, counts);
+    formation.samples = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
+    const std::vector<std::int64_t> samples = split_samples(formation.samples, weights);
+    for (std::size_t w = 0; w < sharing.size(); ++w) {
+      const MachineIndex machine = sharing[w]->gpu.machine;
+      const int group = cluster_.machines[static_cast<std::size_t>(machine)].group;
+      const StepShare& share = shares[static_cast<std::size_t>(group)];
+      Part& part = formation.parts[member_of_[static_cast<std::size_t>(sharing[w]->index)]];
+      part.plan = &monitor_.plan_of(machine, share, formation.workers);
+      part.passes = share.passes;
+      part.samples += samples[w];
+      part.program = &program_of(*part.plan, part.passes);
+    }
+  }
+
+  void create_members() {
+    const bool folds = reductions_.folds_workers;
+    std::vector<Member*> of_group(scenario_.groups.size());
+    std::vector<MachineIndex> recorded_by(cluster_.machines.size(), -1);
+    for (Worker& worker : monitor_.workers()) {
+      const auto m = static_cast<std::size_t>(worker.gpu.machine);
+      Member*& first = of_group[static_cast<std::size_t>(cluster_.machines[m].group)];
+      if (folds && first != nullptr) {
+        first->rank->stand_for_another();
+        if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
+        recorded_by[m] = first->worker.gpu.machine;
+        member_of_.push_back(first);
+        continue;
+      }
+      all_.push_back(std::make_unique<Member>(worker));
+      first = all_.back().get();
+      member_of_.push_back(first);
+      first->machines = {worker.gpu.machine};
+      if (folds) recorded_by[m] = worker.gpu.machine;
+      first->rank = &executor_.add_rank({worker.host, worker.gpu, 1, reductions_.copies_are_alone});
+    }
+    if (!folds) return;
+    const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
+      return monitor_.is_there_from_the_start(member->worker);
+    });
+    monitor_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
+  }
+
+  /// One for each plan and number of passes.
+  const Program& program_of(const ComputePlan& plan, int passes) {
+    const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
+    if (is_new) {
+      entry->second = compile_data_parallel(plan, passes, units_, exchange_);
+      if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
+    }
+    return entry->second;
+  }
+
+  void begin_step(Member& member) {
+    const std::int64_t not_counted = member.missed_steps + member.worker.steps - done_.updates;  // of its steps
+    if (done_.samples + not_counted * formation_->samples >= all_samples_) {
+      settle();
+      monitor_.close_window();
+      return;
+    }
+    const Part& part = formation_->parts.at(&member);
+    member.worker.step = {.span = {clock_.now(), {}}};
+    member.worker.step.samples = part.samples;
+    member.worker.plan = part.plan;
+    member.worker.passes = part.passes;
+    executor_.begin_step(*member.rank, *part.program, formation_->groups, member.missed_steps + member.worker.steps);
+  }
+
+  double begin_kernels(Rank& rank, Seconds when) override {
+    Member& member = *all_[static_cast<std::size_t>(rank.index())];
+    member.worker.step.last_pull = when;
+    member.worker.step.times.input = when - member.worker.step.span.start - member.worker.plan->step_overhead;
+    return monitor_.slowdown(member.worker);
+  }
+
+  /// With forward overlap the step ends with its kernels, else with the update, which all members come to together.
+  void know_end(Rank& rank, Seconds end) override {
+    Member& member = *all_[static_cast<std::size_t>(rank.index())];
+    member.end = end;
+    if (exchange_.overlap == Overlap::kForward) clock_.schedule(end, [this, &member] { end_step(member); });
+  }
+
+  /// All gradients of a step are reduced.
+  void update() override {
+    monitor_.count_update(done_, formation_->samples);
+    end_ = clock_.now();
+    latency_share_ = formation_->group->communicator().take_latency_share();
+    if (exchange_.overlap == Overlap::kForward) {
+      if (cluster_.on_update) cluster_.on_update(done_);
+      return;
+    }
+    std::vector<double> ends;
+    for (Member* member : formation_->members) {
+      ends.push_back((member->end - clock_.now()).value());
+      end_ = std::max(end_, member->end);
+      member->is_reduced = true;
+      clock_.schedule(member->end, [this, member] { end_step(*member); });
+    }
+    if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
+      change_members();
+    else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
+      look_for_steady_state(std::move(ends));
+    if (cluster_.on_update) cluster_.on_update(done_);
+  }
+
+  /// Between two steps: those that stay begin the next one as if nothing had happened.
+  void change_members() {
+    settle();
+    const Formation& before = *formation_;
+    members_ = members_now();
+    formation_ = &formation_of(members_);
+    executor_.expect(static_cast<std::int64_t>(formation_->members.size()));
+    last_ends_.clear();
+    const auto is_in = [](const Formation& formation, const Member* member) {
+      return std::find(formation.members.begin(), formation.members.end(), member) != formation.members.end();
+    };
+    Member* source = before.members.front();
+    for (Member* member : before.members) {
+      member->leaves = !is_in(*formation_, member);
+      if (member->leaves) leaving_.push_back(member);
+      if (source->leaves && !member->leaves) source = member;
+    }
+    if (formation_->members.empty()) return;
+    for (Member* member : formation_->members) {
+      if (is_in(before, member)) continue;
+      member->missed_steps = done_.updates - member->worker.steps;
+      joining_.push_back(member);
+      for (const MachineIndex machine : member->machines)
+        if (awaiting_model_.insert(machine).second) send_model(source->worker.host, machine);
+    }
+  }
+
+  /// Newcomers begin together, as after a broadcast.
+  void send_model(Endpoint from, MachineIndex machine) {
+    std::unique_ptr<Connection>& connection = models_[machine];
+    connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
+                                              cluster_.network.path(from, {machine, Endpoint::kHost}),
+                                              [this, machine](const Connection::Message&) {
+                                                awaiting_model_.erase(machine);
+                                                if (!awaiting_model_.empty()) return;
+                                                for (Member* member : std::exchange(joining_, {})) {
+                                                  monitor_.record_start(member->worker);
+                                                  begin_step(*member);
+                                                }
+                                              });
+    connection->send({static_cast<int>(units_.units.size()), done_.updates, scenario_.workload.variable_bytes(), 0});
+  }
+
+  /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
+  void record_times(Member& member) {
+    StepTimes& times = member.worker.step.times;
+    times.kernels = member.rank->kernel_time();
+    times.stalled = member.rank->stalled();
+    const Seconds after = clock_.now() - member.rank->compute_end() - member.worker.plan->update;
+    const Seconds waited = times.stalled + std::max(Seconds{}, after);
+    times.latency = waited * latency_share_;
+    times.network = waited - times.latency;
+  }
+
+  void end_step(Member& member) {
+    member.worker.step.compute_end = member.rank->compute_end();
+    record_times(member);
+    member.is_reduced = false;
+    const std::int64_t completed = member.missed_steps + member.worker.steps + 1;
+    settle();
+    monitor_.end_step(member.worker, completed);
+    if (std::exchange(member.leaves, false)) {
+      std::erase(leaving_, &member);
+      monitor_.record_leave(member.worker);
+      if (leaving_.empty() && formation_->members.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
+      return;
+    }
+    const Seconds pause =
+        std::exchange(member.pause, Seconds{}) + monitor_.checkpoint_pause(member.worker, {completed, done_.samples});
+    if (pause == Seconds{})
+      begin_step(member);
+    else
+      clock_.schedule_in(pause, [this, &member] { begin_step(member); });
+  }
+
+  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [ranks] from now. What follows
+  /// depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
+  /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
+  /// the one in which membership changes, to be run.
+  void look_for_steady_state(std::vector<double> ends) {
+    const double length = (clock_.now() - std::exchange(last_reduced_, clock_.now())).value();
+    const bool repeats_last = is_same(ends, last_ends_) && is_same({length}, {last_length_});
+    last_length_ = length;
+    settle();
+    Use use = monitor_.use_so_far();
+    std::optional<SteadyStep>& steady = formation_->steady;
+    if (!steady && repeats_last) {
+      steady = {length, ends, use};
+      steady->use -= use_before_;
+    }
+    use_before_ = std::move(use);
+    last_ends_ = std::move(ends);
+    if (!steady || !is_same(last_ends_, steady->ends) || done_.updates - 1 <= scenario_.training.warmup_steps) return;
+    const double until_change = (next_change() - clock_.now()).value();
+    const std::int64_t steps_left = (all_samples_ - done_.samples + formation_->samples - 1) / formation_->samples;
+    const auto left = std::min(static_cast<double>(steps_left - 1), std::ceil(until_change / steady->length) - 1);
+    if (left < 1) return;
+    const auto count = static_cast<std::int64_t>(left);
+    monitor_.skip(count, steady->use);
+    done_.updates += count;
+    done_.samples += count * formation_->samples;
+    const Seconds skipped{steady->length * left};
+    for (Member* member : formation_->members) {
+      member->worker.step.repeats = count + 1;
+      member->pause = skipped;
+    }
+    last_reduced_ += skipped;
+    use_before_ = monitor_.use_so_far();
+  }
+
+  static bool is_same(const std::vector<double>& some, const std::vector<double>& others) {
+    return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                      [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); });
+  }
+
+  /// The next date at which membership may change, or from which on activity is recorded; infinity without.
+  Seconds next_change() const {
+    const Seconds next = monitor_.next_change(), recording = cluster_.recorder.scope.window.start;
+    return cluster_.recorder.keeps_activity && recording > clock_.now() ? std::min(next, recording) : next;
+  }
+
+  /// Lengths of steps that differ by less are equal but for rounding.
+  static constexpr double kSameLength = 1e-11;
+
+  Cluster& cluster_;
+  const Scenario& scenario_;
+  const GradientExchange& exchange_;
+  OwnedClock clock_;
+  Reductions reductions_;
+  RunMonitor& monitor_;
+  GradientUnits units_;
+  std::int64_t all_samples_;
+  bool changes_members_;
+  Executor executor_;
+  std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
+  std::vector<std::unique_ptr<Member>> all_;                        // in the order of the executor's ranks
+  std::vector<Member*> member_of_;                                  // [workers]
+  std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]
+  std::vector<bool> members_;
+  Formation* formation_ = nullptr;
+  std::vector<Member*> joining_;
+  std::vector<Member*> leaving_;                                // with the end of their step
+  std::set<MachineIndex> awaiting_model_;                       // machines of those that join
+  std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
+  TrainingProgress done_;
+  Seconds end_{};
+  Seconds last_reduced_;
+  double last_length_ = -1;
+  double latency_share_ = 0;  // of the exchange of the latest step
+  std::vector<double> last_ends_;
+  Use use_before_;
+};
+
+}  // namespace
+
+std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
+  return std::make_unique<LockstepTraining>(cluster, monitor, done);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,177 @@
+#include "sim/engine/program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+void ProgramBuilder::add_stretch(int stream, OperationIndex begin, std::int64_t repeat) {
+  const auto s = static_cast<std::size_t>(stream);
+  const auto end = static_cast<OperationIndex>(program_.operations.size());
+  if (program_.streams.size() <= s) program_.streams.resize(s + 1);
+  if (begin == end || repeat == 0) return;
+  for (OperationIndex i = begin; i < end; ++i)
+    program_.kernel_time += program_.operations[static_cast<std::size_t>(i)].time * static_cast<double>(repeat);
+  program_.streams[s].push_back({begin, end, repeat});
+}
+
+Program ProgramBuilder::finish() {
+  std::vector<Operation>& operations = program_.operations;
+  for (const Edge& edge : edges_) {
+    ++operations[static_cast<std::size_t>(edge.later)].needs;
+    ++operations[static_cast<std::size_t>(edge.earlier)].last_after;
+  }
+  OperationIndex next = 0;
+  for (Operation& operation : operations) {
+    operation.first_after = next;
+    next += operation.last_after;
+    operation.last_after = operation.first_after;  // counts up to its value below
+  }
+  program_.after.resize(edges_.size());
+  for (const Edge& edge : edges_)
+    program_.after[static_cast<std::size_t>(operations[static_cast<std::size_t>(edge.earlier)].last_after++)] =
+        edge.later;
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    if (operations[i].needs == 0 && operations[i].kind != OperationKind::kCompute &&
+        operations[i].kind != OperationKind::kReceive)
+      program_.first.push_back(static_cast<OperationIndex>(i));
+  return std::move(program_);
+}
+
+namespace {
+
+/// Two chains, or kernels, one after the other.
+Operation joined(const Operation& a, const Operation& b) {
+  Operation both = a;
+  both.is_chain = true;
+  both.host = a.host + b.host;
+  both.time = a.time + b.time;
+  both.critical = std::max(a.critical + b.time, a.host + b.critical);
+  both.memory = a.memory + b.memory;
+  return both;
+}
+
+Operation repeated(const Operation& chain, std::int64_t times) {
+  if (times == 1) return chain;
+  const Operation half = repeated(chain, times / 2);
+  const Operation twice = joined(half, half);
+  return times % 2 == 0 ? twice : joined(twice, chain);
+}
+
+}  // namespace
+
+Program fuse_chains(const Program& program) {
+  ProgramBuilder builder;
+  std::vector<OperationIndex> became(program.operations.size(), -1);
+  const auto at = [&](OperationIndex i) -> const Operation& { return program.operations[static_cast<std::size_t>(i)]; };
+  const auto copy = [&](Operation operation) {
+    operation.needs = operation.first_after = operation.last_after = 0;
+    return operation;
+  };
+  for (std::size_t i = 0; i < program.operations.size(); ++i)
+    if (program.operations[i].kind != OperationKind::kCompute) became[i] = builder.add(copy(program.operations[i]));
+  for (std::size_t s = 0; s < program.streams.size(); ++s) {
+    const auto begin = static_cast<OperationIndex>(builder.program().operations.size());
+    bool is_open = false;  // the latest operation may go on
+    for (const Stretch& stretch : program.streams[s]) {
+      std::vector<Operation> chains;
+      std::vector<OperationIndex> chain_of;
+      bool is_plain = true;  // nothing waits in the stretch
+      for (OperationIndex i = stretch.begin; i < stretch.end; ++i)
+        is_plain = is_plain && at(i).needs == 0 && at(i).first_after == at(i).last_after && at(i).signals < 0;
+      if (is_plain) {
+        Operation chain = copy(at(stretch.begin));
+        for (OperationIndex i = stretch.begin + 1; i < stretch.end; ++i) chain = joined(chain, at(i));
+        chain = repeated(chain, stretch.repeat);
+        if (is_open)
+          builder.program().operations.back() = joined(builder.program().operations.back(), chain);
+        else
+          builder.add(chain);
+        is_open = true;
+        continue;
+      }
+      if (stretch.repeat != 1) throw std::logic_error{"operations that others wait for are repeated"};
+      for (OperationIndex i = stretch.begin; i < stretch.end; ++i) {
+        if (is_open && at(i).needs == 0) {
+          Operation& last = builder.program().operations.back();
+          const int signals = at(i).signals;
+          last = joined(last, at(i));
+          last.signals = signals;
+          became[static_cast<std::size_t>(i)] = static_cast<OperationIndex>(builder.program().operations.size() - 1);
+        } else {
+          became[static_cast<std::size_t>(i)] = builder.add(copy(at(i)));
+        }
+        is_open = at(i).first_after == at(i).last_after && at(i).signals < 0;
+      }
+    }
+    builder.add_stretch(static_cast<int>(s), begin);
+  }
+  for (std::size_t i = 0; i < program.operations.size(); ++i)
+    for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e)
+      builder.order(became[i], became[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])]);
+  builder.program().counters = program.counters;
+  builder.program().update = program.update;
+  return builder.finish();
+}
+
+std::string to_text(const Program& program, const std::vector<std::string>& kernels,
+                    const std::vector<std::string>& units) {
+  constexpr std::array kNames{"delay", "copy",    "begin", "compute", "collective",
+                              "send",  "receive", "gate",  "update",  "fence"};
+  std::vector<std::string> waits(program.operations.size());
+  for (std::size_t i = 0; i < program.operations.size(); ++i)
+    for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e) {
+      std::string& text = waits[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])];
+      text += (text.empty() ? " after " : ", ") + std::to_string(i);
+    }
+  const auto name = [](const std::vector<std::string>& names, int label) {
+    const auto index = static_cast<std::size_t>(label);
+    return label >= 0 && index < names.size() ? " " + names[index] : std::string{};
+  };
+  std::string text;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& operation = program.operations[i];
+    text += std::to_string(i) + " " + kNames[static_cast<std::size_t>(operation.kind)];
+    switch (operation.kind) {
+      case OperationKind::kCompute:
+        text += name(kernels, operation.label) + " on stream " + std::to_string(operation.resource) + ": " +
+                to_text(operation.host) + " host, " + to_text(operation.time);
+        break;
+      case OperationKind::kDelay:
+        text += ": " + to_text(operation.time);
+        break;
+      case OperationKind::kCopy:
+        text += (operation.resource == 0 ? " to GPU: " : " to host: ") + to_text(operation.bytes);
+        break;
+      case OperationKind::kCollective:
+        text += name(units, operation.label) + " in group " + std::to_string(operation.resource) + ": " +
+                to_text(operation.bytes);
+        break;
+      case OperationKind::kSend:
+      case OperationKind::kReceive:
+        text += name(units, operation.label) + " on channel " + std::to_string(operation.resource) + ": " +
+                to_text(operation.bytes);
+        break;
+      case OperationKind::kGate:
+        text += " of counter " + std::to_string(operation.resource);
+        break;
+      case OperationKind::kBegin:
+      case OperationKind::kUpdate:
+      case OperationKind::kFence:
+        break;
+    }
+    if (operation.signals >= 0) text += ", advances counter " + std::to_string(operation.signals);
+    text += waits[i] + "\n";
+  }
+  for (std::size_t s = 0; s < program.streams.size(); ++s)
+    for (const Stretch& stretch : program.streams[s])
+      if (stretch.repeat != 1)
+        text += "stream " + std::to_string(s) + " repeats " + std::to_string(stretch.begin) + " to " +
+                std::to_string(stretch.end - 1) + " " + std::to_string(stretch.repeat) + " times\n";
+  return text;
+}
+
+}  // namespace rehearse

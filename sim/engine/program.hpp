@@ -1,0 +1,93 @@
+#pragma once
+// What a rank does in one step of training, as data: operations, what each waits for, and the resource that carries it
+// out. Strategies compile to programs (compile.hpp), the executor runs them (executor.hpp).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/engine/kernel_time.hpp"
+
+namespace rehearse {
+
+enum class OperationKind : std::uint8_t {
+  kDelay,       // of the host: a fixed time, on no resource
+  kCopy,        // between host memory and the rank's GPUs, first in, first out on a copy engine
+  kBegin,       // of the step's kernels
+  kCompute,     // kernels on a stream, in the order of the program
+  kCollective,  // with the other ranks of a group, once all of them have come to it
+  kSend,        // a message to another rank
+  kReceive,     // of the message that another rank sends in its same step
+  kGate,        // passes when a counter of the rank has reached the number of its steps before this one
+  kUpdate,      // part of the step's update, which is complete when it is at all ranks
+  kFence,       // end of the step
+};
+
+using OperationIndex = std::int32_t;
+
+/// A kernel takes `host` until it is dispatched and `time` on the GPU:
+///   dispatched = max(dispatched before, ready) + host,   end = max(end before, dispatched) + time
+/// A chain of them is an operation too (fuse_chains()), with the sums of both and
+///   end = max(end before + time, max(dispatched before, ready) + critical)
+struct Operation {
+  OperationKind kind = OperationKind::kDelay;
+  bool is_chain = false;
+  int resource = 0;  // of its kind: stream, copy engine (0 to the GPU, 1 from it), group, channel, counter
+  int label = 0;     // kernel: vertex of the operator graph; message, collective: unit
+  int priority = 0;  // of a message or collective: the lowest goes first
+  int signals = -1;  // the counter of the rank that it advances when it ends
+  Seconds host{}, time{}, critical{};
+  Seconds memory{};  // part of `time` in which device memory is read or written
+  Bytes bytes{};
+  OperationIndex needs = 0;                        // operations before it that must have ended
+  OperationIndex first_after = 0, last_after = 0;  // range of Program::after
+};
+
+/// Operations of a stream, in order, `repeat` times. What is repeated waits for nothing and nothing waits for it.
+struct Stretch {
+  OperationIndex begin = 0, end = 0;  // range of Program::operations
+  std::int64_t repeat = 1;
+};
+
+struct Program {
+  std::vector<Operation> operations;
+  std::vector<OperationIndex> after;          // of each operation those that wait for it
+  std::vector<std::vector<Stretch>> streams;  // [streams] of compute
+  std::vector<OperationIndex> first;          // need nothing
+  int counters = 0;
+  Seconds kernel_time{};  // sum over kernels, at no slowdown
+  Seconds update{};       // the optimizer's, at the end of the step
+};
+
+/// Builds a program in any order that has the kernels of each stream in theirs.
+class ProgramBuilder {
+ public:
+  OperationIndex add(Operation operation) {
+    program_.operations.push_back(operation);
+    return static_cast<OperationIndex>(program_.operations.size() - 1);
+  }
+  /// `later` waits for `earlier`. Of one operation those that wait go on in the order of the calls.
+  void order(OperationIndex earlier, OperationIndex later) { edges_.push_back({earlier, later}); }
+  /// The operations from `begin` to now are a stretch of the stream.
+  void add_stretch(int stream, OperationIndex begin, std::int64_t repeat = 1);
+  int new_counter() { return program_.counters++; }
+  Program& program() { return program_; }
+  Program finish();
+
+ private:
+  struct Edge {
+    OperationIndex earlier, later;
+  };
+  Program program_;
+  std::vector<Edge> edges_;
+};
+
+/// Joins kernels between which nothing waits and for which nothing waits: exact where no noise stretches kernels.
+Program fuse_chains(const Program& program);
+
+/// A line for each operation: "12 compute conv1 on stream 0: 1.2ms after 11, 3".
+std::string to_text(const Program& program, const std::vector<std::string>& kernels,
+                    const std::vector<std::string>& units);
+
+}  // namespace rehearse
