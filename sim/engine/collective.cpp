@@ -452,7 +452,8 @@ Seconds CollectiveMethod::copy_time(Bytes payload) const {
 }
 
 std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const std::vector<Endpoint>& gpus,
-                                                 const std::vector<Machine>& machines, Network& network) {
+                                                 const std::vector<Machine>& machines, Network& network,
+                                                 CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
   const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
   const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
@@ -463,6 +464,7 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
   for (const auto& [name, protocol] : parameters.protocols) {
     const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
     if (!takes_any && algorithm != wanted) continue;
+    if (kind != CollectiveKind::kAllReduce && algorithm != CollectiveAlgorithm::kRing) continue;
     CollectivePlan plan = plan_all_reduce(algorithm, gpus, network, protocol.is_in_gpu_order);
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
@@ -470,6 +472,9 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
   if (methods.empty())
     methods.push_back(
         {{}, plan_all_reduce(takes_any ? CollectiveAlgorithm::kRing : wanted, gpus, network), gpus.size()});
+  if (kind != CollectiveKind::kAllReduce)
+    for (CollectiveMethod& method : methods)
+      for (CollectivePhase& phase : method.plan) phase.repeat /= 2;
   return methods;
 }
 

@@ -5,18 +5,26 @@
 
 namespace rehearse {
 
-Communicator::Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<CollectiveMethod> methods,
+Communicator::Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<Endpoint> gpus,
                            bool is_timed)
-    : cluster_{cluster},
-      clock_{clock},
-      traffic_{traffic},
-      collective_{std::move(methods), cluster.network,
-                  is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}},
-      is_timed_{is_timed} {
-  for (std::size_t m = 0; m < collective_.methods().size(); ++m) {
-    unsettled_.emplace_back(collective_.methods()[m].plan.size());
-    latency_.push_back(collective_.duration(m, Bytes{}));
+    : cluster_{cluster}, clock_{clock}, traffic_{traffic}, gpus_{std::move(gpus)}, is_timed_{is_timed} {}
+
+Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed)
+    : collective{std::move(methods), cluster.network,
+                 is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}} {
+  for (std::size_t m = 0; m < collective.methods().size(); ++m) {
+    unsettled.emplace_back(collective.methods()[m].plan.size());
+    latency.push_back(collective.duration(m, Bytes{}));
   }
+}
+
+Communicator::Kind& Communicator::of(CollectiveKind kind) {
+  const auto known = kinds_.find(kind);
+  if (known != kinds_.end()) return known->second;
+  return kinds_
+      .try_emplace(kind, collective_methods(cluster_.scenario, gpus_, cluster_.machines, cluster_.network, kind),
+                   cluster_, is_timed_)
+      .first->second;
 }
 
 Communicator::~Communicator() {
@@ -31,21 +39,23 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::start(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done) {
+void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload,
+                         std::function<void()> on_done) {
   unit_ = unit;
   step_ = step;
-  method_ = collective_.choose(payload);
-  const CollectiveMethod& method = collective_.methods()[method_];
+  kind_ = &of(kind);
+  method_ = kind_->collective.choose(payload);
+  const CollectiveMethod& method = this->method();
   on_wire_ = method.on_wire(payload);
   on_done_ = std::move(on_done);
-  const Seconds start = clock_.now(), alone = collective_.duration(method_, payload);
+  const Seconds start = clock_.now(), alone = kind_->collective.duration(method_, payload);
   time_alone_ += alone;
-  latency_alone_ += std::min(alone, latency_[method_]);
+  latency_alone_ += std::min(alone, kind_->latency[method_]);
   if (is_timed_) {
     if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
     clock_.schedule(start + alone, [this] {
       for (std::size_t p = 0; p < plan().size(); ++p)
-        unsettled_[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
+        kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
       std::exchange(on_done_, {})();
     });
     return;
@@ -65,27 +75,28 @@ double Communicator::take_latency_share() {
 }
 
 void Communicator::settle() {
-  for (std::size_t m = 0; m < unsettled_.size(); ++m)
-    for (std::size_t p = 0; p < unsettled_[m].size(); ++p) {
-      const Bytes size = std::exchange(unsettled_[m][p], {});
-      if (size == Bytes{}) continue;
-      for (const PathIndex edge : collective_.methods()[m].plan[p].edges) {
-        const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-        traffic_.sent(from, to, size);
-        traffic_.received(from, to, size);
-        cluster_.network.count(edge, size);
+  for (auto& [name, kind] : kinds_)
+    for (std::size_t m = 0; m < kind.unsettled.size(); ++m)
+      for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
+        const Bytes size = std::exchange(kind.unsettled[m][p], {});
+        if (size == Bytes{}) continue;
+        for (const PathIndex edge : kind.collective.methods()[m].plan[p].edges) {
+          const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+          traffic_.sent(from, to, size);
+          traffic_.received(from, to, size);
+          cluster_.network.count(edge, size);
+        }
       }
-    }
 }
 
 /// Of a message after its last byte has left: the way, and the software of those that pass it on.
 Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge) const {
-  return cluster_.network.latency(edge) * phase.hops + phase.steps.time(collective_.methods()[method_].protocol);
+  return cluster_.network.latency(edge) * phase.hops + phase.steps.time(method().protocol);
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.
 void Communicator::record(Seconds start) {
-  const CollectiveTimer& timer = collective_.timer(method_);
+  const CollectiveTimer& timer = kind_->collective.timer(method_);
   for (std::size_t p = 0; p < plan().size(); ++p) {
     const CollectivePhase& phase = plan()[p];
     const Bytes each = message_size(phase, on_wire_);

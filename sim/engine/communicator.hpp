@@ -2,6 +2,7 @@
 // Collective operations of one group of ranks, one at a time.
 
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "sim/engine/clock.hpp"
@@ -14,15 +15,14 @@ namespace rehearse {
 class Communicator {
  public:
   /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
-  Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<CollectiveMethod> methods,
-               bool is_timed);
+  Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<Endpoint> gpus, bool is_timed);
   /// Cuts what is under way.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   /// Of `payload` on each rank; `unit` and `step` are what is recorded.
-  void start(int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);
+  void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);
 
   /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many
   /// bytes there were.
@@ -40,7 +40,16 @@ class Communicator {
     State state = kIsLeaving;
   };
 
-  const CollectivePlan& plan() const { return collective_.methods()[method_].plan; }
+  /// Collectives of one kind.
+  struct Kind {
+    Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed);
+    FastestCollective collective;
+    std::vector<std::vector<Bytes>> unsettled;  // [methods][phases] over each edge, not counted yet
+    std::vector<Seconds> latency;               // [methods] of a collective of nothing
+  };
+  Kind& of(CollectiveKind kind);
+  const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
+  const CollectivePlan& plan() const { return method().plan; }
   Seconds latency(const CollectivePhase& phase, PathIndex edge) const;
   void record(Seconds start);
   void next_round();
@@ -49,11 +58,11 @@ class Communicator {
   OwnedClock clock_;
   Traffic& traffic_;
   std::vector<Message> under_way_;  // of the current round
-  FastestCollective collective_;
+  std::vector<Endpoint> gpus_;
   bool is_timed_;
-  std::vector<std::vector<Bytes>> unsettled_;  // [methods][phases] over each edge, not counted yet
-  std::vector<Seconds> latency_;               // [methods] of a collective of nothing
-  Seconds time_alone_{}, latency_alone_{};     // of those of this step, by the formula
+  std::map<CollectiveKind, Kind> kinds_;
+  Kind* kind_ = nullptr;                    // of the current one
+  Seconds time_alone_{}, latency_alone_{};  // of those of this step, by the formula
   int unit_ = 0;
   std::int64_t step_ = 0;
   std::size_t method_ = 0;

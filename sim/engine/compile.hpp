@@ -19,4 +19,9 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 Program compile_data_parallel(const ComputePlan& plan, int passes, const GradientUnits& units,
                               const GradientExchange& exchange);
 
+/// The same where each of the workers keeps only its part of what the strategy says (compile_sharded.cpp).
+/// `plan.update` is that of the part.
+Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
+                        const GradientExchange& exchange, const AllReduceStrategy& strategy);
+
 }  // namespace rehearse

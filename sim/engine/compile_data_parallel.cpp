@@ -51,6 +51,7 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
   std::vector<OperationIndex> gates(units.units.size()), collectives(units.units.size());
   for (std::size_t u = 0; u < units.units.size(); ++u) {
     const GradientUnit& unit = units.units[u];
+    builder.program().labels.push_back(unit.name);
     if (is_forward) {
       gates[u] = builder.add({.kind = OperationKind::kGate, .resource = builder.new_counter()});
       builder.order(begin, gates[u]);

@@ -243,7 +243,7 @@ void CollectiveGroup::start(std::vector<int> labels) {
   const int label = labels.front();
   const Arrival& first = collectives_[static_cast<std::size_t>(label)].arrivals.front();
   const std::int64_t number = first.rank->steps_[at(first.slot)].number;
-  communicator_->start(label, number, payload, [this, labels = std::move(labels)] {
+  communicator_->start(operation_of(label).collective, label, number, payload, [this, labels = std::move(labels)] {
     is_busy_ = false;
     for (const int done : labels) {
       Collective& collective = collectives_[static_cast<std::size_t>(done)];

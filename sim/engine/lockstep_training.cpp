@@ -91,15 +91,15 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   void describe(RunRecord& record) const override {
-    for (const GradientUnit& unit : units_.units) record.unit_names.push_back(unit.name);
+    if (labels_ != nullptr) record.unit_names = *labels_;
     record.unit_names.push_back("model");
   }
 
   std::string deadlock() const override {
-    const std::string waiting = formation_->group ? formation_->group->waits_for([this](int unit) {
-      return units_.units[static_cast<std::size_t>(unit)].name;
-    })
-                                                  : std::string{};
+    const std::string waiting =
+        formation_->group
+            ? formation_->group->waits_for([this](int label) { return (*labels_)[static_cast<std::size_t>(label)]; })
+            : std::string{};
     return waiting.empty() ? "no worker has a gradient ready" : waiting;
   }
 
@@ -166,9 +166,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     formation.group = std::make_unique<CollectiveGroup>(
         executor_, clock_, formation.workers,
         CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(),
-                                       collective_methods(scenario_, gpus, cluster_.machines, cluster_.network),
-                                       reductions_.times_collectives));
+        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(), gpus, reductions_.times_collectives));
     formation.groups = {formation.group.get()};
     return formation;
   }
@@ -232,8 +230,11 @@ class LockstepTraining final : public Session, private Executor::Client {
   const Program& program_of(const ComputePlan& plan, int passes) {
     const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
     if (is_new) {
-      entry->second = compile_data_parallel(plan, passes, units_, exchange_);
+      const auto& strategy = std::get<AllReduceStrategy>(scenario_.training.strategy.kind);
+      entry->second = strategy.sharding == Sharding::kNone ? compile_data_parallel(plan, passes, units_, exchange_)
+                                                           : compile_sharded(plan, passes, units_, exchange_, strategy);
       if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
+      labels_ = &entry->second.labels;
     }
     return entry->second;
   }
@@ -330,7 +331,7 @@ class LockstepTraining final : public Session, private Executor::Client {
                                                   begin_step(*member);
                                                 }
                                               });
-    connection->send({static_cast<int>(units_.units.size()), done_.updates, scenario_.workload.variable_bytes(), 0});
+    connection->send({static_cast<int>(labels_->size()), done_.updates, scenario_.workload.variable_bytes(), 0});
   }
 
   /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
@@ -425,6 +426,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   bool changes_members_;
   Executor executor_;
   std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
+  const std::vector<std::string>* labels_ = nullptr;                // of all of them
   std::vector<std::unique_ptr<Member>> all_;                        // in the order of the executor's ranks
   std::vector<Member*> member_of_;                                  // [workers]
   std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]

@@ -113,14 +113,13 @@ Program fuse_chains(const Program& program) {
     for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e)
       builder.order(became[i], became[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])]);
   builder.program().counters = program.counters;
+  builder.program().labels = program.labels;
   builder.program().update = program.update;
   return builder.finish();
 }
 
-std::string to_text(const Program& program, const std::vector<std::string>& kernels,
-                    const std::vector<std::string>& units) {
-  constexpr std::array kNames{"delay", "copy",    "begin", "compute", "collective",
-                              "send",  "receive", "gate",  "update",  "fence"};
+std::string to_text(const Program& program, const std::vector<std::string>& kernels) {
+  constexpr std::array kNames{"delay", "copy", "begin", "compute", "", "send", "receive", "gate", "update", "fence"};
   std::vector<std::string> waits(program.operations.size());
   for (std::size_t i = 0; i < program.operations.size(); ++i)
     for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e) {
@@ -134,7 +133,9 @@ std::string to_text(const Program& program, const std::vector<std::string>& kern
   std::string text;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& operation = program.operations[i];
-    text += std::to_string(i) + " " + kNames[static_cast<std::size_t>(operation.kind)];
+    text += std::to_string(i);
+    if (operation.kind != OperationKind::kCollective)
+      text += std::string{" "} + kNames[static_cast<std::size_t>(operation.kind)];
     switch (operation.kind) {
       case OperationKind::kCompute:
         text += name(kernels, operation.label) + " on stream " + std::to_string(operation.resource) + ": " +
@@ -147,12 +148,15 @@ std::string to_text(const Program& program, const std::vector<std::string>& kern
         text += (operation.resource == 0 ? " to GPU: " : " to host: ") + to_text(operation.bytes);
         break;
       case OperationKind::kCollective:
-        text += name(units, operation.label) + " in group " + std::to_string(operation.resource) + ": " +
+        text += (operation.collective == CollectiveKind::kAllReduce       ? " all-reduce"
+                 : operation.collective == CollectiveKind::kReduceScatter ? " reduce-scatter"
+                                                                          : " all-gather") +
+                name(program.labels, operation.label) + " in group " + std::to_string(operation.resource) + ": " +
                 to_text(operation.bytes);
         break;
       case OperationKind::kSend:
       case OperationKind::kReceive:
-        text += name(units, operation.label) + " on channel " + std::to_string(operation.resource) + ": " +
+        text += name(program.labels, operation.label) + " on channel " + std::to_string(operation.resource) + ": " +
                 to_text(operation.bytes);
         break;
       case OperationKind::kGate:

@@ -24,6 +24,10 @@ enum class OperationKind : std::uint8_t {
   kFence,       // end of the step
 };
 
+/// What ranks do with a payload of n bytes: add up all of it everywhere; add it up, each rank keeping a part; gather
+/// the parts everywhere.
+enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
+
 using OperationIndex = std::int32_t;
 
 /// A kernel takes `host` until it is dispatched and `time` on the GPU:
@@ -32,9 +36,10 @@ using OperationIndex = std::int32_t;
 ///   end = max(end before + time, max(dispatched before, ready) + critical)
 struct Operation {
   OperationKind kind = OperationKind::kDelay;
+  CollectiveKind collective = CollectiveKind::kAllReduce;
   bool is_chain = false;
   int resource = 0;  // of its kind: stream, copy engine (0 to the GPU, 1 from it), group, channel, counter
-  int label = 0;     // kernel: vertex of the operator graph; message, collective: unit
+  int label = 0;     // kernel: vertex of the operator graph; collective: one of Program::labels
   int priority = 0;  // of a message or collective: the lowest goes first
   int signals = -1;  // the counter of the rank that it advances when it ends
   Seconds host{}, time{}, critical{};
@@ -56,8 +61,9 @@ struct Program {
   std::vector<std::vector<Stretch>> streams;  // [streams] of compute
   std::vector<OperationIndex> first;          // need nothing
   int counters = 0;
-  Seconds kernel_time{};  // sum over kernels, at no slowdown
-  Seconds update{};       // the optimizer's, at the end of the step
+  std::vector<std::string> labels;  // of collectives, in each group once a step
+  Seconds kernel_time{};            // sum over kernels, at no slowdown
+  Seconds update{};                 // the optimizer's, at the end of the step
 };
 
 /// Builds a program in any order that has the kernels of each stream in theirs.
@@ -87,7 +93,6 @@ class ProgramBuilder {
 Program fuse_chains(const Program& program);
 
 /// A line for each operation: "12 compute conv1 on stream 0: 1.2ms after 11, 3".
-std::string to_text(const Program& program, const std::vector<std::string>& kernels,
-                    const std::vector<std::string>& units);
+std::string to_text(const Program& program, const std::vector<std::string>& kernels);
 
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/engine/gradient_units.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/substitutes.hpp"
 #include "sim/engine/work.hpp"
@@ -381,6 +382,9 @@ class ScenarioReader {
       }
     };
     if (strategy.exchange.overlap == Overlap::kForward) refuse("the overlap \"forward\"");
+    if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
+        all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
+      refuse("sharding, as the part of a worker that leaves is gone");
     if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
       if (servers->pushes_back_each_variable) refuse("variables that are pushed back");
       if (servers->backup_workers > 0) refuse("backup workers");
@@ -712,12 +716,31 @@ class ScenarioReader {
         gpus = group.instance.accelerators;
       }
     }
+    read_sharding(json, strategy);
     constexpr int kMaxClique = 1024;
     if (strategy.algorithm == CollectiveAlgorithm::kClique && scenario_.count(Role::kWorker) > kMaxClique)
       json.fail("algorithm",
                 "expected at most 1024 workers for a clique, which sends between every two of them; found " +
                     std::to_string(scenario_.count(Role::kWorker)));
     return strategy;
+  }
+
+  /// Parts of a tensor are added up and gathered by rings: trees and stars handle it as a whole.
+  static void read_sharding(const JsonReader& json, AllReduceStrategy& strategy) {
+    if (!json.has("sharding")) return;
+    strategy.sharding = read_word<Sharding>(json, "sharding",
+                                            {{"none", Sharding::kNone},
+                                             {"optimizer", Sharding::kOptimizer},
+                                             {"gradients", Sharding::kGradients},
+                                             {"parameters", Sharding::kParameters}});
+    if (strategy.sharding == Sharding::kNone) return;
+    if (strategy.algorithm != CollectiveAlgorithm::kRing && strategy.algorithm != CollectiveAlgorithm::kFastest)
+      json.fail("algorithm", "expected \"ring\" or \"fastest\" where parts of tensors are exchanged");
+    strategy.prefetched_units = json.optional<int>("prefetched_units", strategy.prefetched_units);
+    if (!json.has("prefetched_units")) return;
+    if (strategy.sharding != Sharding::kParameters)
+      json.fail("prefetched_units", "expected \"sharding\": \"parameters\" with units that are gathered ahead");
+    json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
   }
 
   void read_exchange(const JsonReader& json, Json& effective) {
@@ -754,6 +777,13 @@ class ScenarioReader {
       exchange.overlap = read_word<Overlap>(json, "overlap", words);
     } else {
       effective["overlap"] = "backward";
+    }
+    if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
+        all_reduce != nullptr && all_reduce->sharding != Sharding::kNone) {
+      if (exchange.cycle_time) json.fail("cycle_time", "expected none with sharding: cycles fuse all-reduces only");
+      if (exchange.overlap == Overlap::kForward)
+        json.fail("overlap",
+                  "expected \"none\" or \"backward\" with sharding: each part is updated before any is gathered");
     }
     if (json.has("gradient_precision"))
       exchange.gradient_precision =
@@ -1169,7 +1199,25 @@ bool has_steady_state(const Scenario& scenario) {
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
   const Workload& workload = scenario.workload_of(group);
   const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
-  return gpu_memory_needed(workload, *group.accelerator, slots);
+  const Bytes whole = gpu_memory_needed(workload, *group.accelerator, slots);
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
+  if (all_reduce == nullptr || all_reduce->sharding == Sharding::kNone) return whole;
+  const int workers = scenario.count(Role::kWorker);
+  const auto of_others = [&](int copies) {
+    return Bytes{copies * workload.parameter_bytes().value() / workers * (workers - 1)};
+  };
+  switch (all_reduce->sharding) {
+    case Sharding::kNone:
+    case Sharding::kOptimizer:
+      return whole - of_others(slots);
+    case Sharding::kGradients:
+      return whole - of_others(slots + 1);
+    case Sharding::kParameters:
+      break;
+  }
+  Bytes largest{};
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) largest = std::max(largest, unit.value_bytes);
+  return whole - of_others(slots + 2) + largest * (all_reduce->prefetched_units + 1);
 }
 
 Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots) {

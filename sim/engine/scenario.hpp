@@ -90,8 +90,15 @@ struct ParameterServerStrategy {
   VariableHome variables = VariableHome::kServerProcess;  // others: of servers that share machines with workers
 };
 
+/// What each of the data-parallel workers keeps only its part of: the optimizer's slots (and then updates only its part
+/// of the variables), besides the gradients, besides the variables. Stages 1 to 3 of ZeRO.
+/// Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020.
+enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
+
 struct AllReduceStrategy {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+  Sharding sharding = Sharding::kNone;
+  int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
 };
 
 /// Each worker averages its model with that of a random other worker in every step and waits for nobody.
@@ -257,7 +264,8 @@ struct Scenario {
 bool has_steady_state(const Scenario& scenario);
 
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
-/// them, activations kept for the backward pass, input.
+/// them, activations kept for the backward pass, input. Of what is sharded among n workers it holds 1 / n, and with
+/// sharded variables besides the units that are gathered at a time, each at most the largest.
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
 /// The same of any workload; `slots` of the optimizer are on the GPU.
 Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots);

@@ -138,6 +138,8 @@ constexpr std::string_view kSchema = R"json({
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
             "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
             "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
+            "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
+            "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use" },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
             "cycle_time": { "$ref": "#/$defs/time", "description": "all_reduce: what is ready at the end of a cycle is fused, up to bucket_size" },

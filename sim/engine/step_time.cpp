@@ -81,6 +81,9 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan = plan_compute(scenario.workload_of(group), *group.accelerator, scenario.peak_of(*group.accelerator),
                                   scenario.profile);
   plan.update = update_time(scenario, group);
+  if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
+      all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
+    plan.update = plan.update / static_cast<double>(scenario.count(Role::kWorker));
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (!factor) return plan;

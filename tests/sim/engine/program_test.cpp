@@ -99,11 +99,11 @@ TEST_CASE("a data-parallel step as text") {
   plan.kernels.push_back(
       {.vertex = 1, .time = {.total = 4.0_ms, .memory = {}}, .dispatch = 5.0_us, .waits_for = {}, .completes = {0}});
   const GradientUnits units = one_unit_each(1);
-  CHECK(to_text(compile_data_parallel(plan, 4, units, {}), {"forward", "backward"}, {"w"}) ==
+  CHECK(to_text(compile_data_parallel(plan, 4, units, {}), {"forward", "backward"}) ==
         "0 delay: 1ms\n"
         "1 copy to GPU: 4KiB after 0\n"
         "2 begin after 1\n"
-        "3 collective w in group 0: 1kB after 9\n"
+        "3 all-reduce u0 in group 0: 1kB after 9\n"
         "4 compute forward on stream 0: 5us host, 2ms after 2\n"
         "5 compute backward on stream 0: 5us host, 4ms\n"
         "6 compute forward on stream 0: 5us host, 2ms\n"
@@ -115,12 +115,12 @@ TEST_CASE("a data-parallel step as text") {
         "12 delay: 3ms after 9, 10\n"
         "stream 0 repeats 6 to 7 2 times\n");
   CHECK(
-      to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}, {"w"}) ==
+      to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}) ==
       "0 delay: 1ms\n"
       "1 copy to GPU: 4KiB after 0\n"
       "2 begin after 1\n"
       "3 gate of counter 0 after 2\n"
-      "4 collective w in group 0: 1kB, advances counter 0 after 6\n"
+      "4 all-reduce u0 in group 0: 1kB, advances counter 0 after 6\n"
       "5 compute forward on stream 0: 5us host, 2ms after 2, 3\n"
       "6 compute backward on stream 0: 5us host, 4ms\n"
       "7 update after 4\n"

@@ -1,0 +1,132 @@
+// Data-parallel workers that keep parts of the optimizer's slots, gradients and variables, against closed forms.
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "sim/engine/work.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+using test::TimedTensor;
+
+constexpr double kAlpha = 10e-6;  // s, from NIC to NIC
+constexpr double kBeta = 1e9;     // B/s of a NIC
+
+doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
+
+/// Of one gathering, or one reduction, of `bytes` among p workers.
+double half_ring(int p, double bytes) { return (p - 1) * (kAlpha + bytes / (p * kBeta)); }
+
+Json sharded(int machines, const std::vector<TimedTensor>& tensors, const std::string& what, int prefetched = -1) {
+  Json strategy{{"kind", "all_reduce"}, {"sharding", what}};
+  if (prefetched >= 0) strategy["prefetched_units"] = prefetched;
+  return timed_scenario(machines, tensors, strategy);
+}
+
+void check_time(const Json& scenario, double expected) {
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == exactly(expected));
+  CHECK(times.exact == exactly(expected));
+}
+
+double sent_by_each(const Json& scenario, int machines) {
+  const Json summary = test::simulated(scenario);
+  REQUIRE_FALSE(summary.contains("error"));
+  return summary["sent_B"].get<double>() / machines;
+}
+
+const std::vector<TimedTensor> kThree{
+    {"24000000B", "1ms", "100ms"}, {"48000000B", "100ms", "100ms"}, {"12000000B", "100ms", "100ms"}};
+constexpr double kS = 84e6, kLastUnit = 12e6;
+
+}  // namespace
+
+TEST_CASE("one tensor: computed, reduced to parts and gathered, whatever is sharded") {
+  for (const int p : {1, 2, 3, 8})
+    for (const char* what : {"optimizer", "gradients", "parameters"}) {
+      CAPTURE(p);
+      CAPTURE(what);
+      check_time(sharded(p, {{"24000000B"}}, what), 3e-3 + 2 * half_ring(p, 24e6));
+    }
+}
+
+TEST_CASE("a step sends (n - 1) / n S twice; with sharded variables three times but for the last unit") {
+  for (const int p : {2, 4, 8}) {
+    const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
+    CHECK(sent_by_each(sharded(p, kThree, "optimizer"), p) == exactly(2 * once));
+    CHECK(sent_by_each(sharded(p, kThree, "gradients"), p) == exactly(2 * once));
+    CHECK(sent_by_each(sharded(p, kThree, "parameters"), p) == exactly(3 * once - last));
+  }
+}
+
+TEST_CASE("accumulated batches exchange what is sharded in every pass") {
+  constexpr int p = 4;
+  const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
+  const auto sent = [&](const char* what) {
+    Json scenario = sharded(p, kThree, what);
+    scenario["training"]["strategy"]["accumulation_steps"] = 5;
+    return sent_by_each(scenario, p);
+  };
+  CHECK(sent("optimizer") == exactly(2 * once));
+  CHECK(sent("gradients") == exactly(6 * once));
+  CHECK(sent("parameters") == exactly(5 * (3 * once - last)));
+}
+
+TEST_CASE("units that are gathered ahead are hidden by kernels that take longer") {
+  constexpr int p = 4;
+  const double first = half_ring(p, 24e6), second = half_ring(p, 48e6), third = half_ring(p, 12e6);
+  // Ahead: the second waits behind the first, which takes longer to gather than the kernel of 1 ms takes to run.
+  check_time(sharded(p, kThree, "parameters", 1), first + std::max(second, 1e-3) + 0.5 + first);
+  // Without: each forward kernel waits for its unit, as do those of the first two backward.
+  check_time(sharded(p, kThree, "parameters", 0),
+             first + 1e-3 + second + 0.1 + third + 0.2 + second + 0.1 + first + 0.1 + first);
+}
+
+TEST_CASE("each worker updates its part") {
+  const auto time = [](const char* what, int workers) {
+    Json scenario = sharded(workers, {{"24000000B"}}, what);
+    scenario["workload"]["model"]["structure"]["optimizer_time"] = "40ms";
+    return test::times_of(scenario).by_default;
+  };
+  CHECK(time("none", 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 40e-3));
+  for (const char* what : {"optimizer", "gradients", "parameters"})
+    CHECK(time(what, 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 10e-3));
+}
+
+TEST_CASE("memory: what is sharded is held in parts; gathered units come besides") {
+  const auto needed = [](const std::string& what, int workers) {
+    Json json = sharded(workers, {{"24000000B"}, {"48000000B"}, {"12000000B"}}, what);
+    json["workload"]["optimizer"] = "adam";
+    const Scenario scenario = test::resolved(json);
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  CHECK(needed("none", 4) == exactly(4 * kS));
+  CHECK(needed("optimizer", 4) == exactly(2.5 * kS));
+  CHECK(needed("gradients", 4) == exactly(1.75 * kS));
+  CHECK(needed("parameters", 4) == exactly(kS + 2 * 48e6));
+  CHECK(needed("parameters", 1) == exactly(4 * kS + 2 * 48e6));
+}
+
+TEST_CASE("what sharding does not go with is refused with its reason") {
+  const auto problem = [](const char* key, const Json& value) {
+    Json scenario = sharded(4, kThree, "gradients");
+    scenario["training"]["strategy"][key] = value;
+    return test::problem_of(scenario);
+  };
+  CHECK(problem("algorithm", "tree") ==
+        "/training/strategy/algorithm: expected \"ring\" or \"fastest\" where parts of tensors are exchanged");
+  CHECK(problem("cycle_time", "1ms") ==
+        "/training/strategy/cycle_time: expected none with sharding: cycles fuse all-reduces only");
+  CHECK(problem("overlap", "forward").starts_with("/training/strategy/overlap: expected \"none\" or \"backward\""));
+  CHECK(problem("prefetched_units", 2).starts_with("/training/strategy/prefetched_units: expected"));
+  Json leaving = sharded(4, kThree, "gradients");
+  leaving["cluster"]["groups"][0]["leaves_at"] = "1s";
+  CHECK(test::problem_of(leaving).find("the part of a worker that leaves is gone") != std::string::npos);
+}
+
+}  // namespace rehearse
