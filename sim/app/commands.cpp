@@ -29,6 +29,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/compile.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
@@ -218,6 +219,10 @@ int run(const SimulateCommand& command) {
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   if (!command.common.is_quiet) print_warnings(scenario);
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
+  if (command.prints_program) {
+    std::fputs(program_text(scenario).c_str(), stdout);
+    return kSuccess;
+  }
   if (command.is_dry_run) {
     std::fputs(describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, kProcessors) : Seconds{})
                    .c_str(),

@@ -39,6 +39,7 @@ struct SimulateCommand {
   bool is_dry_run = false;
   bool is_exact = false;
   bool explains = false;
+  bool prints_program = false;
   std::optional<std::size_t> runs;  // Monte Carlo
   std::optional<Seconds> deadline;  // of them
   std::string trace_window;         // "10s..12s"

@@ -105,8 +105,21 @@ double units_per_step(const Scenario& scenario) {
                                            [](const GradientUnit& unit) { return unit.value_bytes > Bytes{}; }));
 }
 
+/// What is sharded is reduced to parts, or gathered: half of an all-reduce each, and in every pass.
 double all_reduces_per_step(const Scenario& scenario) {
-  return static_cast<double>(plan_gradient_units(scenario, 0).units.size());
+  const auto units = static_cast<double>(plan_gradient_units(scenario, 0).units.size());
+  const Strategy& strategy = scenario.training.strategy;
+  const int passes = strategy.exchange.accumulation_steps;
+  switch (std::get<AllReduceStrategy>(strategy.kind).sharding) {
+    case Sharding::kNone:
+    case Sharding::kOptimizer:
+      return units;
+    case Sharding::kGradients:
+      return units * (passes + 1) / 2;
+    case Sharding::kParameters:
+      return units * passes * 3 / 2;
+  }
+  return units;
 }
 
 double kernels_per_step(const Scenario& scenario) {

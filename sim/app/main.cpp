@@ -129,6 +129,10 @@ int run_command_line(int argc, char** argv) {
                    "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
       ->type_name("RANKS");
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
+  simulate_verb->add_flag(
+      "--print-program", simulate.prints_program,
+      "Print what the first worker does in a step, operation by operation, and what each waits for; "
+      "with all-reduce");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
   add_common(*simulate_verb, common);
   add_output(*simulate_verb, common,

@@ -1,17 +1,21 @@
 #pragma once
 // From strategies to programs: one file each.
 
+#include <string>
+#include <vector>
+
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
 
-/// The kernels of a step on one stream, `passes` times.
+/// Operations of the kernels of a step.
 struct CompiledKernels {
   std::vector<OperationIndex> first;  // [kernels] in the first pass, which waits for variables
   std::vector<OperationIndex> last;   // [kernels] in the last one, which has gradients
 };
+/// Adds the kernels, `passes` times, to a stream.
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream);
 
 /// A worker that adds up gradients with all others in every step (compile_data_parallel.cpp). Collectives are in group
@@ -23,5 +27,11 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
 /// `plan.update` is that of the part.
 Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
                         const GradientExchange& exchange, const AllReduceStrategy& strategy);
+
+/// What a worker does in a step of `passes` passes by the scenario's strategy, all-reduce (compile.cpp).
+Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
+
+/// The program of the first worker, as text. Throws InputError if the strategy is not compiled to programs.
+std::string program_text(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -10,34 +10,11 @@
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
 
-#include <algorithm>
-#include <numeric>
+#include <cstddef>
 
 #include "sim/engine/compile.hpp"
 
 namespace rehearse {
-
-CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream) {
-  CompiledKernels compiled;
-  const auto add_pass = [&](std::int64_t repeat) {
-    std::vector<OperationIndex> added;
-    const auto begin = static_cast<OperationIndex>(builder.program().operations.size());
-    for (const PlannedKernel& kernel : plan.kernels)
-      added.push_back(builder.add({.kind = OperationKind::kCompute,
-                                   .resource = stream,
-                                   .label = kernel.vertex,
-                                   .host = kernel.dispatch,
-                                   .time = kernel.time.total,
-                                   .critical = kernel.dispatch + kernel.time.total,
-                                   .memory = kernel.time.memory}));
-    builder.add_stretch(stream, begin, repeat);
-    return added;
-  };
-  compiled.first = add_pass(1);
-  if (passes > 2) (void)add_pass(passes - 2);
-  compiled.last = passes > 1 ? add_pass(1) : compiled.first;
-  return compiled;
-}
 
 Program compile_data_parallel(const ComputePlan& plan, int passes, const GradientUnits& units,
                               const GradientExchange& exchange) {

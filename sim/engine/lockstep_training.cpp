@@ -230,9 +230,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   const Program& program_of(const ComputePlan& plan, int passes) {
     const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
     if (is_new) {
-      const auto& strategy = std::get<AllReduceStrategy>(scenario_.training.strategy.kind);
-      entry->second = strategy.sharding == Sharding::kNone ? compile_data_parallel(plan, passes, units_, exchange_)
-                                                           : compile_sharded(plan, passes, units_, exchange_, strategy);
+      entry->second = compile_step(scenario_, plan, passes, units_);
       if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
       labels_ = &entry->second.labels;
     }

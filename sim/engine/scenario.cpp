@@ -1101,6 +1101,16 @@ std::string describe_strategy(const Strategy& strategy) {
       return {};
     }
     std::string operator()(const AllReduceStrategy& all_reduce) const {
+      switch (all_reduce.sharding) {
+        case Sharding::kNone:
+          break;
+        case Sharding::kOptimizer:
+          return "data parallel with a sharded optimizer";
+        case Sharding::kGradients:
+          return "data parallel with sharded gradients";
+        case Sharding::kParameters:
+          return "data parallel with sharded parameters";
+      }
       switch (all_reduce.algorithm) {
         case CollectiveAlgorithm::kRing:
           return "ring all-reduce";

@@ -46,6 +46,7 @@ class ScenarioGenerator {
     scenario_["seed"] = pick(1000);
     collectives(seed_);
     variable_home(seed_);
+    sharding(seed_);
     return scenario_;
   }
 
@@ -211,6 +212,20 @@ class ScenarioGenerator {
           {"pcie_step", microseconds(10)},        {"network_step", microseconds(20)},
           {"efficiency", name == "LL" ? 0.5 : 1}, {"copy", std::to_string(1 + random.below(9)) + "GBps"}};
     if (random.below(2) == 0) profile["collectives"]["nvlink_relay_efficiency"] = 0.5;
+  }
+
+  /// Of half of the scenarios with all-reduce that it goes with.
+  void sharding(std::uint64_t seed) {
+    Rng random{seed, "sharding"};
+    Json& strategy = scenario_["training"]["strategy"];
+    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || strategy.contains("cycle_time") ||
+        random.below(2) == 0)
+      return;
+    for (const Json& group : scenario_["cluster"]["groups"])
+      if (group.contains("joins_at") || group.contains("leaves_at")) return;
+    strategy["algorithm"] = "ring";
+    strategy["sharding"] = std::vector<std::string>{"optimizer", "gradients", "parameters"}[random.below(3)];
+    if (strategy["sharding"] == "parameters") strategy["prefetched_units"] = random.below(4);
   }
 
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a
