@@ -79,8 +79,9 @@ std::size_t samples_of_epoch(const TrainingSamples& samples, const TrainingPlan&
   const auto size = static_cast<std::size_t>(plan.batch);
   const std::size_t used = plan.drops_rest ? samples.training.size() / size * size : samples.training.size();
   if (used == 0)
-    throw InputError{"expected at least " + std::to_string(plan.drops_rest ? plan.batch : 1) +
-                     " samples to train on; found " + std::to_string(samples.training.size())};
+    throw InputError{"expected at least " +
+                     (plan.drops_rest ? std::to_string(plan.batch) + " samples" : std::string{"1 sample"}) +
+                     " to train on; found " + std::to_string(samples.training.size())};
   return used;
 }
 

@@ -89,8 +89,8 @@ void print_samples(const SampleCounts& samples) {
 
 void print_summary(const Scenario& scenario, const Summary& summary) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
-  std::printf("%-24s %.4g steps/s (%s), %.4g samples/s\n", "speed", summary.steps_per_s,
-              is_synchronous ? "all workers together" : "sum of all workers", summary.samples_per_s);
+  std::printf("%-24s %s steps/s (%s), %s samples/s\n", "speed", display(summary.steps_per_s).c_str(),
+              is_synchronous ? "all workers together" : "sum of all workers", display(summary.samples_per_s).c_str());
   if (summary.interval)
     std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
                 summary.steps_per_s * summary.interval->second);

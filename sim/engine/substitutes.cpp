@@ -16,6 +16,8 @@ namespace rehearse {
 
 namespace {
 
+using nlohmann::literals::operator""_json_pointer;
+
 constexpr double kLeastSpread = 0.1, kSpreadOfOne = 0.3;
 
 /// Standard deviation of logarithms.
@@ -111,6 +113,20 @@ class Substitution {
     Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}};
     if (!components.empty()) entry["components"] = std::move(components);
     profile_["substitutes"].push_back(std::move(entry));
+  }
+
+  /// What is replaced is no longer what was fitted: how uncertain it is says the substitute.
+  void forget_fit_of(const std::string& pointer) {
+    if (!profile_.contains("/fit/spread/components"_json_pointer)) return;
+    Json& components = profile_["fit"]["spread"]["components"];
+    Json kept = Json::array();
+    for (const Json& component : components) {
+      Json others = Json::object();
+      for (const auto& [place, change] : component.items())
+        if (!place.starts_with(pointer + "/")) others[place] = change;
+      if (!others.empty()) kept.push_back(std::move(others));
+    }
+    components = std::move(kept);
   }
 
   // Sections
@@ -479,7 +495,10 @@ class Substitution {
       if (list.empty()) return;
       const Candidate& nearest = list.front();
       const Json taken = usable(nearest.entry["protocols"], spans, has_switch);
-      for (const auto& [label, protocol] : taken.items()) entry["protocols"][label] = protocol;
+      for (const auto& [label, protocol] : taken.items()) {
+        entry["protocols"][label] = protocol;
+        forget_fit_of(extend_json_pointer(pointer + "/protocols", label));
+      }
       for (const char* key : {"nvlink_efficiency", "pcie_efficiency", "nvlink_relay_efficiency"})
         if (!entry.contains(key) && nearest.entry.contains(key)) entry[key] = nearest.entry[key];
       for (const auto& [label, protocol] : taken.items())

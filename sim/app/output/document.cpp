@@ -26,7 +26,7 @@ h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere
 .headlines dt { font-size: 13px; color: var(--soft); } .headlines dd { margin: 0; font-size: 20px; font-weight: 600; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 14px; margin: 8px 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } th { font-weight: 500; }
+th:first-child, td:first-child { text-align: left; } td.text { text-align: left; white-space: normal; min-width: 18em; } th { font-weight: 500; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(460px, 100%), 1fr)); gap: 20px; }
 figure { margin: 8px 0; max-width: 640px; } figcaption { font-size: 14px; margin-bottom: 4px; } svg { width: 100%; height: auto; display: block; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; color: var(--soft); }
@@ -34,6 +34,8 @@ figure { margin: 8px 0; max-width: 640px; } figcaption { font-size: 14px; margin
 .legend span.points::before { width: 8px; height: 8px; border-radius: 50%; }
 text { fill: var(--soft); font: 12px system-ui, sans-serif; } .axis { stroke: var(--line); stroke-width: 1; } .diagonal { stroke: var(--soft); stroke-dasharray: 5 4; }
 )";
+
+constexpr std::size_t kLongestLine = 40;  // of a table's cell, in bytes; longer ones are broken
 
 std::string fixed(double value) {
   std::array<char, 32> text{};
@@ -139,7 +141,8 @@ std::string render(const Table& table) {
   html += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
-    for (const std::string& cell : row) html += "<td>" + escape_html(cell) + "</td>";
+    for (const std::string& cell : row)
+      html += (cell.size() > kLongestLine ? "<td class=\"text\">" : "<td>") + escape_html(cell) + "</td>";
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";
@@ -174,8 +177,10 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string display(double value) {
+  const double size = std::abs(value);
+  const bool is_plain = size >= 9999.5 && size < 1e7;  // 10584 rather than 1.058e+04
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
+  std::snprintf(text.data(), text.size(), is_plain ? "%.0f" : "%.4g", value);
   return text.data();
 }
 

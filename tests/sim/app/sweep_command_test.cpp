@@ -105,10 +105,10 @@ TEST_CASE("a combination without result is a row with its error; the exit code i
   check_refused(kSweep + "--grid /workload/batch_per_worker=60000,65536", 3,
                 ": /cluster/groups/1: GPU memory exceeded");
   const Outcome hidden = rehearse_with("sweep " + kScenario +
-                                       " --set /cluster/groups/1/leaves_at=1ms --grid /seed=1,2 --quiet --where 1<2");
+                                       " --set /cluster/groups/1/leaves_at=1ms --grid /seed=1,2 --quiet --where '1<2'");
   CHECK(hidden.exit_code == 3);
   CHECK(hidden.err.starts_with("rehearse: no combination has a result; the first: "));
-  CHECK(hidden.err.find(": every worker has left after 0 of ") != std::string::npos);
+  CHECK(hidden.err.find(": every worker has left after ") != std::string::npos);
   check_refused(kSweep + "--grid /workload/batch_per_worker=0,-5", 2, "every combination is refused; the first: ");
 }
 

@@ -161,8 +161,9 @@ TEST_CASE("a share that does not fit the memory ends the job; a warning says fro
   CHECK_THROWS_AS((void)with_batch(resolved, group, too_large, fewest - 1), NoResultError);
   const Json result = run(scenario);
   REQUIRE(result.contains("error"));
-  CHECK(result["error"].get<std::string>().starts_with(
-      "GPU memory exceeded: with 1 workers the share of each of group \"workers\" is 512 samples, which need "));
+  CHECK(result["error"].get<std::string>().find(
+            "GPU memory exceeded: with 1 workers the share of each of group \"workers\" is 512 samples, which need ") !=
+        std::string::npos);
 }
 
 TEST_CASE("a size that cannot be is refused") {
