@@ -35,8 +35,7 @@ Program ProgramBuilder::finish() {
     program_.after[static_cast<std::size_t>(operations[static_cast<std::size_t>(edge.earlier)].last_after++)] =
         edge.later;
   for (std::size_t i = 0; i < operations.size(); ++i)
-    if (operations[i].needs == 0 && operations[i].kind != OperationKind::kCompute &&
-        operations[i].kind != OperationKind::kReceive)
+    if (operations[i].needs == 0 && operations[i].kind != OperationKind::kCompute)
       program_.first.push_back(static_cast<OperationIndex>(i));
   return std::move(program_);
 }
@@ -119,7 +118,7 @@ Program fuse_chains(const Program& program) {
 }
 
 std::string to_text(const Program& program, const std::vector<std::string>& kernels) {
-  constexpr std::array kNames{"delay", "copy", "begin", "compute", "", "send", "receive", "gate", "update", "fence"};
+  constexpr std::array kNames{"delay", "copy", "begin", "compute", "", "gate", "update", "fence"};
   std::vector<std::string> waits(program.operations.size());
   for (std::size_t i = 0; i < program.operations.size(); ++i)
     for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e) {
@@ -145,18 +144,13 @@ std::string to_text(const Program& program, const std::vector<std::string>& kern
         text += ": " + to_text(operation.time);
         break;
       case OperationKind::kCopy:
-        text += (operation.resource == 0 ? " to GPU: " : " to host: ") + to_text(operation.bytes);
+        text += " to GPU: " + to_text(operation.bytes);
         break;
       case OperationKind::kCollective:
         text += (operation.collective == CollectiveKind::kAllReduce       ? " all-reduce"
                  : operation.collective == CollectiveKind::kReduceScatter ? " reduce-scatter"
                                                                           : " all-gather") +
                 name(program.labels, operation.label) + " in group " + std::to_string(operation.resource) + ": " +
-                to_text(operation.bytes);
-        break;
-      case OperationKind::kSend:
-      case OperationKind::kReceive:
-        text += name(program.labels, operation.label) + " on channel " + std::to_string(operation.resource) + ": " +
                 to_text(operation.bytes);
         break;
       case OperationKind::kGate:

@@ -13,12 +13,10 @@ namespace rehearse {
 
 enum class OperationKind : std::uint8_t {
   kDelay,       // of the host: a fixed time, on no resource
-  kCopy,        // between host memory and the rank's GPUs, first in, first out on a copy engine
+  kCopy,        // from host memory to the rank's GPU, first in, first out
   kBegin,       // of the step's kernels
   kCompute,     // kernels on a stream, in the order of the program
   kCollective,  // with the other ranks of a group, once all of them have come to it
-  kSend,        // a message to another rank
-  kReceive,     // of the message that another rank sends in its same step
   kGate,        // passes when a counter of the rank has reached the number of its steps before this one
   kUpdate,      // part of the step's update, which is complete when it is at all ranks
   kFence,       // end of the step
@@ -38,9 +36,9 @@ struct Operation {
   OperationKind kind = OperationKind::kDelay;
   CollectiveKind collective = CollectiveKind::kAllReduce;
   bool is_chain = false;
-  int resource = 0;  // of its kind: stream, copy engine (0 to the GPU, 1 from it), group, channel, counter
+  int resource = 0;  // of its kind: stream, group, counter
   int label = 0;     // kernel: vertex of the operator graph; collective: one of Program::labels
-  int priority = 0;  // of a message or collective: the lowest goes first
+  int priority = 0;  // of a collective: the lowest goes first
   int signals = -1;  // the counter of the rank that it advances when it ends
   Seconds host{}, time{}, critical{};
   Seconds memory{};  // part of `time` in which device memory is read or written
