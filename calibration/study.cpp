@@ -104,10 +104,14 @@ ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
     return mapping;
   }
   if (json.has("plan") && json.child("plan").is_string()) {
-    mapping.plan = PlanMapping{json.required<std::string>("plan"), json.child("group").value(), {}};
+    const auto object_in = [](const JsonReader& reader) {
+      (void)reader.items();  // or it is refused
+      return reader.value();
+    };
+    mapping.plan = PlanMapping{json.required<std::string>("plan"), object_in(json.child("group")), {}};
     if (json.has("instances"))
       for (const auto& [instance, entry] : json.child("instances").items())
-        mapping.plan->instances[instance] = entry.value();
+        mapping.plan->instances[instance] = object_in(entry);
     json.reject_unknown_keys();
     return mapping;
   }

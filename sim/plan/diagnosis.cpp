@@ -11,6 +11,7 @@
 #include "platforms/price.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
@@ -188,16 +189,28 @@ double Measured::ratio_to(const ClusterSpeed& simulated) const {
   return 0;
 }
 
+namespace {
+const char* option_of(Measured::Unit unit) {
+  switch (unit) {
+    case Measured::Unit::kStepsPerSecond:
+      return "--measured-speed";
+    case Measured::Unit::kSamplesPerSecond:
+      return "--measured-samples-per-s";
+    case Measured::Unit::kStepTime:
+      return "--measured-step-time";
+  }
+  return "";
+}
+}  // namespace
+
 std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name, const Catalog& catalog,
                                   const Measured& measured, int parallel,
                                   const std::function<void(std::size_t, std::size_t)>& on_done,
                                   const std::function<bool()>& is_stopped) {
-  if (!(measured.value > 0) || !std::isfinite(measured.value))
-    throw InputError{measured.unit == Measured::Unit::kStepTime ? "expected a measured step time above 0 s"
-                                                                : "expected a measured speed above 0 per second"};
   constexpr double kMost = 1e12;
-  if (measured.value > kMost || measured.value < 1 / kMost)
-    throw InputError{"expected a measured speed or step time of 1e-12 to 1e12"};
+  if (!(measured.value >= 1 / kMost && measured.value <= kMost))
+    throw InputError{std::string{option_of(measured.unit)} + ": expected 1e-12 to 1e12; found " +
+                     to_text(measured.value)};
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const Json effective = parse_json(scenario.effective, file_name);
   std::vector<Json> clusters{effective};

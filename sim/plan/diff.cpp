@@ -193,7 +193,8 @@ std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
     ResultDifference difference{.key = key, .a = left ? left->dump() : "", .b = right ? right->dump() : ""};
     if (left && right && left->is_number() && right->is_number()) {
       difference.change = right->get<double>() - left->get<double>();
-      if (left->get<double>() != 0) difference.relative_change = *difference.change / std::abs(left->get<double>());
+      const double relative = *difference.change / std::abs(left->get<double>());
+      if (std::isfinite(relative)) difference.relative_change = relative;  // not from 0, nor from next to it
     }
     results.push_back(std::move(difference));
   }

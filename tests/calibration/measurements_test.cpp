@@ -188,4 +188,20 @@ TEST_CASE("a study names a format that exists") {
         }).ends_with("/measurements/format: unknown format \"nccl-test\"; did you mean \"nccl-tests\"?"));
 }
 
+TEST_CASE("what plans say of their groups are objects") {
+  const std::string studies = source_folder() + "/scenarios/studies/";
+  const Json study = load_json_file(studies + "spotdnn-resnet110-speed.json");
+  REQUIRE(study["columns"]["plan"].contains("instances"));
+  const test::TemporaryFolder folder;
+  const auto with = [&](const std::string& pointer) {
+    Json changed = study;
+    set_json_pointer(changed, pointer, "\"spot\"");
+    for (const char* key : {"scenario", "measurements"}) changed[key] = studies + study[key].get<std::string>();
+    return refusal([&] { (void)load_studies(folder.write("study.json", changed.dump())); });
+  };
+  CHECK(with("/columns/plan/group").ends_with("/columns/plan/group: expected an object; found \"spot\""));
+  CHECK(with("/columns/plan/instances/g3.16xlarge")
+            .ends_with("/columns/plan/instances/g3.16xlarge: expected an object; found \"spot\""));
+}
+
 }  // namespace rehearse

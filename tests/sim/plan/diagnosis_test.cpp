@@ -139,7 +139,7 @@ TEST_CASE("a run on several machines can be told to use another all-reduce, in t
 }
 
 TEST_CASE("a speed that cannot have been measured is refused") {
-  CHECK_THROWS_WITH_AS((void)diagnosed({}, 0), "expected a measured speed above 0 per second", InputError);
+  CHECK_THROWS_WITH_AS((void)diagnosed({}, 0), "--measured-speed: expected 1e-12 to 1e12; found 0", InputError);
   CHECK_THROWS_AS((void)diagnosed({}, 1e308), InputError);
 }
 

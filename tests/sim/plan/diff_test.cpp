@@ -146,6 +146,19 @@ TEST_CASE("results are ordered by relative change, texts last") {
   CHECK(had_text);
 }
 
+TEST_CASE("a change from 0, or from next to it, is no share of it") {
+  const test::TemporaryFolder folder;
+  const ComparedRun own = run_of({});
+  folder.write("scenario.json", own.scenario);
+  Json summary = test::simulated(Json::parse(own.scenario));
+  summary["steps_per_s"] = 4.941e-324;
+  folder.write("summary.json", summary.dump());
+  const auto diff =
+      compare_runs(load_compared_run(folder.path, test::shipped_catalog()), own, test::shipped_catalog(), 2);
+  for (const ResultDifference& result : diff->results)
+    if (result.key == "steps_per_s") CHECK_FALSE(result.relative_change.has_value());
+}
+
 TEST_CASE("an output folder is compared as recorded; one that another program wrote is told") {
   const test::TemporaryFolder folder;
   const ComparedRun own = run_of({});
