@@ -108,7 +108,7 @@ MadeFolder::~MadeFolder() { remove_empty(made_); }
 
 OutputFolder::OutputFolder(fs::path folder) : folder_{std::move(folder)} {
   remove_leftovers(folder_);
-  std::string name = (folder_ / (std::string{kStagingPrefix} + "XXXXXX")).string();
+  std::string name = (folder_ / (std::string{kStagingPrefix} + std::string(6, 'X'))).string();
   if (::mkdtemp(name.data()) == nullptr) fail(folder_, "cannot write into this folder", errno);
   staging_ = name;
   lock_ = open_folder(staging_);

@@ -34,7 +34,7 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
                                               : compile_sharded(plan, passes, units, exchange, strategy);
 }
 
-std::string program_text(const Scenario& scenario) {
+std::string program_text(const Scenario& scenario) try {
   const Strategy& strategy = scenario.training.strategy;
   if (!std::holds_alternative<AllReduceStrategy>(strategy.kind))
     throw InputError{scenario.file_name +
@@ -46,6 +46,6 @@ std::string program_text(const Scenario& scenario) {
   std::vector<std::string> kernels;
   for (const Operator& kernel : scenario.workload_of(group).graph) kernels.push_back(kernel.name);
   return to_text(program, kernels);
-}
+} catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

@@ -31,7 +31,8 @@ Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits
 /// What a worker does in a step of `passes` passes by the scenario's strategy, all-reduce (compile.cpp).
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
 
-/// The program of the first worker, as text. Throws InputError if the strategy is not compiled to programs.
+/// The program of the first worker, as text. Throws InputError if the strategy is not compiled to programs,
+/// NoResultError if the program is too long.
 std::string program_text(const Scenario& scenario);
 
 }  // namespace rehearse

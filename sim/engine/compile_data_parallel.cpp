@@ -68,7 +68,6 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
     builder.order(last, optimizer);
     builder.order(update, optimizer);
     builder.order(optimizer, fence);
-    builder.program().update = plan.update;
   }
   return builder.finish();
 }

@@ -154,7 +154,6 @@ class ShardedCompiler {
       builder_.order(update, optimizer);
       builder_.order(optimizer, fence);
     }
-    builder_.program().update = plan_.update;
   }
 
   const ComputePlan& plan_;

@@ -113,7 +113,6 @@ Program fuse_chains(const Program& program) {
       builder.order(became[i], became[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])]);
   builder.program().counters = program.counters;
   builder.program().labels = program.labels;
-  builder.program().update = program.update;
   return builder.finish();
 }
 

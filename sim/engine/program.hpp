@@ -61,7 +61,6 @@ struct Program {
   int counters = 0;
   std::vector<std::string> labels;  // of collectives, in each group once a step
   Seconds kernel_time{};            // sum over kernels, at no slowdown
-  Seconds update{};                 // the optimizer's, at the end of the step
 };
 
 /// Builds a program in any order that has the kernels of each stream in theirs.
