@@ -486,7 +486,11 @@ int run_command_line(int argc, char** argv) {
       remaining.common = diagnose.common = generate.common = common;
   if (generate_verb->parsed() && !common.output && !generate.is_dry_run)
     throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
-  if (!max_run_time.empty()) sweep.max_run_time = provision.max_run_time = read_seconds("--max-run-time", max_run_time);
+  if (!max_run_time.empty()) {
+    sweep.max_run_time = provision.max_run_time = read_seconds("--max-run-time", max_run_time);
+    if (!(*sweep.max_run_time > Seconds{}))
+      throw InputError{"--max-run-time: expected a time above 0s; found " + max_run_time};
+  }
   if (!simulate_deadline.empty()) simulate.deadline = read_seconds("--deadline", simulate_deadline);
   if (simulate.runs && simulate.is_exact)
     throw InputError{

@@ -126,6 +126,7 @@ class NewFile {
     target_ = fs::weakly_canonical(path, error);  // through symbolic links, so that these stay
     if (error || target_.empty()) target_ = path;
     const fs::file_status status = fs::status(target_, error);
+    if (status.type() == fs::file_type::none) fail_to("write", path, error.message());
     if (fs::is_directory(status)) fail_to("write", path, "it is a folder");
     if (fs::exists(status) && !fs::is_regular_file(status)) {
       write_directly(path, content);

@@ -125,7 +125,7 @@ class Children {
       if (job_wall_s && age(running_[i]) > *job_wall_s) {
         ::kill(running_[i].process, SIGKILL);
         ended.push_back(take(i));
-        ended.back().second.text = "stopped after " + to_text(Seconds{*job_wall_s});
+        ended.back().second.text = "stopped after --max-run-time " + to_text(Seconds{*job_wall_s});
         ended.back().second.has_succeeded = false;
         ended.back().second.has_died = true;
         continue;

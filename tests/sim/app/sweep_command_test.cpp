@@ -117,9 +117,9 @@ TEST_CASE("a simulation that takes too long is a row that is tried again") {
   const std::string command = "sweep " + kScenario + " --grid /training/steps=8,5000000 --quiet -o " +
                               folder.path.string() + " --max-run-time ";
   CHECK(rehearse_with(command + "300ms").exit_code == 0);
-  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after 300ms");
+  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after --max-run-time 300ms");
   CHECK(rehearse_with(command + "400ms").exit_code == 0);
-  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after 400ms");
+  CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after --max-run-time 400ms");
   CHECK(load_csv_file(folder / "sweep.csv").row(0).text("error").empty());
 }
 

@@ -105,6 +105,14 @@ TEST_CASE("a failed write keeps the old file and leaves no temporary one") {
   CHECK(folder.entry_count() == 1);
 }
 
+TEST_CASE("of several files none is written if one cannot be") {
+  const TemporaryFolder folder;
+  const fs::path too_long = folder / std::string(300, 'n').c_str();
+  CHECK(error_of([&] { write_files({{folder / "first", "1"}, {too_long, "2"}}); }) ==
+        too_long.string() + ": cannot write: File name too long");
+  CHECK(folder.entry_count() == 0);
+}
+
 TEST_CASE("a pipe is written to if somebody reads it, and refused otherwise") {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path / "pipe";

@@ -143,7 +143,7 @@ TEST_CASE("a job that runs longer than it may is killed, and the others go on") 
   CHECK(results[0].has_succeeded);
   CHECK_FALSE(results[1].has_succeeded);
   CHECK(results[1].has_died);
-  CHECK(results[1].text == "stopped after 500ms");
+  CHECK(results[1].text == "stopped after --max-run-time 500ms");
   CHECK(results[2].has_succeeded);
 }
 
