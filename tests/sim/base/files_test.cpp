@@ -108,8 +108,9 @@ TEST_CASE("a failed write keeps the old file and leaves no temporary one") {
 TEST_CASE("of several files none is written if one cannot be") {
   const TemporaryFolder folder;
   const fs::path too_long = folder / std::string(300, 'n').c_str();
-  CHECK(error_of([&] { write_files({{folder / "first", "1"}, {too_long, "2"}}); }) ==
-        too_long.string() + ": cannot write: File name too long");
+  CHECK(error_of([&] {
+          write_files({{folder / "first", "1"}, {too_long, "2"}});
+        }) == too_long.string() + ": cannot write: File name too long");
   CHECK(folder.entry_count() == 0);
 }
 
