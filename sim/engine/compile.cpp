@@ -1,6 +1,8 @@
 #include "sim/engine/compile.hpp"
 
-#include "sim/base/errors.hpp"
+#include <algorithm>
+
+#include "sim/engine/machines.hpp"
 #include "sim/engine/step_time.hpp"
 
 namespace rehearse {
@@ -34,18 +36,30 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
                                               : compile_sharded(plan, passes, units, exchange, strategy);
 }
 
+Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
+                     const TeamPlace& place, FirstVariables first) {
+  return std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)
+             ? compile_parameter_server(scenario, plan, passes, units, place, first)
+             : compile_pairwise(plan, passes, scenario.workload.parameter_bytes());
+}
+
 std::string program_text(const Scenario& scenario) try {
-  const Strategy& strategy = scenario.training.strategy;
-  if (!std::holds_alternative<AllReduceStrategy>(strategy.kind))
-    throw InputError{scenario.file_name +
-                     ": /training/strategy/kind: expected \"all_reduce\" to print a program; found " +
-                     describe_strategy(strategy)};
   const Group& group = scenario.first_workers();
-  const Program program = compile_step(scenario, plan_step(scenario, group), strategy.exchange.accumulation_steps,
-                                       plan_gradient_units(scenario, 0));
+  const ComputePlan plan = plan_step(scenario, group);
+  const int passes = scenario.training.strategy.exchange.accumulation_steps;
   std::vector<std::string> kernels;
   for (const Operator& kernel : scenario.workload_of(group).graph) kernels.push_back(kernel.name);
-  return to_text(program, kernels);
+  if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+    return to_text(compile_step(scenario, plan, passes, plan_gradient_units(scenario, 0)), kernels);
+  const std::vector<Machine> machines = list_machines(scenario);
+  const std::vector<MachineIndex> servers = list_servers(machines);
+  const GradientUnits units = plan_gradient_units(scenario, static_cast<int>(servers.size()));
+  const auto first = static_cast<MachineIndex>(
+      std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; }) -
+      machines.begin());
+  return to_text(compile_step(scenario, plan, passes, units,
+                              team_places(scenario, machines, first, servers, units).front(), FirstVariables::kPushed),
+                 kernels);
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

@@ -1,11 +1,14 @@
 #pragma once
 // From strategies to programs: one file each.
 
+#include <compare>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/program.hpp"
+#include "sim/engine/run_record.hpp"
 #include "sim/engine/scenario.hpp"
 
 namespace rehearse {
@@ -28,11 +31,41 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
 Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
                         const GradientExchange& exchange, const AllReduceStrategy& strategy);
 
-/// What a worker does in a step of `passes` passes by the scenario's strategy, all-reduce (compile.cpp).
-Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
+/// Where a worker stands among those that exchange with the servers as one: its team.
+struct TeamPlace {
+  int member = 0, members = 1;
+  int gpus = 1;                        // of the worker
+  int cores = 1;                       // of its machine
+  std::vector<bool> shares_machine{};  // [servers] with the team
+  std::vector<int> adder{};            // [units] member on whose GPU gradients are added up; empty: in host memory
 
-/// The program of the first worker, as text. Throws InputError if the strategy is not compiled to programs,
-/// NoResultError if the program is too long.
+  auto operator<=>(const TeamPlace&) const = default;
+};
+/// Where the variables of a worker's step come from that are pushed back after each: from the step before, or, as for
+/// those that join, from the servers.
+enum class FirstVariables : std::uint8_t { kPushed, kPulled };
+
+/// A worker that exchanges with parameter servers (compile_parameter_server.cpp). Its connections are, for each server
+/// s, 2 s to it and 2 s + 1 from it, and then those from its GPU to that of each member.
+Program compile_parameter_server(const Scenario& scenario, const ComputePlan& plan, int passes,
+                                 const GradientUnits& units, const TeamPlace& place, FirstVariables first);
+
+/// [servers] the machine of each.
+std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines);
+/// [workers of the machine] `units` as planned for the servers.
+std::vector<TeamPlace> team_places(const Scenario& scenario, const std::vector<Machine>& machines, MachineIndex machine,
+                                   const std::vector<MachineIndex>& servers, const GradientUnits& units);
+
+/// A worker that averages its model with that of a random other one (compile_pairwise.cpp).
+Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model);
+
+/// What a worker does in a step of `passes` passes by the scenario's strategy: all-reduce, or one of the others
+/// (compile.cpp).
+Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
+Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
+                     const TeamPlace& place, FirstVariables first);
+
+/// The program of the first worker, as text. Throws NoResultError if it is too long.
 std::string program_text(const Scenario& scenario);
 
 }  // namespace rehearse

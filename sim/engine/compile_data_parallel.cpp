@@ -21,7 +21,7 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
   ProgramBuilder builder;
   const bool is_forward = exchange.overlap == Overlap::kForward;
   const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
-  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .bytes = plan.input});
+  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
   const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
   builder.order(host, input);
   builder.order(input, begin);
@@ -30,7 +30,7 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
     const GradientUnit& unit = units.units[u];
     builder.program().labels.push_back(unit.name);
     if (is_forward) {
-      gates[u] = builder.add({.kind = OperationKind::kGate, .resource = builder.new_counter()});
+      gates[u] = builder.add({.kind = OperationKind::kGate, .resource = builder.new_counter(), .lag = 1});
       builder.order(begin, gates[u]);
     }
     collectives[u] = builder.add({.kind = OperationKind::kCollective,

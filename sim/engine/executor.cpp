@@ -14,17 +14,48 @@ int tag_of(int slot, OperationIndex operation) { return (operation << kSlotBits)
 int slot_of(int tag) { return static_cast<int>(tag & ((1 << kSlotBits) - 1)); }
 OperationIndex operation_of(int tag) { return static_cast<OperationIndex>(tag >> kSlotBits); }
 
-std::size_t at(OperationIndex index) { return static_cast<std::size_t>(index); }
+template <class Index>
+std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
 }  // namespace
 
-Rank::Rank(Executor& executor, const Place& place, int index) : executor_{executor}, place_{place}, index_{index} {
-  Cluster& cluster = executor.cluster_;
-  to_gpu_.emplace(executor.clock_, cluster.network, executor.traffic_, cluster.recorder,
-                  std::vector{cluster.network.path(place.host, place.gpu)}, place.copies_are_alone,
-                  [this](const Connection::Message& message, Seconds when) {
-                    executor_.end(*this, slot_of(message.tag), operation_of(message.tag), when);
-                    executor_.tell_update();
-                  });
+Rank::Rank(Executor& executor, Place place, int index, OwnedClock clock)
+    : executor_{executor},
+      place_{std::move(place)},
+      index_{index},
+      clock_{clock},
+      own_counters_{std::make_shared<Counters>()},
+      connections_(place_.connections.size()) {}
+
+CopyEngine& Rank::copies(int direction) {
+  std::optional<CopyEngine>& engine = copies_[at(direction)];
+  if (engine) return *engine;
+  Cluster& cluster = executor_.cluster_;
+  std::vector<PathIndex> paths;
+  const auto add = [&](Endpoint gpu) {
+    paths.push_back(direction == 0 ? cluster.network.path(place_.host, gpu) : cluster.network.path(gpu, place_.host));
+  };
+  add(place_.gpu);
+  for (const Endpoint gpu : place_.other_gpus) add(gpu);
+  return engine.emplace(clock_, cluster.network, executor_.traffic_, cluster.recorder, paths, place_.copies_are_alone,
+                        [this](const Connection::Message& message, Seconds when) {
+                          executor_.end(*this, slot_of(message.tag), operation_of(message.tag), when);
+                          executor_.tell_update();
+                        });
+}
+
+Connection& Rank::connection(int index) {
+  std::unique_ptr<Connection>& connection = connections_[at(index)];
+  if (connection != nullptr) return *connection;
+  Cluster& cluster = executor_.cluster_;
+  connection = std::make_unique<Connection>(
+      clock_, cluster.network, executor_.traffic_, cluster.recorder, place_.connections[at(index)],
+      [this](const Connection::Message& message) {
+        executor_.end(*this, slot_of(message.tag), operation_of(message.tag), clock_.now());
+        executor_.tell_update();
+      });
+  return *connection;
 }
 
 Seconds Rank::compute_end() const {
@@ -33,23 +64,62 @@ Seconds Rank::compute_end() const {
   return end;
 }
 
-Rank& Executor::add_rank(const Rank::Place& place) {
-  return all_.emplace_back(*this, place, static_cast<int>(all_.size()));
+Seconds Rank::has_variables_at() const {
+  const StepState& step = steps_[at(slot_)];
+  const OperationIndex has_variables = step.program->has_variables;
+  return has_variables == kNone ? Seconds{} : step.ready[at(has_variables)];
+}
+
+bool Rank::waits_in_kernels() const {
+  const StepState& step = steps_[at(slot_)];
+  for (std::size_t s = 0; s < step.program->streams.size(); ++s)
+    if (streams_[s].stretch < step.program->streams[s].size()) return true;
+  return false;
+}
+
+Rank& Executor::add_rank(const Rank::Place& place, OwnedClock clock, std::shared_ptr<Counters> team) {
+  Rank& rank = all_.emplace_back(*this, place, static_cast<int>(all_.size()), clock);
+  rank.team_counters_ = std::move(team);
+  return rank;
+}
+
+void Executor::expect(std::int64_t number, std::int64_t ranks) {
+  Round& round = rounds_[at(number) % rounds_.size()];
+  if (round.number == number) return;
+  round.number = number;
+  round.expected = ranks;
+  round.updated = 0;
+  round.completed = 0;
+  std::fill(round.applied.begin(), round.applied.end(), 0);
+}
+
+void Executor::withdraw(std::int64_t number) {
+  Round* round = find_round(number);
+  if (round == nullptr) return;
+  --round->expected;
+  for (std::size_t i = 0; i < round->applied.size(); ++i)
+    if (round->applied[i] == round->expected)
+      complete(number, static_cast<int>(i), {nullptr, 0, Rank::kNone}, clock_.now());
+  if (round->updated == round->expected) is_updated_ = true;
+  tell_update();
 }
 
 void Executor::begin_step(Rank& rank, const Program& program, const std::vector<CollectiveGroup*>& groups,
                           std::int64_t number) {
-  rank.slot_ = (rank.slot_ + 1) % static_cast<int>(rank.steps_.size());
+  if (std::exchange(rank.stands_at_, Rank::kNone) != Rank::kNone) --rank.steps_[at(rank.slot_)].left;
+  if (rank.steps_[at(rank.slot_)].left > 0) rank.slot_ = (rank.slot_ + 1) % static_cast<int>(rank.steps_.size());
   Rank::StepState& step = rank.steps_[at(rank.slot_)];
   if (step.left > 0) throw std::logic_error{"a step begins before the one three before it has ended"};
+  const std::size_t size = program.operations.size();
   step.program = &program;
   step.groups = &groups;
   step.index = rank.begun_++;
   step.number = number;
-  step.left = static_cast<OperationIndex>(program.operations.size());
-  step.pending.resize(program.operations.size());
-  for (std::size_t i = 0; i < program.operations.size(); ++i) step.pending[i] = program.operations[i].needs;
-  step.ready.assign(program.operations.size(), clock_.now());
+  step.left = static_cast<OperationIndex>(size);
+  step.pending.resize(size);
+  for (std::size_t i = 0; i < size; ++i) step.pending[i] = program.operations[i].needs;
+  step.ready.assign(size, clock_.now());
+  step.latest.assign(size, Rank::kNone);
   rank.streams_.resize(std::max(rank.streams_.size(), program.streams.size()));
   for (std::size_t s = 0; s < program.streams.size(); ++s) {
     Rank::Stream& stream = rank.streams_[s];
@@ -57,10 +127,53 @@ void Executor::begin_step(Rank& rank, const Program& program, const std::vector<
     stream.repeats = 0;
     stream.next = program.streams[s].empty() ? 0 : program.streams[s].front().begin;
   }
-  rank.counters_.resize(std::max(rank.counters_.size(), static_cast<std::size_t>(program.counters)));
+  if (Round* round = find_round(number)) round->counters = program.common_counters;
   rank.stalled_ = {};
+  rank.stalls_ = {};
   for (const OperationIndex first : program.first) issue(rank, rank.slot_, first);
   tell_update();
+}
+
+void Executor::go_on(Rank& rank, std::int64_t next) {
+  rank.next_number_ = next;
+  if (rank.stands_at_ != Rank::kNone) {
+    const OperationIndex stands_at = std::exchange(rank.stands_at_, Rank::kNone);
+    const bool is_gate = rank.steps_[at(rank.slot_)].program->operations[at(stands_at)].kind == OperationKind::kGate;
+    return is_gate ? issue(rank, rank.slot_, stands_at) : end(rank, rank.slot_, stands_at, clock_.now());
+  }
+  if (steps_ != nullptr && !steps_->may_begin(next))
+    held_.push_back(&rank);
+  else
+    client_.begin_next(rank);
+}
+
+void Executor::release() {
+  for (Rank* rank : std::exchange(held_, {})) client_.reconsider(*rank);
+}
+
+void Executor::reset(Rank& rank, std::shared_ptr<Counters> team) {
+  rank.clock_.retire();
+  rank.clock_ = clock_.for_new_owner();
+  rank.team_counters_ = std::move(team);
+  rank.own_counters_ = std::make_shared<Counters>();
+  rank.begun_ = 0;
+  rank.stands_at_ = Rank::kNone;
+  for (Rank::StepState& step : rank.steps_) step.left = 0;
+  rank.streams_.clear();
+  for (std::optional<CopyEngine>& copies : rank.copies_) copies.reset();
+  for (std::unique_ptr<Connection>& connection : rank.connections_) connection.reset();
+  rank.fetch_.reset();
+  rank.fetches_from_ = nullptr;
+  std::erase(held_, &rank);
+}
+
+void Executor::cut_fetches_from(const Rank& from) {
+  for (Rank& rank : all_) {
+    if (rank.fetches_from_ != &from) continue;
+    rank.fetch_.reset();
+    rank.fetches_from_ = nullptr;
+    end_at(rank, rank.slot_, rank.fetched_, clock_.now());
+  }
 }
 
 void Executor::issue(Rank& rank, int slot, OperationIndex index) {
@@ -69,9 +182,15 @@ void Executor::issue(Rank& rank, int slot, OperationIndex index) {
   const Seconds ready = step.ready[at(index)];
   switch (operation.kind) {
     case OperationKind::kDelay:
-      return end(rank, slot, index, ready + operation.time);
+    case OperationKind::kNotify: {
+      const Seconds date =
+          ready +
+          (operation.kind == OperationKind::kDelay ? operation.time : rank.connection(operation.resource).latency());
+      return operation.is_event ? end_at(rank, slot, index, date) : end(rank, slot, index, date);
+    }
     case OperationKind::kCopy:
-      return rank.to_gpu_->copy(ready, operation.label, operation.bytes, operation.priority, tag_of(slot, index));
+      return rank.copies(operation.resource)
+          .copy(ready, operation.label, operation.bytes, operation.priority, tag_of(slot, index));
     case OperationKind::kBegin:
       rank.slowdown_ = client_.begin_kernels(rank, ready);
       rank.kernel_time_ = step.program->kernel_time * rank.slowdown_;
@@ -81,29 +200,115 @@ void Executor::issue(Rank& rank, int slot, OperationIndex index) {
       }
       return end(rank, slot, index, ready);
     case OperationKind::kCompute:
-      return advance(rank, slot, static_cast<std::size_t>(operation.resource));
+      return advance(rank, slot, at(operation.resource));
+    case OperationKind::kSend:
+    case OperationKind::kServerWork:
+      return ready > clock_.now() ? start_at(rank, slot, index, ready) : start(rank, slot, index);
+    case OperationKind::kFetch:
+      return fetch(rank, slot, index);
     case OperationKind::kCollective:
-      return clock_.schedule(ready, [rank = &rank, tag = tag_of(slot, index)] {
-        Rank::StepState& at_step = rank->steps_[at(slot_of(tag))];
-        const auto group = static_cast<std::size_t>(at_step.program->operations[at(operation_of(tag))].resource);
-        (*at_step.groups)[group]->come(*rank, slot_of(tag), operation_of(tag));
-      });
+      return start_at(rank, slot, index, ready);
     case OperationKind::kGate: {
-      Rank::Counter& counter = rank.counters_[static_cast<std::size_t>(operation.resource)];
-      if (counter.count >= step.index) return end(rank, slot, index, std::max(ready, counter.date));
-      counter.waiting.push_back({slot, index});
+      if (operation.scope == CounterScope::kSteps) {
+        if (steps_->may_begin(rank.next_number_)) return end(rank, slot, index, clock_.now());
+        rank.stands_at_ = index;
+        held_.push_back(&rank);
+        return;
+      }
+      Counters::Counter& counter = this->counter(rank, operation.scope, operation.resource);
+      if (has_come(step, operation, counter.count)) return end(rank, slot, index, std::max(ready, counter.date));
+      counter.waiting.push_back({&rank, slot, index});
       return;
     }
     case OperationKind::kUpdate:
-      if (++updated_ == ranks_) {
-        updated_ = 0;
+      if (Round* round = find_round(step.number); round != nullptr && ++round->updated == round->expected)
         is_updated_ = true;
-      }
       return end(rank, slot, index, ready);
     case OperationKind::kFence:
-      end(rank, slot, index, ready);
+      rank.stands_at_ = index;
       return client_.know_end(rank, ready);
+    case OperationKind::kNext:
+      end(rank, slot, index, ready);
+      return client_.begin_next(rank);
   }
+}
+
+void Executor::start_at(Rank& rank, int slot, OperationIndex operation, Seconds when) {
+  rank.clock_.schedule(when, [rank = &rank, tag = tag_of(slot, operation)] {
+    rank->executor_.start(*rank, slot_of(tag), operation_of(tag));
+    rank->executor_.tell_update();
+  });
+}
+
+void Executor::start(Rank& rank, int slot, OperationIndex index) {
+  const Rank::StepState& step = rank.steps_[at(slot)];
+  const Operation& operation = step.program->operations[at(index)];
+  if (operation.kind == OperationKind::kSend)
+    rank.connection(operation.resource)
+        .send({operation.label, step.number, operation.bytes, operation.priority, tag_of(slot, index)});
+  else if (operation.kind == OperationKind::kServerWork)
+    work(rank, slot, index);
+  else
+    (*step.groups)[at(operation.resource)]->come(rank, slot, index);
+}
+
+void Executor::work(Rank& rank, int slot, OperationIndex index) {
+  const Rank::StepState& step = rank.steps_[at(slot)];
+  const Operation& operation = step.program->operations[at(index)];
+  const bool is_own = operation.resource < 0;
+  const MachineIndex machine = is_own ? rank.place_.host.machine : servers_[at(operation.resource)].machine;
+  CorePool& cores = *(is_own ? cores_[at(machine)] : servers_[at(operation.resource)].cores);
+  Seconds time = operation.time;
+  bool completes = false;
+  if (operation.work == ServerWorkKind::kApply && operation.signals >= 0)
+    if (Round* round = find_round(step.number)) {
+      if (round->applied.size() <= at(operation.signals)) round->applied.resize(at(operation.signals) + 1);
+      completes = ++round->applied[at(operation.signals)] == round->expected;
+      if (completes) time += operation.host;
+    }
+  CorePool::Slot last;
+  for (int part = 0; part < operation.parts; ++part)
+    if (const CorePool::Slot taken = cores.run(clock_.now(), time); taken.end >= last.end) last = taken;
+  if (!is_own)
+    cluster_.recorder.add(ServerSpan{
+        machine, last.core, operation.label, operation.work == ServerWorkKind::kApply, {last.start, last.end}});
+  if (completes && operation.is_event)
+    clock_.schedule(last.end, [rank = &rank, tag = tag_of(slot, index)] {
+      const Rank::StepState& its = rank->steps_[at(slot_of(tag))];
+      Executor& executor = rank->executor_;
+      executor.complete(its.number, its.program->operations[at(operation_of(tag))].signals,
+                        {rank, slot_of(tag), operation_of(tag)}, executor.clock_.now());
+      executor.tell_update();
+    });
+  end(rank, slot, index, last.end);
+}
+
+/// Asks for it, over the latency, and then receives it over a connection of its own.
+void Executor::fetch(Rank& rank, int slot, OperationIndex index) {
+  const Rank::StepState& step = rank.steps_[at(slot)];
+  const Seconds ready = step.ready[at(index)];
+  const Rank* partner = client_.choose_partner(rank);
+  if (partner == nullptr) return end(rank, slot, index, ready);
+  rank.fetches_from_ = partner;
+  rank.fetched_ = index;
+  rank.fetch_ = std::make_unique<Connection>(rank.clock_, cluster_.network, traffic_, cluster_.recorder,
+                                             cluster_.network.path(partner->place_.gpu, rank.place_.gpu),
+                                             [this, rank = &rank](const Connection::Message& m) {
+                                               rank->fetches_from_ = nullptr;
+                                               end(*rank, slot_of(m.tag), operation_of(m.tag), clock_.now());
+                                             });
+  rank.fetch_->clock().schedule(ready + rank.fetch_->latency(), [rank = &rank, tag = tag_of(slot, index)] {
+    const Rank::StepState& at_step = rank->steps_[at(slot_of(tag))];
+    const Operation& operation = at_step.program->operations[at(operation_of(tag))];
+    rank->fetch_->send({operation.label, at_step.number, operation.bytes, 0, tag});
+  });
+}
+
+void Executor::end_at(Rank& rank, int slot, OperationIndex operation, Seconds when) {
+  rank.clock_.schedule(when, [rank = &rank, tag = tag_of(slot, operation)] {
+    rank->executor_.end(*rank, slot_of(tag), operation_of(tag), rank->clock_.now());
+    rank->executor_.tell_update();
+  });
 }
 
 void Executor::end(Rank& rank, int slot, OperationIndex index, Seconds when) {
@@ -111,23 +316,133 @@ void Executor::end(Rank& rank, int slot, OperationIndex index, Seconds when) {
   const Program& program = *step.program;
   const Operation& operation = program.operations[at(index)];
   --step.left;
-  if (operation.signals >= 0) advance_counter(rank, operation.signals, when);
+  rank.latest_ = std::max(rank.latest_, when);
+  if (operation.signals >= 0 && operation.work != ServerWorkKind::kApply) {
+    if (operation.signal_scope == CounterScope::kAll)
+      complete(step.number, operation.signals, {&rank, slot, index}, when);
+    else
+      advance_counter(counter(rank, operation.signal_scope, operation.signals), {&rank, slot, index}, when);
+  }
   for (OperationIndex e = operation.first_after; e < operation.last_after; ++e) {
     const OperationIndex later = program.after[at(e)];
-    step.ready[at(later)] = std::max(step.ready[at(later)], when);
+    if (when > step.ready[at(later)] || step.latest[at(later)] == Rank::kNone) {
+      step.ready[at(later)] = std::max(step.ready[at(later)], when);
+      step.latest[at(later)] = index;
+    }
     if (--step.pending[at(later)] == 0) issue(rank, slot, later);
   }
 }
 
-void Executor::advance_counter(Rank& rank, int index, Seconds when) {
-  Rank::Counter& counter = rank.counters_[static_cast<std::size_t>(index)];
+Counters::Counter& Executor::counter(Rank& rank, CounterScope scope, int index) {
+  return (scope == CounterScope::kRank   ? *rank.own_counters_
+          : scope == CounterScope::kTeam ? *rank.team_counters_
+                                         : common_)
+      .at(index);
+}
+
+bool Executor::has_come(const Rank::StepState& step, const Operation& gate, std::int64_t count) const {
+  const std::int64_t steps = (gate.scope == CounterScope::kAll ? step.number - first_ : step.index) + 1 - gate.lag;
+  return count >= gate.each * steps;
+}
+
+void Executor::advance_counter(Counters::Counter& counter, const Counters::Place& by, Seconds when) {
   ++counter.count;
-  counter.date = when;
-  for (const Rank::Waiting waiting : std::exchange(counter.waiting, {})) {
-    Rank::StepState& step = rank.steps_[at(waiting.slot)];
-    step.ready[at(waiting.operation)] = std::max(step.ready[at(waiting.operation)], when);
-    issue(rank, waiting.slot, waiting.operation);
+  if (when >= counter.date) {
+    counter.date = when;
+    counter.latest = by;
+    counter.index = by.rank != nullptr ? by.rank->steps_[at(by.slot)].index : 0;
   }
+  if (counter.waiting.empty()) return;
+  for (const Counters::Place& waiting : std::exchange(counter.waiting, {})) {
+    Rank::StepState& step = waiting.rank->steps_[at(waiting.slot)];
+    if (!has_come(step, step.program->operations[at(waiting.operation)], counter.count))
+      counter.waiting.push_back(waiting);
+    else
+      end(*waiting.rank, waiting.slot, waiting.operation, std::max(step.ready[at(waiting.operation)], counter.date));
+  }
+}
+
+/// A common counter advances once in each step of all, which is updated when all of them have.
+void Executor::complete(std::int64_t number, int counter, const Counters::Place& by, Seconds when) {
+  advance_counter(common_.at(counter), by, when);
+  if (Round* round = find_round(number); round != nullptr && ++round->completed == round->counters) is_updated_ = true;
+}
+
+Waits Rank::waits_before_end(Seconds length) const {
+  const StepState& step = steps_[at(slot_)];
+  OperationIndex fence = 0;
+  while (step.program->operations[at(fence)].kind != OperationKind::kFence) ++fence;
+  return executor_.waits(*this, slot_, step.latest[at(fence)], step.ready[at(fence)], length);
+}
+
+/// What the `length` before `date`, when the operation ended, was spent on.
+Waits Executor::waits(const Rank& of, int slot, OperationIndex index, Seconds date, Seconds length) const {
+  Waits waits;
+  Seconds left = std::max(Seconds{}, length);
+  const auto was = [&left](Seconds& part, Seconds time) {
+    const Seconds taken = std::min(left, std::max(Seconds{}, time));
+    part += taken;
+    left -= taken;
+  };
+  const Rank* rank = &of;
+  while (left > Seconds{} && index != Rank::kNone) {
+    const Rank::StepState& step = rank->steps_[at(slot)];
+    const Operation& operation = step.program->operations[at(index)];
+    Seconds ready = step.ready[at(index)];
+    OperationIndex before = step.latest[at(index)];
+    switch (operation.kind) {
+      case OperationKind::kSend:
+        if (at(operation.resource) < rank->place_.connections_of_hosts) {
+          const Seconds latency = rank->connections_[at(operation.resource)]->latency();
+          was(waits.latency, latency);
+          was(waits.network, date - ready - latency);
+        } else {
+          was(waits.copies, date - ready);
+        }
+        break;
+      case OperationKind::kFetch:
+        if (rank->fetch_) was(waits.latency, rank->fetch_->latency() * 2);
+        was(waits.network, left);
+        break;
+      case OperationKind::kNotify:
+        was(waits.latency, date - ready);
+        break;
+      case OperationKind::kServerWork:
+        was(waits.server, date - ready);
+        break;
+      case OperationKind::kCopy:
+        was(waits.copies, date - ready);
+        break;
+      case OperationKind::kGate: {
+        const Counters* counters = operation.scope == CounterScope::kRank   ? rank->own_counters_.get()
+                                   : operation.scope == CounterScope::kTeam ? rank->team_counters_.get()
+                                                                            : &common_;
+        const Counters::Counter& counter = counters->counters_[at(operation.resource)];
+        const Counters::Place& by = counter.latest;
+        if (by.rank == nullptr || counter.date < ready || by.rank->steps_[at(by.slot)].index != counter.index) break;
+        const Rank::StepState& its = by.rank->steps_[at(by.slot)];
+        if (operation.scope == CounterScope::kAll) {  // the last gradient of all; before it, one's own
+          was(waits.server, date - its.ready[at(by.operation)]);
+          ready = its.ready[at(by.operation)];
+          before = step.latest[at(before)];
+        } else {
+          rank = by.rank;
+          slot = by.slot;
+          index = by.operation;
+          continue;
+        }
+        break;
+      }
+      case OperationKind::kDelay:
+        break;
+      default:
+        before = Rank::kNone;
+    }
+    date = ready;
+    index = before;
+  }
+  waits.other = left;
+  return waits;
 }
 
 void Executor::advance(Rank& rank, int slot, std::size_t s) {
@@ -144,7 +459,15 @@ void Executor::advance(Rank& rank, int slot, std::size_t s) {
     if (step.ready[at(stream.next)] > ready) {
       ready = step.ready[at(stream.next)];
       const Seconds stall = ready + operation.host - std::max(stream.gpu, stream.host + operation.host);
-      if (stall > Seconds{}) rank.stalled_ += stall;
+      if (stall > Seconds{}) {
+        rank.stalled_ += stall;
+        const Waits waited = waits(rank, slot, step.latest[at(stream.next)], ready, stall);
+        rank.stalls_.latency += waited.latency;
+        rank.stalls_.network += waited.network;
+        rank.stalls_.server += waited.server;
+        rank.stalls_.copies += waited.copies;
+        rank.stalls_.other += waited.other;
+      }
     }
     stream.host = ready + operation.host;
     if (operation.is_chain) {

@@ -17,12 +17,23 @@
 #include "sim/engine/communicator.hpp"
 #include "sim/engine/connection.hpp"
 #include "sim/engine/copy_engine.hpp"
+#include "sim/engine/core_pool.hpp"
 #include "sim/engine/program.hpp"
+#include "sim/engine/step_gate.hpp"
 
 namespace rehearse {
 
 class Executor;
 class CollectiveGroup;
+
+/// Where the time went for which something had to wait: each thing for what came to it last, from the end on back.
+struct Waits {
+  Seconds latency{}, network{}, server{}, copies{};
+  Seconds other{};  // before all of these
+};
+
+/// Counters that the ranks of a team share, and what waits for them.
+class Counters;
 
 /// What carries out programs, for itself and for those that do the same at the same time.
 class Rank {
@@ -30,24 +41,40 @@ class Rank {
   /// Where it is, and for how many ranks it stands.
   struct Place {
     Endpoint host, gpu;
+    std::vector<Endpoint> other_gpus{};  // do the same at the same time
     std::int64_t ranks = 1;
     bool copies_are_alone = true;  // copy_engine.hpp
+    std::vector<PathIndex> connections{};
+    std::size_t connections_of_hosts = 0;  // the first of them; the others are between GPUs
   };
 
-  Rank(Executor& executor, const Place& place, int index);
+  Rank(Executor& executor, Place place, int index, OwnedClock clock);
 
   int index() const { return index_; }
   std::int64_t ranks() const { return place_.ranks; }
   void stand_for_another() { ++place_.ranks; }
+  OwnedClock clock() const { return clock_; }
   /// Of the step that is under way, or the latest: when its last kernel ends or ended, valid once the fence's date is
   /// known; time of its kernels; and how much earlier they would have started without what they waited for.
   Seconds compute_end() const;
   Seconds kernel_time() const { return kernel_time_; }
   Seconds stalled() const { return stalled_; }
+  const Waits& stalls() const { return stalls_; }
+  /// Of the latest `length` before the step's end, which is known.
+  Waits waits_before_end(Seconds length) const;
+  /// When it had all variables of the step.
+  Seconds has_variables_at() const;
+  /// Whether kernels of the step wait for something.
+  bool waits_in_kernels() const;
+  /// The latest date that is known.
+  Seconds latest() const { return latest_; }
 
  private:
   friend class Executor;
   friend class CollectiveGroup;
+  friend class Counters;
+
+  static constexpr OperationIndex kNone = -1;
 
   struct StepState {
     const Program* program = nullptr;
@@ -56,6 +83,7 @@ class Rank {
     OperationIndex left = 0;              // operations that have not ended
     std::vector<OperationIndex> pending;  // [operations] predecessors that have not ended
     std::vector<Seconds> ready;           // [operations] when the latest of those that have did
+    std::vector<OperationIndex> latest;   // [operations] that one
     const std::vector<CollectiveGroup*>* groups = nullptr;
   };
   struct Stream {
@@ -65,27 +93,52 @@ class Rank {
     std::int64_t repeats = 0;  // of the stretch, done
     bool is_advancing = false;
   };
-  struct Waiting {
+
+  CopyEngine& copies(int direction);
+  Connection& connection(int index);
+
+  Executor& executor_;
+  Place place_;
+  int index_;
+  OwnedClock clock_;
+  std::array<StepState, 3> steps_;    // a step may begin while messages of the one before are on their way
+  int slot_ = 0;                      // of the latest
+  OperationIndex stands_at_ = kNone;  // fence or gate of steps
+  std::int64_t next_number_ = 0;
+  std::int64_t begun_ = 0;
+  std::vector<Stream> streams_;
+  std::shared_ptr<Counters> own_counters_, team_counters_;
+  std::array<std::optional<CopyEngine>, 2> copies_;       // to the GPU, from it
+  std::vector<std::unique_ptr<Connection>> connections_;  // those in use
+  std::unique_ptr<Connection> fetch_;                     // the latest
+  const Rank* fetches_from_ = nullptr;                    // what has not arrived
+  OperationIndex fetched_ = kNone;
+  double slowdown_ = 1;
+  Seconds kernel_time_{}, stalled_{}, latest_{};
+  Waits stalls_;
+};
+
+class Counters {
+ private:
+  friend class Executor;
+  struct Place {
+    Rank* rank;
     int slot;
     OperationIndex operation;
   };
   struct Counter {
     std::int64_t count = 0;
-    Seconds date{};  // of its latest advance
-    std::vector<Waiting> waiting;
+    Seconds date{};                         // of its latest advance
+    Place latest{nullptr, 0, Rank::kNone};  // by whom that was,
+    std::int64_t index = 0;                 // in which of its steps
+    std::vector<Place> waiting;
   };
-
-  Executor& executor_;
-  Place place_;
-  int index_;
-  std::array<StepState, 3> steps_;  // a step may begin while messages of the one before are on their way
-  int slot_ = 0;                    // of the latest
-  std::int64_t begun_ = 0;
-  std::vector<Stream> streams_;
+  Counter& at(int index) {
+    const auto i = static_cast<std::size_t>(index);
+    if (counters_.size() <= i) counters_.resize(i + 1);
+    return counters_[i];
+  }
   std::vector<Counter> counters_;
-  std::optional<CopyEngine> to_gpu_;
-  double slowdown_ = 1;
-  Seconds kernel_time_{}, stalled_{};
 };
 
 /// Ranks that take part in collectives together: one at a time, in the order in which all have come to them.
@@ -144,20 +197,46 @@ class Executor {
     virtual ~Client() = default;
     /// The rank's kernels begin at `when`, now or later. Returns by how much longer they take.
     virtual double begin_kernels(Rank& rank, Seconds when) = 0;
-    /// The rank's step ends at `end`, now or later.
+    /// The rank's step ends at `end`, now or later. It goes on with go_on() or begin_step().
     virtual void know_end(Rank& rank, Seconds end) = 0;
     /// All ranks have come to the end of the update.
     virtual void update() = 0;
+    /// The rank may begin its next step.
+    virtual void begin_next(Rank&) {}
+    /// Something has changed for a rank that waits to begin its next step: it goes on with go_on(), or not at all.
+    virtual void reconsider(Rank&) {}
+    /// From which rank it fetches; nullptr: there is none.
+    virtual const Rank* choose_partner(Rank&) { return nullptr; }
+  };
+  /// Where a server runs.
+  struct Server {
+    MachineIndex machine = 0;
+    CorePool* cores = nullptr;
   };
 
-  Executor(Cluster& cluster, OwnedClock clock, Traffic& traffic, Client& client)
-      : cluster_{cluster}, clock_{clock}, traffic_{traffic}, client_{client} {}
+  /// `first`: the number of the first step. `steps`: who may begin one; without it everybody may.
+  Executor(Cluster& cluster, OwnedClock clock, Traffic& traffic, Client& client, std::int64_t first = 0,
+           StepGate* steps = nullptr)
+      : cluster_{cluster}, clock_{clock}, traffic_{traffic}, client_{client}, first_{first}, steps_{steps} {}
 
-  Rank& add_rank(const Rank::Place& place);
-  /// Ranks that take part in each update.
-  void expect(std::int64_t ranks) { ranks_ = ranks; }
+  Rank& add_rank(const Rank::Place& place, OwnedClock clock, std::shared_ptr<Counters> team = nullptr);
+  void add_server(Server server) { servers_.push_back(server); }
+  /// [machines]
+  void add_cores(CorePool* cores) { cores_.push_back(cores); }
+  /// How many ranks come to the update of a step, and push each gradient: known before any does.
+  void expect(std::int64_t number, std::int64_t ranks);
+  /// One fewer does after all.
+  void withdraw(std::int64_t number);
   /// The rank's next step, the training's `number`-th, begins now. `program` and `groups` live as long as it does.
   void begin_step(Rank& rank, const Program& program, const std::vector<CollectiveGroup*>& groups, std::int64_t number);
+  /// The rank, whose step has ended if it was in one, goes on to the training's step `next`, once the gate lets it.
+  void go_on(Rank& rank, std::int64_t next);
+  /// Those that wait for that are reconsidered.
+  void release();
+  /// Nothing of what the rank had before is under way any more.
+  void reset(Rank& rank, std::shared_ptr<Counters> team);
+  /// Whoever fetches from the rank goes on without.
+  void cut_fetches_from(const Rank& rank);
 
   OwnedClock clock() const { return clock_; }
 
@@ -165,10 +244,33 @@ class Executor {
   friend class CollectiveGroup;
   friend class Rank;
 
+  /// Of a step of all.
+  struct Round {
+    std::int64_t number = -1;
+    std::int64_t expected = 0;          // ranks
+    std::int64_t updated = 0;           // of them have come to the update
+    int counters = 0;                   // common ones, all of which advance in it
+    int completed = 0;                  // that have
+    std::vector<std::int64_t> applied;  // [common counters] gradients that have come
+  };
+  Round* find_round(std::int64_t number) {
+    Round& round = rounds_[static_cast<std::size_t>(number) % rounds_.size()];
+    return round.number == number ? &round : nullptr;
+  }
+
   void issue(Rank& rank, int slot, OperationIndex operation);
+  void start_at(Rank& rank, int slot, OperationIndex operation, Seconds when);
+  void start(Rank& rank, int slot, OperationIndex operation);
+  void work(Rank& rank, int slot, OperationIndex operation);
+  void fetch(Rank& rank, int slot, OperationIndex operation);
+  void end_at(Rank& rank, int slot, OperationIndex operation, Seconds when);
   void end(Rank& rank, int slot, OperationIndex operation, Seconds when);
   void advance(Rank& rank, int slot, std::size_t stream);
-  void advance_counter(Rank& rank, int counter, Seconds when);
+  Counters::Counter& counter(Rank& rank, CounterScope scope, int index);
+  bool has_come(const Rank::StepState& step, const Operation& gate, std::int64_t count) const;
+  void advance_counter(Counters::Counter& counter, const Counters::Place& by, Seconds when);
+  void complete(std::int64_t number, int counter, const Counters::Place& by, Seconds when);
+  Waits waits(const Rank& rank, int slot, OperationIndex operation, Seconds date, Seconds length) const;
   /// Tells of an update that is complete: after all that it has brought about.
   void tell_update();
 
@@ -176,8 +278,14 @@ class Executor {
   OwnedClock clock_;
   Traffic& traffic_;
   Client& client_;
+  std::int64_t first_;
+  StepGate* steps_;
   std::deque<Rank> all_;
-  std::int64_t ranks_ = 0, updated_ = 0;
+  std::vector<Server> servers_;
+  std::vector<CorePool*> cores_;  // [machines]
+  Counters common_;
+  std::vector<Rank*> held_;  // by the gate, in the order in which they came
+  std::array<Round, 4> rounds_;
   bool is_updated_ = false;
 };
 

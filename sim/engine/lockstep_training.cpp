@@ -51,7 +51,6 @@ class LockstepTraining final : public Session, private Executor::Client {
     create_members();
     members_ = members_now();
     formation_ = &formation_of(members_);
-    executor_.expect(static_cast<std::int64_t>(formation_->members.size()));
   }
   ~LockstepTraining() override {
     clock_.retire();
@@ -216,7 +215,8 @@ class LockstepTraining final : public Session, private Executor::Client {
       member_of_.push_back(first);
       first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
-      first->rank = &executor_.add_rank({worker.host, worker.gpu, 1, reductions_.copies_are_alone});
+      first->rank = &executor_.add_rank(
+          {.host = worker.host, .gpu = worker.gpu, .copies_are_alone = reductions_.copies_are_alone}, clock_);
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
@@ -248,7 +248,9 @@ class LockstepTraining final : public Session, private Executor::Client {
     member.worker.step.samples = part.samples;
     member.worker.plan = part.plan;
     member.worker.passes = part.passes;
-    executor_.begin_step(*member.rank, *part.program, formation_->groups, member.missed_steps + member.worker.steps);
+    const std::int64_t number = member.missed_steps + member.worker.steps;
+    executor_.expect(number, static_cast<std::int64_t>(formation_->members.size()));
+    executor_.begin_step(*member.rank, *part.program, formation_->groups, number);
   }
 
   double begin_kernels(Rank& rank, Seconds when) override {
@@ -294,7 +296,6 @@ class LockstepTraining final : public Session, private Executor::Client {
     const Formation& before = *formation_;
     members_ = members_now();
     formation_ = &formation_of(members_);
-    executor_.expect(static_cast<std::int64_t>(formation_->members.size()));
     last_ends_.clear();
     const auto is_in = [](const Formation& formation, const Member* member) {
       return std::find(formation.members.begin(), formation.members.end(), member) != formation.members.end();

@@ -1,7 +1,6 @@
 #include "sim/engine/program.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "sim/base/parse_quantity.hpp"
@@ -116,51 +115,90 @@ Program fuse_chains(const Program& program) {
   return builder.finish();
 }
 
+namespace {
+
+std::string scope_text(CounterScope scope, int counter) {
+  switch (scope) {
+    case CounterScope::kRank:
+      return "counter " + std::to_string(counter);
+    case CounterScope::kTeam:
+      return "the team's counter " + std::to_string(counter);
+    case CounterScope::kAll:
+      return "everybody's counter " + std::to_string(counter);
+    case CounterScope::kSteps:
+      return "ended steps";
+  }
+  return "";
+}
+
+std::string name_of(const std::vector<std::string>& names, int label) {
+  const auto index = static_cast<std::size_t>(label);
+  return label >= 0 && index < names.size() ? " " + names[index] : std::string{};
+}
+
+std::string text_of(const Operation& operation, const std::vector<std::string>& labels,
+                    const std::vector<std::string>& kernels) {
+  const std::string resource = std::to_string(operation.resource), label = name_of(labels, operation.label);
+  switch (operation.kind) {
+    case OperationKind::kDelay:
+      return "delay: " + to_text(operation.time);
+    case OperationKind::kCopy:
+      return "copy" + (operation.label < 0 ? " samples" : label) +
+             (operation.resource == 0 ? " to GPU: " : " from GPU: ") + to_text(operation.bytes);
+    case OperationKind::kBegin:
+      return "begin";
+    case OperationKind::kCompute:
+      return "compute" + name_of(kernels, operation.label) + " on stream " + resource + ": " + to_text(operation.host) +
+             " host, " + to_text(operation.time);
+    case OperationKind::kSend:
+      return "send" + label + " over connection " + resource + ": " + to_text(operation.bytes);
+    case OperationKind::kNotify:
+      return "notify over connection " + resource;
+    case OperationKind::kServerWork: {
+      const std::string where = operation.resource < 0 ? "own cores" : "server " + resource;
+      const std::string cores = operation.parts > 1 ? " on each of " + std::to_string(operation.parts) + " cores" : "";
+      return (operation.work == ServerWorkKind::kRead    ? "read"
+              : operation.work == ServerWorkKind::kApply ? "apply"
+                                                         : "add up") +
+             label + " at " + where + ": " + to_text(operation.time) + cores;
+    }
+    case OperationKind::kFetch:
+      return "fetch" + label + " from a random rank: " + to_text(operation.bytes);
+    case OperationKind::kCollective:
+      return (operation.collective == CollectiveKind::kAllReduce       ? "all-reduce"
+              : operation.collective == CollectiveKind::kReduceScatter ? "reduce-scatter"
+                                                                       : "all-gather") +
+             label + " in group " + resource + ": " + to_text(operation.bytes);
+    case OperationKind::kGate:
+      return "gate of " + scope_text(operation.scope, operation.resource) + " at " +
+             (operation.each == 1 ? "" : std::to_string(operation.each) + " x ") + "step" +
+             (operation.lag == 0 ? "" : " - " + std::to_string(operation.lag));
+    case OperationKind::kUpdate:
+      return "update";
+    case OperationKind::kFence:
+      return "fence";
+    case OperationKind::kNext:
+      return "next step";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string to_text(const Program& program, const std::vector<std::string>& kernels) {
-  constexpr std::array kNames{"delay", "copy", "begin", "compute", "", "gate", "update", "fence"};
   std::vector<std::string> waits(program.operations.size());
   for (std::size_t i = 0; i < program.operations.size(); ++i)
     for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e) {
       std::string& text = waits[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])];
       text += (text.empty() ? " after " : ", ") + std::to_string(i);
     }
-  const auto name = [](const std::vector<std::string>& names, int label) {
-    const auto index = static_cast<std::size_t>(label);
-    return label >= 0 && index < names.size() ? " " + names[index] : std::string{};
-  };
   std::string text;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& operation = program.operations[i];
-    text += std::to_string(i);
-    if (operation.kind != OperationKind::kCollective)
-      text += std::string{" "} + kNames[static_cast<std::size_t>(operation.kind)];
-    switch (operation.kind) {
-      case OperationKind::kCompute:
-        text += name(kernels, operation.label) + " on stream " + std::to_string(operation.resource) + ": " +
-                to_text(operation.host) + " host, " + to_text(operation.time);
-        break;
-      case OperationKind::kDelay:
-        text += ": " + to_text(operation.time);
-        break;
-      case OperationKind::kCopy:
-        text += " to GPU: " + to_text(operation.bytes);
-        break;
-      case OperationKind::kCollective:
-        text += (operation.collective == CollectiveKind::kAllReduce       ? " all-reduce"
-                 : operation.collective == CollectiveKind::kReduceScatter ? " reduce-scatter"
-                                                                          : " all-gather") +
-                name(program.labels, operation.label) + " in group " + std::to_string(operation.resource) + ": " +
-                to_text(operation.bytes);
-        break;
-      case OperationKind::kGate:
-        text += " of counter " + std::to_string(operation.resource);
-        break;
-      case OperationKind::kBegin:
-      case OperationKind::kUpdate:
-      case OperationKind::kFence:
-        break;
-    }
-    if (operation.signals >= 0) text += ", advances counter " + std::to_string(operation.signals);
+    text += std::to_string(i) + " " + text_of(operation, program.labels, kernels);
+    if (operation.signals >= 0)
+      text += (operation.work == ServerWorkKind::kApply ? ", the last of all advances " : ", advances ") +
+              scope_text(operation.signal_scope, operation.signals);
     text += waits[i] + "\n";
   }
   for (std::size_t s = 0; s < program.streams.size(); ++s)

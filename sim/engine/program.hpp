@@ -13,14 +13,26 @@ namespace rehearse {
 
 enum class OperationKind : std::uint8_t {
   kDelay,       // of the host: a fixed time, on no resource
-  kCopy,        // from host memory to the rank's GPU, first in, first out
+  kCopy,        // between host memory and the rank's GPUs: resource 0 to them, 1 from them; each first in, first out
   kBegin,       // of the step's kernels
   kCompute,     // kernels on a stream, in the order of the program
+  kSend,        // over a connection of the rank, which has one message on the wire at a time: ends when it has arrived
+  kNotify,      // the same for what has no payload: the connection's latency
+  kServerWork,  // on cores of a server, or of the rank's own machine
+  kFetch,       // of as many bytes from the GPU of a rank that is chosen then
   kCollective,  // with the other ranks of a group, once all of them have come to it
-  kGate,        // passes when a counter of the rank has reached the number of its steps before this one
-  kUpdate,      // part of the step's update, which is complete when it is at all ranks
-  kFence,       // end of the step
+  kGate,        // passes when a counter has come so far
+  kUpdate,      // part of the step's update, which is complete when all ranks have come to it
+  kFence,       // end of the step: the training says who goes on
+  kNext,        // the next step begins
 };
+
+/// Who shares a counter: nobody, the ranks of a team, or all. Of kSteps there is one: how many ranks have ended a step.
+enum class CounterScope : std::uint8_t { kRank, kTeam, kAll, kSteps };
+
+/// A core reads a variable that is asked for; applies a gradient, and once all of them have come the update; or adds up
+/// one in host memory, on several cores.
+enum class ServerWorkKind : std::uint8_t { kRead, kApply, kAdd };
 
 /// What ranks do with a payload of n bytes: add up all of it everywhere; add it up, each rank keeping a part; gather
 /// the parts everywhere.
@@ -35,12 +47,19 @@ using OperationIndex = std::int32_t;
 struct Operation {
   OperationKind kind = OperationKind::kDelay;
   CollectiveKind collective = CollectiveKind::kAllReduce;
+  ServerWorkKind work = ServerWorkKind::kRead;
+  CounterScope scope = CounterScope::kRank;         // of a gate's counter
+  CounterScope signal_scope = CounterScope::kRank;  // of the counter in `signals`
   bool is_chain = false;
-  int resource = 0;  // of its kind: stream, group, counter
-  int label = 0;     // kernel: vertex of the operator graph; collective: one of Program::labels
-  int priority = 0;  // of a collective: the lowest goes first
-  int signals = -1;  // the counter of the rank that it advances when it ends
-  Seconds host{}, time{}, critical{};
+  bool is_event = false;  // all that wait for it go on together when its end has come, not when that is known
+  int resource = 0;       // of its kind: stream, group, counter, connection, server (-1: own machine)
+  int label = 0;          // kernel: vertex of the operator graph; else one of Program::labels, -1: the samples
+  int priority = 0;       // of copies, messages and collectives: the lowest goes first
+  int signals = -1;       // the counter that it advances when it ends; work that applies: when the last one does
+  int lag = 0;            // gate: passes when the counter has reached each x (steps before this one + 1 - lag)
+  int each = 1;
+  int parts = 1;  // work: cores on which it runs at once, each for `time`
+  Seconds host{}, time{}, critical{};  // work that applies: `host` longer for the last one of a step
   Seconds memory{};  // part of `time` in which device memory is read or written
   Bytes bytes{};
   OperationIndex needs = 0;                        // operations before it that must have ended
@@ -58,8 +77,9 @@ struct Program {
   std::vector<OperationIndex> after;          // of each operation those that wait for it
   std::vector<std::vector<Stretch>> streams;  // [streams] of compute
   std::vector<OperationIndex> first;          // need nothing
-  int counters = 0;
-  std::vector<std::string> labels;  // of collectives, in each group once a step
+  int counters = 0, team_counters = 0, common_counters = 0;
+  OperationIndex has_variables = -1;  // when it ends the GPU has all variables of the step; -1: from the start
+  std::vector<std::string> labels;    // of what is exchanged; of collectives, in each group once a step
   Seconds kernel_time{};            // sum over kernels, at no slowdown
 };
 

@@ -114,20 +114,6 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                       },
                   .on_deserted = [&] { job->deserted(); }};
   RunMonitor monitor{cluster, membership, checkpoints};
-  struct Begin {
-    Cluster& cluster;
-    RunMonitor& monitor;
-    TrainingProgress done;
-    std::unique_ptr<Session> operator()(const ParameterServerStrategy&) const {
-      return train_with_parameter_servers(cluster, monitor, done);
-    }
-    std::unique_ptr<Session> operator()(const AllReduceStrategy&) const {
-      return train_in_lockstep(cluster, monitor, done);
-    }
-    std::unique_ptr<Session> operator()(const PairwiseAveragingStrategy&) const {
-      return train_by_pairwise_averaging(cluster, monitor, done);
-    }
-  };
   Job the_job{{.scenario = scenario,
                .machines = machines,
                .clock = backend.clock(),
@@ -136,7 +122,9 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
                .checkpoints = checkpoints,
                .begin_session =
                    [&](TrainingProgress done) {
-                     return std::visit(Begin{cluster, monitor, done}, scenario.training.strategy.kind);
+                     const bool is_lockstep =
+                         std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+                     return (is_lockstep ? train_in_lockstep : train_at_own_pace)(cluster, monitor, done);
                    },
                .on_loss = [&](MachineIndex machine) { monitor.lose(machine); },
                .run =

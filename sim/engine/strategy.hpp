@@ -51,14 +51,10 @@ class Session {
   virtual void describe(RunRecord& record) const = 0;
 };
 
-/// Workers that loop over pull, compute, push against parameter servers: asynchronous, synchronous with backup workers,
-/// or with bounded staleness (parameter_server.cpp says how). `done` already.
-std::unique_ptr<Session> train_with_parameter_servers(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
-
-/// Workers that add up their gradients by collectives in every step (lockstep_training.cpp).
+/// Workers that add up their gradients by collectives in every step (lockstep_training.cpp). `done` already.
 std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
-/// Workers that average their models in pairs, without waiting (pairwise_averaging.cpp).
-std::unique_ptr<Session> train_by_pairwise_averaging(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
+/// Workers that go on each by itself: with parameter servers, or averaging their models in pairs (paced_training.cpp).
+std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
 
 }  // namespace rehearse

@@ -1,4 +1,4 @@
-// Clock, cores, compute stream, kernel time and placement, each against its formula.
+// Clock, cores, kernel time and placement, each against its formula.
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "sim/engine/clock.hpp"
-#include "sim/engine/compute_stream.hpp"
 #include "sim/engine/core_pool.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "sim/engine/placement.hpp"
+#include "sim/engine/recorder.hpp"
 
 namespace rehearse {
 
@@ -79,18 +79,6 @@ TEST_CASE("jobs go to the core that is free first: c cores finish n equal jobs a
   CHECK(pool.run(100.0_s, 1.0_s).start == 100.0_s);  // an idle core starts at once
 }
 
-namespace {
-
-/// n kernels of duration t, dispatched in d each; every kernel waits for variable k if waits[k].
-ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
-  ComputePlan plan;
-  for (std::size_t k = 0; k < kernels; ++k)
-    plan.kernels.push_back({static_cast<int>(k), {duration, {}}, dispatch, {}, {}});
-  return plan;
-}
-
-}  // namespace
-
 TEST_CASE("time ends at 1e9 s, and so does what can be recorded") {
   Clock clock;
   clock.schedule(Clock::kLatest, [] {});
@@ -104,44 +92,6 @@ TEST_CASE("time ends at 1e9 s, and so does what can be recorded") {
   recorder.add(KernelSpan{});
   recorder.add(ServerSpan{});
   CHECK_THROWS_AS(recorder.add(MessageSpan{}), NoResultError);
-}
-
-TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t if the host is") {
-  Recorder recorder;
-  const ComputePlan gpu_bound = make_plan(100, 1.0_ms, 3.0_ms), host_bound = make_plan(100, 3.0_ms, 1.0_ms);
-  ComputeStream slow_gpu{gpu_bound, 0, 1, recorder, {0, 0}, {}}, slow_host{host_bound, 0, 1, recorder, {0, 0}, {}};
-  slow_gpu.begin_step(0.0_s, 1);
-  slow_host.begin_step(0.0_s, 1);
-  CHECK(slow_gpu.end().value() == doctest::Approx(0.301).epsilon(1e-9));
-  CHECK(slow_host.end().value() == doctest::Approx(0.301).epsilon(1e-9));
-  slow_gpu.begin_step(1.0_s, 2);  // twice as slow: 1 ms + 100 * 6 ms
-  CHECK(slow_gpu.end().value() == doctest::Approx(1.601).epsilon(1e-9));
-}
-
-TEST_CASE("a kernel starts when its variables have arrived, and gradients are reported when it ends") {
-  ComputePlan plan = make_plan(3, 1.0_ms, 2.0_ms);
-  plan.kernels[1].waits_for = {0, 1};
-  plan.kernels[2].completes = {1};
-  Recorder recorder;
-  recorder.keeps_activity = true;
-  Seconds ready{};
-  ComputeStream stream{plan, 2, 1, recorder, {7, 3}, [&](int variable, Seconds when) {
-                         CHECK(variable == 1);
-                         ready = when;
-                       }};
-  stream.begin_step(0.0_s, 1);
-  CHECK(stream.waits_for() == 0);
-  stream.variable_arrived(0, 5.0_ms);
-  CHECK(stream.waits_for() == 1);
-  CHECK_FALSE(stream.is_done());
-  stream.variable_arrived(1, 10.0_ms);
-  CHECK(stream.is_done());
-  // Dispatched at 11 ms and 12 ms; run from 11 to 13 and 13 to 15.
-  CHECK(ready.value() == doctest::Approx(0.015).epsilon(1e-12));
-  REQUIRE(recorder.kernels.size() == 3);
-  CHECK(recorder.kernels[1].span.start.value() == doctest::Approx(0.011).epsilon(1e-12));
-  CHECK(recorder.kernels[1].machine == 7);
-  CHECK(recorder.kernels[1].gpu == 3);
 }
 
 TEST_CASE("matrix efficiency is fill times waves times K / (K + K_half)") {

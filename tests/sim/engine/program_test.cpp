@@ -9,6 +9,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/engine/compile.hpp"
+#include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
 
@@ -101,7 +102,7 @@ TEST_CASE("a data-parallel step as text") {
   const GradientUnits units = one_unit_each(1);
   CHECK(to_text(compile_data_parallel(plan, 4, units, {}), {"forward", "backward"}) ==
         "0 delay: 1ms\n"
-        "1 copy to GPU: 4KiB after 0\n"
+        "1 copy samples to GPU: 4KiB after 0\n"
         "2 begin after 1\n"
         "3 all-reduce u0 in group 0: 1kB after 9\n"
         "4 compute forward on stream 0: 5us host, 2ms after 2\n"
@@ -117,14 +118,51 @@ TEST_CASE("a data-parallel step as text") {
   CHECK(
       to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}) ==
       "0 delay: 1ms\n"
-      "1 copy to GPU: 4KiB after 0\n"
+      "1 copy samples to GPU: 4KiB after 0\n"
       "2 begin after 1\n"
-      "3 gate of counter 0 after 2\n"
+      "3 gate of counter 0 at step - 1 after 2\n"
       "4 all-reduce u0 in group 0: 1kB, advances counter 0 after 6\n"
       "5 compute forward on stream 0: 5us host, 2ms after 2, 3\n"
       "6 compute backward on stream 0: 5us host, 4ms\n"
       "7 update after 4\n"
       "8 fence after 6\n");
+}
+
+TEST_CASE("a step with a parameter server as text") {
+  const Scenario scenario = test::resolved(test::with_servers(
+      test::timed_scenario(2, {{"1MB"}}, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), 1));
+  CHECK(program_text(scenario) ==
+        "0 delay: 0s\n"
+        "1 copy samples to GPU: 0B after 0\n"
+        "2 begin after 1\n"
+        "3 notify over connection 0 after 0\n"
+        "4 read layer0 at server 0: 0s after 3\n"
+        "5 send layer0 over connection 1: 1MB after 4\n"
+        "6 copy layer0 to GPU: 1MB after 5\n"
+        "7 delay: 0s after 2, 6\n"
+        "8 compute layer0/forward on stream 0: 0s host, 1ms after 2, 6\n"
+        "9 compute layer0/backward on stream 0: 0s host, 2ms\n"
+        "10 copy layer0 from GPU: 1MB after 9\n"
+        "11 send layer0 over connection 0: 1MB after 10\n"
+        "12 apply layer0 at server 0: 0s, the last of all advances everybody's counter 0 after 11\n"
+        "13 notify over connection 1 after 12\n"
+        "14 fence after 13\n"
+        "15 gate of ended steps at step after 14\n"
+        "16 next step after 15\n");
+}
+
+TEST_CASE("a step that averages models as text") {
+  const Scenario scenario = test::resolved(test::timed_scenario(2, {{"1MB"}}, {{"kind", "pairwise_averaging"}}));
+  CHECK(program_text(scenario) ==
+        "0 delay: 0s\n"
+        "1 fetch model from a random rank: 1MB after 0\n"
+        "2 copy samples to GPU: 0B after 0\n"
+        "3 begin after 2\n"
+        "4 delay: 0s after 1, 8\n"
+        "5 fence after 4\n"
+        "6 next step after 5\n"
+        "7 compute layer0/forward on stream 0: 0s host, 1ms after 3\n"
+        "8 compute layer0/backward on stream 0: 0s host, 2ms\n");
 }
 
 }  // namespace rehearse

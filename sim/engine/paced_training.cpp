@@ -1,0 +1,540 @@
+// Training in which each worker goes on by itself from step to step, as its program (program.hpp) and the gate of steps
+// (step_gate.hpp) let it: with parameter servers, or averaging models in pairs.
+//
+// Synchronous workers share a step: who takes part in it is known when the first of them begins it. A worker that ends
+// a step which all but the backup workers have already left behind is late: its gradients were dropped, and it goes on
+// with the step that the others are at. Workers may join, synchronous ones with the next step and others with the one
+// that the slowest is in, and leave between two of their steps.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "sim/engine/compile.hpp"
+#include "sim/engine/executor.hpp"
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/run_monitor.hpp"
+#include "sim/engine/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class PacedTraining final : public Session, private Executor::Client {
+ public:
+  PacedTraining(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
+      : cluster_{cluster},
+        scenario_{cluster.scenario},
+        servers_strategy_{std::get_if<ParameterServerStrategy>(&cluster.scenario.training.strategy.kind)},
+        clock_{cluster.clock, cluster.clock.new_owner()},
+        monitor_{monitor},
+        all_samples_{cluster.scenario.training.samples},
+        is_synchronous_{cluster.scenario.training.strategy.is_synchronous()},
+        pushes_back_{servers_strategy_ != nullptr && servers_strategy_->pushes_back_each_variable},
+        changes_members_{may_leave_full_cluster(cluster.scenario)},
+        steps_{servers_strategy_ != nullptr && !pushes_back_ ? servers_strategy_->staleness_bound : std::nullopt,
+               servers_strategy_ != nullptr ? servers_strategy_->backup_workers : 0, done.updates},
+        executor_{cluster, clock_, monitor.traffic(), *this, done.updates, &steps_},
+        first_step_{done.updates},
+        started_steps_{done.updates},
+        started_samples_{done.samples},
+        done_{done} {
+    create_servers();
+    create_trainers();
+  }
+
+  ~PacedTraining() override {
+    clock_.retire();
+    for (const auto& trainer : trainers_) {
+      trainer->rank->clock().retire();
+      if (trainer->is_training && pushes_back_ && next_step(*trainer) < done_.updates)
+        monitor_.cut_used_step(trainer->worker);
+    }
+    monitor_.lose_samples(samples_of_update_);
+    for (const auto& [number, round] : rounds_) monitor_.lose_samples(round.ended);
+  }
+
+  void begin() override {
+    std::vector<Trainer*> first;
+    for (const auto& trainer : trainers_) {
+      if (!monitor_.is_there(trainer->worker.gpu.machine)) continue;
+      trainer->left_out = done_.updates - trainer->worker.steps;
+      trainer->is_present = true;
+      steps_.enter(done_.updates);
+      present_.push_back(trainer.get());
+      first.push_back(trainer.get());
+    }
+    for (Trainer* trainer : first)
+      trainer->rank->clock().schedule(std::max(clock_.now(), monitor_.starts_at(trainer->worker)), [this, trainer] {
+        monitor_.record_start(trainer->worker);
+        go_on(*trainer);
+      });
+  }
+
+  void join(MachineIndex machine) override {
+    for (const auto& trainer : trainers_)
+      if (trainer->worker.gpu.machine == machine && !trainer->is_present) arrive(*trainer);
+  }
+
+  /// A synchronous step, or one that servers miss, is lost for all. Without servers the last worker takes the model
+  /// with it.
+  bool lose(MachineIndex machine) override {
+    if (cluster_.machines[static_cast<std::size_t>(machine)].servers > 0) return false;
+    std::vector<Trainer*> lost;
+    for (Trainer* trainer : present_)
+      if (trainer->worker.gpu.machine == machine) lost.push_back(trainer);
+    if (is_synchronous_ && !lost.empty()) return false;
+    if (servers_strategy_ == nullptr && !lost.empty() && lost.size() == present_.size()) return false;
+    for (Trainer* trainer : lost) lose(*trainer);
+    for (const Trainer* trainer : lost) executor_.cut_fetches_from(*trainer->rank);
+    std::erase_if(arrived_, [machine](const Trainer* waiting) { return waiting->worker.gpu.machine == machine; });
+    call_idle();
+    return true;
+  }
+
+  TrainingProgress progress() const override { return done_; }
+
+  /// Variables that are pushed back come to the workers after the last update.
+  Seconds last_update() const override {
+    Seconds end = end_;
+    if (pushes_back_ && done_.samples == all_samples_)
+      for (const auto& trainer : trainers_) end = std::max(end, trainer->rank->latest());
+    return end;
+  }
+
+  std::string deadlock() const override {
+    std::string waiting;
+    for (const auto& trainer : trainers_) {
+      if (!trainer->is_training) continue;
+      if (!waiting.empty()) waiting += "; ";
+      waiting += cluster_.machines[static_cast<std::size_t>(trainer->worker.gpu.machine)].name + " in its step " +
+                 std::to_string(trainer->worker.steps + 1) + " waits for " +
+                 (trainer->rank->waits_in_kernels() ? "variables" : "its updates to be applied");
+    }
+    return waiting.empty() ? "nobody trains" : waiting;
+  }
+
+  void describe(RunRecord& record) const override {
+    if (servers_strategy_ == nullptr) record.unit_names = {"model"};
+    for (const GradientUnit& unit : units_.units) {
+      record.unit_names.push_back(unit.name);
+      const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(unit.server)]);
+      record.placed_variables[m] += static_cast<int>(unit.variables.size());
+      record.placed_bytes[m] += unit.stored_bytes;
+    }
+  }
+
+ private:
+  struct Trainer;
+
+  /// Workers that exchange with the servers as one: those of a machine, or a single one.
+  struct Team {
+    std::vector<Trainer*> members;
+    std::shared_ptr<Counters> counters = std::make_shared<Counters>();
+  };
+
+  struct Trainer {
+    Trainer(Worker& worker_, std::uint64_t seed)
+        : worker{worker_}, choice{seed, "partners of worker " + std::to_string(worker_.index)} {}
+    Worker& worker;
+    Rng choice;  // of partners
+    Rank* rank = nullptr;
+    TeamPlace place;
+    Team* team = nullptr;
+    std::int64_t updates_at_start = 0;
+    std::optional<Seconds> ready_since;  // to begin its next step
+    std::int64_t left_out = 0;           // steps in which it was late, or that were begun before it joined
+    std::int64_t counted_in = -1;        // synchronous: the latest step that was shared with it
+    std::int64_t latest_step = -1;       // that it has begun
+    FirstVariables first = FirstVariables::kPushed;
+    bool is_present = false;
+    bool is_training = false;
+    // Of the step that it is in, or will begin next:
+    const ComputePlan* next_plan = nullptr;
+    int next_passes = 1;
+    std::int64_t next_samples = 0;
+  };
+
+  /// Of a step whose update is pushed back: samples of workers that have begun it, and that have ended it.
+  struct Round {
+    std::int64_t begun = 0, ended = 0;
+  };
+
+  void create_servers() {
+    for (std::size_t m = 0; m < cluster_.machines.size(); ++m)
+      executor_.add_cores(&monitor_.cores(static_cast<MachineIndex>(m)));
+    servers_ = list_servers(cluster_.machines);
+    for (const MachineIndex machine : servers_) executor_.add_server({machine, &monitor_.cores(machine)});
+    if (servers_strategy_ != nullptr) units_ = plan_gradient_units(scenario_, static_cast<int>(servers_.size()));
+  }
+
+  void create_trainers() {
+    for (Worker& worker : monitor_.workers()) {
+      trainers_.push_back(std::make_unique<Trainer>(worker, scenario_.seed));
+      Trainer& trainer = *trainers_.back();
+      trainer.place = team_places(scenario_, cluster_.machines, worker.host.machine, servers_,
+                                  units_)[static_cast<std::size_t>(worker.gpu.gpu)];
+      if (trainer.place.member == 0) teams_.push_back(std::make_unique<Team>());
+      teams_.back()->members.push_back(&trainer);
+      trainer.team = teams_.back().get();
+      trainer.next_plan = worker.plan;
+      trainer.next_passes = worker.passes;
+      trainer.next_samples = worker.samples;
+    }
+    for (const auto& team : teams_) {
+      const OwnedClock clock{cluster_.clock, cluster_.clock.new_owner()};
+      for (Trainer* member : team->members) add_rank(*member, clock);
+    }
+  }
+
+  void add_rank(Trainer& trainer, OwnedClock clock) {
+    const Worker& worker = trainer.worker;
+    const bool adds_on_gpus = !trainer.place.adder.empty();
+    Rank::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
+    at.copies_are_alone = servers_strategy_ == nullptr ? monitor_.workers().size() == 1  // else models come meanwhile
+                                                       : !adds_on_gpus || trainer.team->members.size() == 1;
+    Network& network = cluster_.network;
+    for (const MachineIndex server : servers_) {
+      at.connections.push_back(network.path(worker.host, {server, Endpoint::kHost}));
+      at.connections.push_back(network.path({server, Endpoint::kHost}, worker.host));
+    }
+    at.connections_of_hosts = at.connections.size();
+    if (adds_on_gpus)
+      for (const Trainer* other : trainer.team->members)
+        at.connections.push_back(network.path(worker.gpu, other->worker.gpu));
+    trainer.rank = &executor_.add_rank(at, clock, trainer.team->counters);
+  }
+
+  /// One for each plan, number of passes, and place in the cluster.
+  const Program& program_of(const Trainer& trainer) {
+    const Worker& worker = trainer.worker;
+    const auto [entry, is_new] =
+        programs_.try_emplace({worker.plan, worker.passes, trainer.place, trainer.first}, Program{});
+    if (is_new)
+      entry->second = compile_step(scenario_, *worker.plan, worker.passes, units_, trainer.place, trainer.first);
+    return entry->second;
+  }
+
+  int group_of(const Trainer& trainer) const {
+    return cluster_.machines[static_cast<std::size_t>(trainer.worker.gpu.machine)].group;
+  }
+
+  /// The number, from 0, of the step that the worker is in, or will begin next; counts those that it left out.
+  static std::int64_t next_step(const Trainer& trainer) { return trainer.worker.steps + trainer.left_out; }
+
+  /// Whether no samples are left for a step that begins now. Those of synchronous steps whose update is under way are
+  /// taken as those of the current one; should they be fewer in the end, call_idle() goes on.
+  bool is_over(const Trainer& trainer) const {
+    if (!is_synchronous_) return started_samples_ >= all_samples_;
+    const std::int64_t not_counted = std::max<std::int64_t>(0, next_step(trainer) - done_.updates);
+    return done_.samples + not_counted * samples_expected_ >= all_samples_;
+  }
+
+  /// Samples are left after all.
+  void call_idle() {
+    for (Trainer* idle : std::exchange(idle_, {})) {
+      if (idle->is_present)
+        go_on(*idle);
+      else if (monitor_.is_there(idle->worker.gpu.machine))
+        join(*idle);
+    }
+  }
+
+  /// Synchronous: the workers that will take part in a step, the first of which begins it now, and what each does.
+  void share_step(std::int64_t step) {
+    if (step <= shared_step_) return;
+    shared_step_ = step;
+    std::vector<Trainer*> sharing;
+    std::int64_t teams = 0;
+    for (const auto& trainer : trainers_) {
+      const bool arrives =  // with the end of the step before
+          step > first_step_ && std::find(arrived_.begin(), arrived_.end(), trainer.get()) != arrived_.end();
+      if ((!trainer->is_present && !arrives) || monitor_.has_to_leave(trainer->worker)) continue;
+      sharing.push_back(trainer.get());
+      trainer->counted_in = step;
+      if (trainer->place.member == 0) ++teams;
+    }
+    if (pushes_back_) teams = std::max<std::int64_t>(1, teams - servers_strategy_->backup_workers);
+    executor_.expect(step, teams);
+    if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
+  }
+
+  void share_samples(const std::vector<Trainer*>& sharing) {
+    WorkerCounts counts(scenario_.groups.size());
+    std::vector<std::int64_t> weights;
+    for (const Trainer* trainer : sharing) {
+      ++counts[static_cast<std::size_t>(group_of(*trainer))];
+      weights.push_back(trainer->worker.samples);
+    }
+    samples_expected_ = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
+    const std::vector<StepShare> shares = step_shares(scenario_, counts);
+    const bool has_backup = servers_strategy_->backup_workers > 0;
+    const std::int64_t all =
+        has_backup ? std::accumulate(weights.begin(), weights.end(), std::int64_t{}) : samples_expected_;
+    const std::vector<std::int64_t> samples = split_samples(all, weights);
+    for (std::size_t i = 0; i < sharing.size(); ++i) {
+      const StepShare& share = shares[static_cast<std::size_t>(group_of(*sharing[i]))];
+      sharing[i]->next_plan =
+          &monitor_.plan_of(sharing[i]->worker.gpu.machine, share, static_cast<std::int64_t>(sharing.size()));
+      sharing[i]->next_passes = share.passes;
+      sharing[i]->next_samples = samples[i];
+    }
+  }
+
+  /// The time at which the worker joins has come.
+  void arrive(Trainer& trainer) {
+    if (is_synchronous_ && !present_.empty())
+      arrived_.push_back(&trainer);
+    else
+      join(trainer);
+  }
+
+  void join(Trainer& trainer) {
+    std::int64_t slowest = is_synchronous_ ? done_.updates : started_steps_;
+    if (!is_synchronous_)
+      for (const Trainer* other : present_) slowest = std::min(slowest, next_step(*other));
+    trainer.left_out = slowest - trainer.worker.steps;
+    if (is_over(trainer)) {
+      idle_.push_back(&trainer);
+      return;
+    }
+    trainer.is_present = true;
+    trainer.first = FirstVariables::kPulled;
+    if (trainer.place.member == 0) trainer.team->counters = std::make_shared<Counters>();
+    executor_.reset(*trainer.rank, trainer.team->counters);
+    present_.push_back(&trainer);
+    steps_.enter(next_step(trainer));
+    monitor_.record_start(trainer.worker);
+    go_on(trainer);
+  }
+
+  void leave(Trainer& trainer) {
+    trainer.is_present = false;
+    trainer.ready_since.reset();
+    std::erase(present_, &trainer);
+    steps_.leave(next_step(trainer));
+    if (trainer.counted_in == next_step(trainer) && trainer.place.member == 0) executor_.withdraw(trainer.counted_in);
+    monitor_.record_leave(trainer.worker);
+    executor_.release();
+    if (!present_.empty()) return;
+    if (servers_strategy_ == nullptr) cluster_.clock.schedule_in({}, cluster_.on_deserted);
+    admit_arrived();
+  }
+
+  /// Its machine is gone. With bounded staleness the others wait for it until they notice.
+  void lose(Trainer& trainer) {
+    trainer.is_present = false;
+    std::erase(present_, &trainer);
+    if (std::exchange(trainer.is_training, false)) {
+      --started_steps_;
+      started_samples_ -= trainer.worker.step.samples;
+    }
+    trainer.ready_since.reset();
+    executor_.reset(*trainer.rank, std::make_shared<Counters>());
+    const auto forget = [this, ended = next_step(trainer)] {
+      steps_.leave(ended);
+      executor_.release();
+    };
+    if (servers_strategy_ != nullptr && servers_strategy_->staleness_bound)
+      clock_.schedule_in(scenario_.training.recovery.timeout, forget);
+    else
+      forget();
+  }
+
+  /// They have part in the step that begins next, or in the current one if they were counted in. What they have pushed
+  /// before is applied.
+  void admit_arrived() {
+    const bool is_begun = shared_step_ >= done_.updates;
+    for (Trainer* waiting : std::exchange(arrived_, {})) {
+      const bool is_in_step = !is_begun || waiting->counted_in == done_.updates;
+      const bool waits = !present_.empty() && !monitor_.has_to_leave(waiting->worker) &&
+                         (!is_in_step || waiting->latest_step >= done_.updates);
+      if (waits)
+        arrived_.push_back(waiting);
+      else
+        join(*waiting);
+    }
+  }
+
+  /// Those of a team leave together: after a step that all of them have ended and none has begun.
+  bool leaves(const Trainer& trainer) const {
+    return monitor_.has_to_leave(trainer.worker) &&
+           std::none_of(trainer.team->members.begin(), trainer.team->members.end(), [&](const Trainer* other) {
+             return other->is_training && next_step(*other) == next_step(trainer);
+           });
+  }
+
+  /// The worker is ready for its next step, if there is one for it.
+  void go_on(Trainer& trainer) {
+    if (is_over(trainer)) {
+      monitor_.close_window();
+      trainer.ready_since.reset();
+      idle_.push_back(&trainer);
+      return;
+    }
+    if (leaves(trainer)) return leave(trainer);
+    if (!trainer.ready_since) trainer.ready_since = clock_.now();
+    executor_.go_on(*trainer.rank, next_step(trainer));
+  }
+  void reconsider(Rank& rank) override { go_on(trainer_of(rank)); }
+
+  Trainer& trainer_of(const Rank& rank) { return *trainers_[static_cast<std::size_t>(rank.index())]; }
+
+  void begin_next(Rank& rank) override {
+    Trainer& trainer = trainer_of(rank);
+    Worker& worker = trainer.worker;
+    const std::int64_t number = next_step(trainer);
+    ++started_steps_;
+    trainer.is_training = true;
+    trainer.updates_at_start = done_.updates;
+    worker.step = {.span = {*std::exchange(trainer.ready_since, {}), {}}};
+    worker.step.times.held = clock_.now() - worker.step.span.start;
+    if (is_synchronous_) share_step(number);
+    worker.step.samples = trainer.next_samples;
+    worker.plan = trainer.next_plan;
+    worker.passes = trainer.next_passes;
+    started_samples_ += worker.step.samples;
+    trainer.latest_step = number;
+    if (pushes_back_) rounds_[number].begun += worker.step.samples;
+    const Program& program = program_of(trainer);
+    trainer.first = FirstVariables::kPushed;
+    executor_.begin_step(rank, program, no_groups_, number);
+  }
+
+  /// Of those that are present, any but itself.
+  const Rank* choose_partner(Rank& rank) override {
+    Trainer& trainer = trainer_of(rank);
+    if (present_.size() < 2) return nullptr;
+    const auto mine = std::find(present_.begin(), present_.end(), &trainer);
+    auto other = present_.begin() + static_cast<std::ptrdiff_t>(trainer.choice.below(present_.size() - 1));
+    if (other >= mine) ++other;
+    return (*other)->rank;
+  }
+
+  double begin_kernels(Rank& rank, Seconds when) override {
+    Worker& worker = trainer_of(rank).worker;
+    worker.step.times.input = when - worker.step.span.start - worker.step.times.held - worker.plan->step_overhead;
+    return monitor_.slowdown(worker);
+  }
+
+  void know_end(Rank& rank, Seconds end) override {
+    rank.clock().schedule(std::max(clock_.now(), end), [this, trainer = &trainer_of(rank)] { end_step(*trainer); });
+  }
+
+  /// All units of a step are applied, and pushed back.
+  void update() override {
+    const auto round = rounds_.extract(done_.updates);
+    const std::int64_t begun = round.empty() ? 0 : round.mapped().begun;
+    const std::int64_t used = std::min(samples_expected_, begun);
+    monitor_.drop(begun - used);
+    if (count_update(used)) tell_update();
+    if (done_.samples < all_samples_) admit_arrived();
+  }
+
+  /// An asynchronous step that ends when all samples are done began when more were left.
+  bool count_update(std::int64_t samples) {
+    if (!monitor_.count_update(done_, samples)) return false;
+    end_ = clock_.now();
+    return true;
+  }
+  void tell_update() {
+    if (cluster_.on_update) cluster_.on_update(done_);
+  }
+
+  void end_step(Trainer& trainer) {
+    trainer.is_training = false;
+    record_times(trainer);
+    Worker& worker = trainer.worker;
+    const std::int64_t completed = next_step(trainer) + 1;
+    bool releases = false;
+    if (pushes_back_) {
+      if (const auto round = rounds_.find(completed - 1); round != rounds_.end())
+        round->second.ended += worker.step.samples;
+      monitor_.end_step(worker, completed);
+    } else {
+      releases = steps_.end(completed);
+      const bool is_late = is_synchronous_ && completed <= done_.updates;
+      if (is_late)
+        monitor_.drop(worker.step.samples);
+      else
+        samples_of_update_ += worker.step.samples;
+      if (!is_synchronous_ || releases) {
+        if (count_update(std::exchange(samples_of_update_, 0))) tell_update();
+      }
+      worker.step.staleness =
+          is_synchronous_ ? 0 : std::max<std::int64_t>(0, done_.updates - 1 - trainer.updates_at_start);
+      monitor_.end_step(worker, is_synchronous_ ? completed : done_.updates);
+      if (is_late) trainer.left_out += done_.updates - completed;
+    }
+    const Seconds pause = monitor_.checkpoint_pause(worker, done_);
+    if (pause == Seconds{})
+      go_on(trainer);
+    else
+      trainer.rank->clock().schedule_in(pause, [this, &trainer] { go_on(trainer); });
+    if (!releases) return;
+    executor_.release();
+    admit_arrived();
+    if (done_.samples < all_samples_) call_idle();
+  }
+
+  /// What its kernels waited for, and what came after them.
+  void record_times(Trainer& trainer) {
+    const Rank& rank = *trainer.rank;
+    StepSpan& step = trainer.worker.step;
+    StepTimes& times = step.times;
+    step.compute_end = rank.compute_end();
+    step.last_pull = rank.has_variables_at();
+    times.kernels = rank.kernel_time();
+    times.stalled = rank.stalled();
+    Seconds after = clock_.now() - step.compute_end;
+    if (servers_strategy_ == nullptr) after -= trainer.worker.plan->update;
+    const Waits& stalls = rank.stalls();
+    const Waits waits = rank.waits_before_end(pushes_back_ ? Seconds{} : after);
+    times.latency += stalls.latency + waits.latency;
+    times.network += stalls.network + waits.network;
+    times.server += stalls.server + waits.server;
+    times.copies += stalls.copies + waits.copies + waits.other;
+    const bool asks =
+        servers_strategy_ != nullptr && !pushes_back_ && servers_strategy_->variables != VariableHome::kGpus;
+    (asks ? times.held : times.copies) += stalls.other;  // until the last of the team asked
+  }
+
+  Cluster& cluster_;
+  const Scenario& scenario_;
+  const ParameterServerStrategy* servers_strategy_;  // nullptr: in pairs
+  OwnedClock clock_;
+  RunMonitor& monitor_;
+  std::int64_t all_samples_;
+  bool is_synchronous_, pushes_back_, changes_members_;
+  std::vector<MachineIndex> servers_;
+  GradientUnits units_;
+  StepGate steps_;
+  Executor executor_;
+  std::map<std::tuple<const ComputePlan*, int, TeamPlace, FirstVariables>, Program> programs_;
+  const std::vector<CollectiveGroup*> no_groups_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;  // in the order of the executor's ranks
+  std::vector<std::unique_ptr<Team>> teams_;
+  std::vector<Trainer*> present_;  // in the order in which they came
+  std::int64_t first_step_, started_steps_;
+  std::int64_t started_samples_;  // of the workers' own steps; asynchronous
+  TrainingProgress done_;
+  std::int64_t shared_step_ = -1;         // synchronous: the latest step whose workers are known
+  std::int64_t samples_expected_ = 0;     // of its update
+  std::int64_t samples_of_update_ = 0;    // of steps that have ended, for the next update
+  std::map<std::int64_t, Round> rounds_;  // by step, until its update
+  Seconds end_{};
+  std::vector<Trainer*> idle_;     // found no step left to begin
+  std::vector<Trainer*> arrived_;  // synchronous: will join with the next step
+};
+
+}  // namespace
+
+std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
+  return std::make_unique<PacedTraining>(cluster, monitor, done);
+}
+
+}  // namespace rehearse
