@@ -363,7 +363,8 @@ class Compiler {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!is_pulled(u)) continue;
       const OperationIndex on_this_gpu = pushed_[u] != kNone ? pushed_[u] : await_share(u, true);
-      signal(join(on_this_gpu), CounterScope::kRank, static_cast<int>(u));
+      const bool signals = builder_.program().operations[static_cast<std::size_t>(on_this_gpu)].signals >= 0;
+      signal(signals ? join(on_this_gpu) : on_this_gpu, CounterScope::kRank, static_cast<int>(u));
     }
   }
 

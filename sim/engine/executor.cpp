@@ -49,12 +49,12 @@ Connection& Rank::connection(int index) {
   std::unique_ptr<Connection>& connection = connections_[at(index)];
   if (connection != nullptr) return *connection;
   Cluster& cluster = executor_.cluster_;
-  connection = std::make_unique<Connection>(
-      clock_, cluster.network, executor_.traffic_, cluster.recorder, place_.connections[at(index)],
-      [this](const Connection::Message& message) {
-        executor_.end(*this, slot_of(message.tag), operation_of(message.tag), clock_.now());
-        executor_.tell_update();
-      });
+  connection = std::make_unique<Connection>(clock_, cluster.network, executor_.traffic_, cluster.recorder,
+                                            place_.connections[at(index)], [this](const Connection::Message& message) {
+                                              executor_.end(*this, slot_of(message.tag), operation_of(message.tag),
+                                                            clock_.now());
+                                              executor_.tell_update();
+                                            });
   return *connection;
 }
 
@@ -67,7 +67,7 @@ Seconds Rank::compute_end() const {
 Seconds Rank::has_variables_at() const {
   const StepState& step = steps_[at(slot_)];
   const OperationIndex has_variables = step.program->has_variables;
-  return has_variables == kNone ? Seconds{} : step.ready[at(has_variables)];
+  return has_variables == kNone ? Seconds{} : step.ready[at(has_variables)].date;
 }
 
 bool Rank::waits_in_kernels() const {
@@ -116,10 +116,8 @@ void Executor::begin_step(Rank& rank, const Program& program, const std::vector<
   step.index = rank.begun_++;
   step.number = number;
   step.left = static_cast<OperationIndex>(size);
-  step.pending.resize(size);
-  for (std::size_t i = 0; i < size; ++i) step.pending[i] = program.operations[i].needs;
-  step.ready.assign(size, clock_.now());
-  step.latest.assign(size, Rank::kNone);
+  step.ready.resize(size);
+  for (std::size_t i = 0; i < size; ++i) step.ready[i] = {.date = clock_.now(), .pending = program.operations[i].needs};
   rank.streams_.resize(std::max(rank.streams_.size(), program.streams.size()));
   for (std::size_t s = 0; s < program.streams.size(); ++s) {
     Rank::Stream& stream = rank.streams_[s];
@@ -179,7 +177,7 @@ void Executor::cut_fetches_from(const Rank& from) {
 void Executor::issue(Rank& rank, int slot, OperationIndex index) {
   Rank::StepState& step = rank.steps_[at(slot)];
   const Operation& operation = step.program->operations[at(index)];
-  const Seconds ready = step.ready[at(index)];
+  const Seconds ready = step.ready[at(index)].date;
   switch (operation.kind) {
     case OperationKind::kDelay:
     case OperationKind::kNotify: {
@@ -215,10 +213,10 @@ void Executor::issue(Rank& rank, int slot, OperationIndex index) {
         held_.push_back(&rank);
         return;
       }
-      Counters::Counter& counter = this->counter(rank, operation.scope, operation.resource);
+      Counters& counters = this->counters(rank, operation.scope);
+      const Counters::Counter& counter = counters.at(operation.resource);
       if (has_come(step, operation, counter.count)) return end(rank, slot, index, std::max(ready, counter.date));
-      counter.waiting.push_back({&rank, slot, index});
-      return;
+      return counters.wait(operation.resource, {&rank, slot, index});
     }
     case OperationKind::kUpdate:
       if (Round* round = find_round(step.number); round != nullptr && ++round->updated == round->expected)
@@ -286,7 +284,7 @@ void Executor::work(Rank& rank, int slot, OperationIndex index) {
 /// Asks for it, over the latency, and then receives it over a connection of its own.
 void Executor::fetch(Rank& rank, int slot, OperationIndex index) {
   const Rank::StepState& step = rank.steps_[at(slot)];
-  const Seconds ready = step.ready[at(index)];
+  const Seconds ready = step.ready[at(index)].date;
   const Rank* partner = client_.choose_partner(rank);
   if (partner == nullptr) return end(rank, slot, index, ready);
   rank.fetches_from_ = partner;
@@ -321,23 +319,23 @@ void Executor::end(Rank& rank, int slot, OperationIndex index, Seconds when) {
     if (operation.signal_scope == CounterScope::kAll)
       complete(step.number, operation.signals, {&rank, slot, index}, when);
     else
-      advance_counter(counter(rank, operation.signal_scope, operation.signals), {&rank, slot, index}, when);
+      advance_counter(counters(rank, operation.signal_scope), operation.signals, {&rank, slot, index}, when);
   }
   for (OperationIndex e = operation.first_after; e < operation.last_after; ++e) {
     const OperationIndex later = program.after[at(e)];
-    if (when > step.ready[at(later)] || step.latest[at(later)] == Rank::kNone) {
-      step.ready[at(later)] = std::max(step.ready[at(later)], when);
-      step.latest[at(later)] = index;
+    Rank::Readiness& ready = step.ready[at(later)];
+    if (when > ready.date || ready.latest == Rank::kNone) {
+      ready.date = std::max(ready.date, when);
+      ready.latest = index;
     }
-    if (--step.pending[at(later)] == 0) issue(rank, slot, later);
+    if (--ready.pending == 0) issue(rank, slot, later);
   }
 }
 
-Counters::Counter& Executor::counter(Rank& rank, CounterScope scope, int index) {
-  return (scope == CounterScope::kRank   ? *rank.own_counters_
-          : scope == CounterScope::kTeam ? *rank.team_counters_
-                                         : common_)
-      .at(index);
+Counters& Executor::counters(Rank& rank, CounterScope scope) {
+  return scope == CounterScope::kRank   ? *rank.own_counters_
+         : scope == CounterScope::kTeam ? *rank.team_counters_
+                                        : common_;
 }
 
 bool Executor::has_come(const Rank::StepState& step, const Operation& gate, std::int64_t count) const {
@@ -345,26 +343,28 @@ bool Executor::has_come(const Rank::StepState& step, const Operation& gate, std:
   return count >= gate.each * steps;
 }
 
-void Executor::advance_counter(Counters::Counter& counter, const Counters::Place& by, Seconds when) {
+void Executor::advance_counter(Counters& counters, int index, const Counters::Place& by, Seconds when) {
+  Counters::Counter& counter = counters.at(index);
   ++counter.count;
   if (when >= counter.date) {
     counter.date = when;
     counter.latest = by;
     counter.index = by.rank != nullptr ? by.rank->steps_[at(by.slot)].index : 0;
   }
-  if (counter.waiting.empty()) return;
-  for (const Counters::Place& waiting : std::exchange(counter.waiting, {})) {
-    Rank::StepState& step = waiting.rank->steps_[at(waiting.slot)];
-    if (!has_come(step, step.program->operations[at(waiting.operation)], counter.count))
-      counter.waiting.push_back(waiting);
+  for (int left = counter.waiting; left > 0 && counters.at(index).waiting > 0; --left) {
+    const Counters::Place waiting = counters.take(index);
+    const Rank::StepState& step = waiting.rank->steps_[at(waiting.slot)];
+    if (has_come(step, step.program->operations[at(waiting.operation)], counters.at(index).count))
+      end(*waiting.rank, waiting.slot, waiting.operation,
+          std::max(step.ready[at(waiting.operation)].date, counters.at(index).date));
     else
-      end(*waiting.rank, waiting.slot, waiting.operation, std::max(step.ready[at(waiting.operation)], counter.date));
+      counters.wait(index, waiting);
   }
 }
 
 /// A common counter advances once in each step of all, which is updated when all of them have.
 void Executor::complete(std::int64_t number, int counter, const Counters::Place& by, Seconds when) {
-  advance_counter(common_.at(counter), by, when);
+  advance_counter(common_, counter, by, when);
   if (Round* round = find_round(number); round != nullptr && ++round->completed == round->counters) is_updated_ = true;
 }
 
@@ -372,7 +372,7 @@ Waits Rank::waits_before_end(Seconds length) const {
   const StepState& step = steps_[at(slot_)];
   OperationIndex fence = 0;
   while (step.program->operations[at(fence)].kind != OperationKind::kFence) ++fence;
-  return executor_.waits(*this, slot_, step.latest[at(fence)], step.ready[at(fence)], length);
+  return executor_.waits(*this, slot_, step.ready[at(fence)].latest, step.ready[at(fence)].date, length);
 }
 
 /// What the `length` before `date`, when the operation ended, was spent on.
@@ -388,8 +388,8 @@ Waits Executor::waits(const Rank& of, int slot, OperationIndex index, Seconds da
   while (left > Seconds{} && index != Rank::kNone) {
     const Rank::StepState& step = rank->steps_[at(slot)];
     const Operation& operation = step.program->operations[at(index)];
-    Seconds ready = step.ready[at(index)];
-    OperationIndex before = step.latest[at(index)];
+    Seconds ready = step.ready[at(index)].date;
+    OperationIndex before = step.ready[at(index)].latest;
     switch (operation.kind) {
       case OperationKind::kSend:
         if (at(operation.resource) < rank->place_.connections_of_hosts) {
@@ -422,9 +422,9 @@ Waits Executor::waits(const Rank& of, int slot, OperationIndex index, Seconds da
         if (by.rank == nullptr || counter.date < ready || by.rank->steps_[at(by.slot)].index != counter.index) break;
         const Rank::StepState& its = by.rank->steps_[at(by.slot)];
         if (operation.scope == CounterScope::kAll) {  // the last gradient of all; before it, one's own
-          was(waits.server, date - its.ready[at(by.operation)]);
-          ready = its.ready[at(by.operation)];
-          before = step.latest[at(before)];
+          was(waits.server, date - its.ready[at(by.operation)].date);
+          ready = its.ready[at(by.operation)].date;
+          before = step.ready[at(before)].latest;
         } else {
           rank = by.rank;
           slot = by.slot;
@@ -454,14 +454,15 @@ void Executor::advance(Rank& rank, int slot, std::size_t s) {
   while (stream.stretch < stretches.size()) {
     const Stretch& stretch = stretches[stream.stretch];
     const Operation& operation = step.program->operations[at(stream.next)];
-    if (step.pending[at(stream.next)] > 0) break;
+    if (step.ready[at(stream.next)].pending > 0) break;
     Seconds ready = stream.host;
-    if (step.ready[at(stream.next)] > ready) {
-      ready = step.ready[at(stream.next)];
-      const Seconds stall = ready + operation.host - std::max(stream.gpu, stream.host + operation.host);
+    if (step.ready[at(stream.next)].date > ready) {
+      ready = step.ready[at(stream.next)].date;
+      const Seconds dispatch = operation.is_chain ? operation.first_host : operation.host;
+      const Seconds stall = ready + dispatch - std::max(stream.gpu, stream.host + dispatch);
       if (stall > Seconds{}) {
         rank.stalled_ += stall;
-        const Waits waited = waits(rank, slot, step.latest[at(stream.next)], ready, stall);
+        const Waits waited = waits(rank, slot, step.ready[at(stream.next)].latest, ready, stall);
         rank.stalls_.latency += waited.latency;
         rank.stalls_.network += waited.network;
         rank.stalls_.server += waited.server;

@@ -76,14 +76,18 @@ class Rank {
 
   static constexpr OperationIndex kNone = -1;
 
+  /// Of an operation in a step.
+  struct Readiness {
+    Seconds date{};                 // when the latest of its predecessors that have ended did
+    OperationIndex latest = kNone;  // that one
+    OperationIndex pending = 0;     // predecessors that have not ended
+  };
   struct StepState {
     const Program* program = nullptr;
-    std::int64_t index = 0;               // of the rank's steps, from 0
-    std::int64_t number = 0;              // of the training's
-    OperationIndex left = 0;              // operations that have not ended
-    std::vector<OperationIndex> pending;  // [operations] predecessors that have not ended
-    std::vector<Seconds> ready;           // [operations] when the latest of those that have did
-    std::vector<OperationIndex> latest;   // [operations] that one
+    std::int64_t index = 0;        // of the rank's steps, from 0
+    std::int64_t number = 0;       // of the training's
+    OperationIndex left = 0;       // operations that have not ended
+    std::vector<Readiness> ready;  // [operations]
     const std::vector<CollectiveGroup*>* groups = nullptr;
   };
   struct Stream {
@@ -131,14 +135,44 @@ class Counters {
     Seconds date{};                         // of its latest advance
     Place latest{nullptr, 0, Rank::kNone};  // by whom that was,
     std::int64_t index = 0;                 // in which of its steps
-    std::vector<Place> waiting;
+    int waiting = 0;                        // how many wait: a list in waiting_
+    int first_waiting = -1, last_waiting = -1;
   };
+  struct Waiting {
+    Place place;
+    int next;
+  };
+
   Counter& at(int index) {
     const auto i = static_cast<std::size_t>(index);
     if (counters_.size() <= i) counters_.resize(i + 1);
     return counters_[i];
   }
+  void wait(int index, const Place& place) {
+    const int added = std::exchange(free_, free_ < 0 ? -1 : waiting_[static_cast<std::size_t>(free_)].next);
+    const int node = added < 0 ? static_cast<int>(waiting_.size()) : added;
+    if (added < 0) waiting_.emplace_back();
+    waiting_[static_cast<std::size_t>(node)] = {place, -1};
+    Counter& counter = at(index);
+    (counter.last_waiting < 0 ? counter.first_waiting : waiting_[static_cast<std::size_t>(counter.last_waiting)].next) =
+        node;
+    counter.last_waiting = node;
+    ++counter.waiting;
+  }
+  /// The first of those that wait for the counter, which no longer does.
+  Place take(int index) {
+    Counter& counter = at(index);
+    const int node = counter.first_waiting;
+    --counter.waiting;
+    Waiting& waiting = waiting_[static_cast<std::size_t>(node)];
+    counter.first_waiting = std::exchange(waiting.next, std::exchange(free_, node));
+    if (counter.first_waiting < 0) counter.last_waiting = -1;
+    return waiting.place;
+  }
+
   std::vector<Counter> counters_;
+  std::vector<Waiting> waiting_;  // lists
+  int free_ = -1;                 // one of them
 };
 
 /// Ranks that take part in collectives together: one at a time, in the order in which all have come to them.
@@ -266,9 +300,9 @@ class Executor {
   void end_at(Rank& rank, int slot, OperationIndex operation, Seconds when);
   void end(Rank& rank, int slot, OperationIndex operation, Seconds when);
   void advance(Rank& rank, int slot, std::size_t stream);
-  Counters::Counter& counter(Rank& rank, CounterScope scope, int index);
+  Counters& counters(Rank& rank, CounterScope scope);
   bool has_come(const Rank::StepState& step, const Operation& gate, std::int64_t count) const;
-  void advance_counter(Counters::Counter& counter, const Counters::Place& by, Seconds when);
+  void advance_counter(Counters& counters, int index, const Counters::Place& by, Seconds when);
   void complete(std::int64_t number, int counter, const Counters::Place& by, Seconds when);
   Waits waits(const Rank& rank, int slot, OperationIndex operation, Seconds date, Seconds length) const;
   /// Tells of an update that is complete: after all that it has brought about.

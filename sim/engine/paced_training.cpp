@@ -17,6 +17,7 @@
 #include "sim/engine/compile.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
+#include "sim/engine/reductions.hpp"
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/strategy.hpp"
 
@@ -36,6 +37,8 @@ class PacedTraining final : public Session, private Executor::Client {
         is_synchronous_{cluster.scenario.training.strategy.is_synchronous()},
         pushes_back_{servers_strategy_ != nullptr && servers_strategy_->pushes_back_each_variable},
         changes_members_{may_leave_full_cluster(cluster.scenario)},
+        fuses_kernels_{
+            plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity).fuses_kernels},
         steps_{servers_strategy_ != nullptr && !pushes_back_ ? servers_strategy_->staleness_bound : std::nullopt,
                servers_strategy_ != nullptr ? servers_strategy_->backup_workers : 0, done.updates},
         executor_{cluster, clock_, monitor.traffic(), *this, done.updates, &steps_},
@@ -214,8 +217,10 @@ class PacedTraining final : public Session, private Executor::Client {
     const Worker& worker = trainer.worker;
     const auto [entry, is_new] =
         programs_.try_emplace({worker.plan, worker.passes, trainer.place, trainer.first}, Program{});
-    if (is_new)
+    if (is_new) {
       entry->second = compile_step(scenario_, *worker.plan, worker.passes, units_, trainer.place, trainer.first);
+      if (fuses_kernels_) entry->second = fuse_chains(entry->second);
+    }
     return entry->second;
   }
 
@@ -509,7 +514,7 @@ class PacedTraining final : public Session, private Executor::Client {
   OwnedClock clock_;
   RunMonitor& monitor_;
   std::int64_t all_samples_;
-  bool is_synchronous_, pushes_back_, changes_members_;
+  bool is_synchronous_, pushes_back_, changes_members_, fuses_kernels_;
   std::vector<MachineIndex> servers_;
   GradientUnits units_;
   StepGate steps_;

@@ -45,6 +45,7 @@ namespace {
 Operation joined(const Operation& a, const Operation& b) {
   Operation both = a;
   both.is_chain = true;
+  both.first_host = a.is_chain ? a.first_host : a.host;
   both.host = a.host + b.host;
   both.time = a.time + b.time;
   both.critical = std::max(a.critical + b.time, a.host + b.critical);
@@ -111,6 +112,9 @@ Program fuse_chains(const Program& program) {
     for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e)
       builder.order(became[i], became[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])]);
   builder.program().counters = program.counters;
+  builder.program().common_counters = program.common_counters;
+  if (program.has_variables >= 0)
+    builder.program().has_variables = became[static_cast<std::size_t>(program.has_variables)];
   builder.program().labels = program.labels;
   return builder.finish();
 }

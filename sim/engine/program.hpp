@@ -58,9 +58,10 @@ struct Operation {
   int signals = -1;       // the counter that it advances when it ends; work that applies: when the last one does
   int lag = 0;            // gate: passes when the counter has reached each x (steps before this one + 1 - lag)
   int each = 1;
-  int parts = 1;  // work: cores on which it runs at once, each for `time`
+  int parts = 1;                       // work: cores on which it runs at once, each for `time`
   Seconds host{}, time{}, critical{};  // work that applies: `host` longer for the last one of a step
-  Seconds memory{};  // part of `time` in which device memory is read or written
+  Seconds first_host{};                // of a chain's first kernel
+  Seconds memory{};                    // part of `time` in which device memory is read or written
   Bytes bytes{};
   OperationIndex needs = 0;                        // operations before it that must have ended
   OperationIndex first_after = 0, last_after = 0;  // range of Program::after
@@ -77,10 +78,11 @@ struct Program {
   std::vector<OperationIndex> after;          // of each operation those that wait for it
   std::vector<std::vector<Stretch>> streams;  // [streams] of compute
   std::vector<OperationIndex> first;          // need nothing
-  int counters = 0, team_counters = 0, common_counters = 0;
-  OperationIndex has_variables = -1;  // when it ends the GPU has all variables of the step; -1: from the start
-  std::vector<std::string> labels;    // of what is exchanged; of collectives, in each group once a step
-  Seconds kernel_time{};            // sum over kernels, at no slowdown
+  int counters = 0;                           // of the rank
+  int common_counters = 0;                    // that all advance once in a step
+  OperationIndex has_variables = -1;          // when it ends the GPU has all variables of the step; -1: from the start
+  std::vector<std::string> labels;            // of what is exchanged; of collectives, in each group once a step
+  Seconds kernel_time{};                      // sum over kernels, at no slowdown
 };
 
 /// Builds a program in any order that has the kernels of each stream in theirs.

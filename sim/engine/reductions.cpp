@@ -16,10 +16,11 @@ bool is_one_machine(const Scenario& scenario) {
 
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity) {
   const Training& training = scenario.training;
-  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return {};
+  Reductions reductions;
+  reductions.fuses_kernels = !is_exact && training.step_time_variation == 0 && !keeps_activity;
+  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
   const GradientExchange& exchange = training.strategy.exchange;
   const bool is_forward = exchange.overlap == Overlap::kForward;
-  Reductions reductions;
   reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
@@ -30,7 +31,6 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere.
   reductions.times_collectives = !is_forward || !copies_are_flows;
-  reductions.fuses_kernels = training.step_time_variation == 0 && !keeps_activity;
   // Workers of a group do the same at the same time if nothing tells them apart.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;

@@ -16,8 +16,8 @@ struct Reductions {
   bool copies_are_alone = true;
 };
 
-/// None of them for other strategies, and of what is simulated none in an exact run. `keeps_activity`: every worker's
-/// kernels are recorded.
+/// For other strategies kernels are fused at most, and of what is simulated nothing is left out in an exact run.
+/// `keeps_activity`: every worker's kernels are recorded.
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
 
 }  // namespace rehearse
