@@ -218,9 +218,10 @@ int run(const SimulateCommand& command) {
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   if (!command.common.is_quiet) print_warnings(scenario);
+  const std::string program = command.prints_program ? program_text(scenario) : "";
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.prints_program) {
-    std::fputs(program_text(scenario).c_str(), stdout);
+    std::fputs(program.c_str(), stdout);
     return kSuccess;
   }
   if (command.is_dry_run) {

@@ -36,6 +36,17 @@ std::string checksum_of(const RunKey& key, const StoredRun& run) {
   return run_key(content, "row").text();
 }
 
+/// Who only reads cannot remove the log that SQLite makes to read a file that has one. Without one nobody writes.
+std::string uri_to_read(const std::string& file) {
+  std::string uri = file.starts_with("/") ? "file://" : "file:";
+  for (const char c : file) {
+    std::array<char, 4> escaped{};
+    std::snprintf(escaped.data(), escaped.size(), "%%%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    uri += std::string{"%?#"}.find(c) == std::string::npos ? std::string{c} : std::string{escaped.data()};
+  }
+  return std::filesystem::exists(file + "-wal") ? uri : uri + "?immutable=1";
+}
+
 }  // namespace
 
 std::string RunKey::text() const {
@@ -63,8 +74,9 @@ RunKey run_key(std::string_view scenario, std::string_view program) {
 struct ResultStore::Connection {
   Connection(std::string file, const std::string& shown, bool writes) : shown_name{shown}, may_write{writes} {
     if (!file.empty() && std::filesystem::exists(file)) require_regular_file(file);  // SQLite waits for pipes
-    const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    if (sqlite3_open_v2(file.c_str(), &database, flags, nullptr) != SQLITE_OK) {
+    const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    const std::string name = writes ? file : uri_to_read(file);
+    if (sqlite3_open_v2(name.c_str(), &database, flags, nullptr) != SQLITE_OK) {
       const std::string why = database ? sqlite3_errmsg(database) : "out of memory";
       sqlite3_close(database);
       throw InputError{shown_name + ": cannot open this result store: " + why};

@@ -66,6 +66,18 @@ TEST_CASE("what is put is found, and replaced by what is put later") {
   CHECK_FALSE(store.is_finished(run_key("scenario", "another program")));
 }
 
+TEST_CASE("reading leaves nothing beside a store, whatever its name") {
+  const test::TemporaryFolder folder;
+  const RunKey key{1, 2};
+  for (const char* name : {"results.sqlite", "a b?c#d%20e.sqlite"}) {
+    const std::filesystem::path file = folder / name;
+    ResultStore::open(file).put(key, {.name = "run", .parameters = "{}", .summary = "{}", .error = "", .wall_s = 1});
+    CHECK(ResultStore::open_to_read(file).is_finished(key));
+    CHECK_FALSE(std::filesystem::exists(file.string() + "-shm"));
+    CHECK_FALSE(std::filesystem::exists(file.string() + "-wal"));
+  }
+}
+
 TEST_CASE("a row of which one character has changed, in any column, is as good as none, until it is put again") {
   const test::TemporaryFolder folder;
   const std::filesystem::path file = folder / "results.sqlite";
