@@ -263,7 +263,8 @@ class PacedTraining final : public Session, private Executor::Client {
       trainer->counted_in = step;
       if (trainer->place.member == 0) ++teams;
     }
-    if (pushes_back_) teams = std::max<std::int64_t>(1, teams - servers_strategy_->backup_workers);
+    if (pushes_back_)
+      teams = std::max<std::int64_t>(1, teams - servers_strategy_->backup_workers / trainers_.front()->place.members);
     executor_.expect(step, teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
   }
@@ -375,6 +376,7 @@ class PacedTraining final : public Session, private Executor::Client {
 
   /// The worker is ready for its next step, if there is one for it.
   void go_on(Trainer& trainer) {
+    if (pushes_back_) trainer.left_out += std::max<std::int64_t>(0, done_.updates - next_step(trainer));  // it was late
     if (is_over(trainer)) {
       monitor_.close_window();
       trainer.ready_since.reset();
@@ -437,7 +439,9 @@ class PacedTraining final : public Session, private Executor::Client {
     const std::int64_t used = std::min(samples_expected_, begun);
     monitor_.drop(begun - used);
     if (count_update(used)) tell_update();
-    if (done_.samples < all_samples_) admit_arrived();
+    if (done_.samples == all_samples_) return;
+    admit_arrived();
+    call_idle();
   }
 
   /// An asynchronous step that ends when all samples are done began when more were left.

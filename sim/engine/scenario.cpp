@@ -385,11 +385,6 @@ class ScenarioReader {
     if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
         all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
       refuse("sharding, as the part of a worker that leaves is gone");
-    if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
-      if (servers->pushes_back_each_variable) refuse("variables that are pushed back");
-      if (servers->backup_workers > 0) refuse("backup workers");
-      if (servers->aggregation != Aggregation::kNone) refuse("machines that add up their gradients");
-    }
   }
 
   /// The group on whose machines a colocated one runs.
@@ -646,13 +641,7 @@ class ScenarioReader {
         effective["backup_workers"] = strategy.backup_workers;
         strategy.pushes_back_each_variable = json.optional<bool>("pushes_back_each_variable", false);
         effective["pushes_back_each_variable"] = strategy.pushes_back_each_variable;
-        if (strategy.pushes_back_each_variable && strategy.backup_workers > 0)
-          json.fail("backup_workers",
-                    "expected 0 when each variable is pushed back; found " + std::to_string(strategy.backup_workers));
         strategy.aggregation = read_aggregation(json, effective);
-        if (strategy.aggregation != Aggregation::kNone && strategy.backup_workers > 0)
-          json.fail("backup_workers", "expected 0 when machines add up their gradients; found " +
-                                          std::to_string(strategy.backup_workers));
         break;
       case Synchronization::kStaleSynchronous:
         strategy.staleness_bound = json.required<std::int64_t>("staleness_bound");

@@ -76,7 +76,7 @@ double samples_per_update(const Scenario& scenario, const WorkerCounts& workers)
   const auto sum = static_cast<double>(sum_of_steps(scenario, workers)), n = static_cast<double>(number);
   if (!scenario.training.strategy.is_synchronous()) return sum / n;
   if (keeps_global_batch(scenario) && workers != full_cluster(scenario)) return samples_per_update(scenario);
-  return std::round(sum * (n - backup_workers(scenario)) / n);
+  return std::round(sum * std::max(1.0, n - backup_workers(scenario)) / n);
 }
 
 double samples_per_update(const Scenario& scenario) { return samples_per_update(scenario, full_cluster(scenario)); }

@@ -14,8 +14,7 @@ inline Json random_job(std::uint64_t seed) {
   Json scenario = ScenarioGenerator{seed}.generate();
   for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
   Json& strategy = scenario["training"]["strategy"];
-  for (const char* key : {"backup_workers", "pushes_back_each_variable", "aggregation", "sharding", "prefetched_units"})
-    strategy.erase(key);
+  for (const char* key : {"sharding", "prefetched_units"}) strategy.erase(key);
   if (strategy.value("overlap", "") == "forward") strategy["overlap"] = "backward";
   scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
   return scenario;

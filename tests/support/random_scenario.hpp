@@ -88,9 +88,7 @@ class ScenarioGenerator {
   void add_servers(int workers) {
     const int servers = 1 + pick(5);
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["synchronization"] == "synchronous" && !strategy.contains("pushes_back_each_variable") &&
-        !strategy.contains("aggregation") && chance(3))
-      strategy["backup_workers"] = pick(workers);
+    if (strategy["synchronization"] == "synchronous" && chance(3)) strategy["backup_workers"] = pick(workers);
     if (chance(3))
       scenario_["cluster"]["groups"].push_back(
           {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "workers"}, {"count", servers}});
@@ -162,9 +160,7 @@ class ScenarioGenerator {
     const Json& strategy = scenario_["training"]["strategy"];
     Json& groups = scenario_["cluster"]["groups"];
     const int machines = groups[0]["count"].get<int>();
-    if (machines < 2 || strategy.value("overlap", "") == "forward" || strategy.value("backup_workers", 0) > 0 ||
-        strategy.contains("pushes_back_each_variable") || strategy.contains("aggregation"))
-      return;
+    if (machines < 2 || strategy.value("overlap", "") == "forward") return;
     Json late = groups[0];
     late["name"] = "late";
     late["count"] = 1 + pick(machines - 1);
