@@ -455,7 +455,8 @@ std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const
                                                  const std::vector<Machine>& machines, Network& network,
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
-  const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
+  const auto* strategy = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
+  const CollectiveAlgorithm wanted = strategy != nullptr ? strategy->algorithm : CollectiveAlgorithm::kRing;
   const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
   const int group = machines[static_cast<std::size_t>(gpus.front().machine)].group;
   const CollectiveParameters& parameters =

@@ -40,7 +40,7 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
                      const TeamPlace& place, FirstVariables first) {
   return std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)
              ? compile_parameter_server(scenario, plan, passes, units, place, first)
-             : compile_pairwise(plan, passes, scenario.workload.parameter_bytes());
+             : compile_pairwise(plan, passes, scenario.workload.parameter_bytes(), place.gpus);
 }
 
 std::string program_text(const Scenario& scenario) try {

@@ -57,7 +57,8 @@ std::vector<TeamPlace> team_places(const Scenario& scenario, const std::vector<M
                                    const std::vector<MachineIndex>& servers, const GradientUnits& units);
 
 /// A worker that averages its model with that of a random other one (compile_pairwise.cpp).
-Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model);
+/// With `gpus` its connections are those from the first of them to the others, and its group 0 are all of them.
+Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus);
 
 /// What a worker does in a step of `passes` passes by the scenario's strategy: all-reduce, or one of the others
 /// (compile.cpp).

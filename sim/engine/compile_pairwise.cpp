@@ -3,7 +3,7 @@
 //
 //   host     step_overhead, the samples go to the GPU
 //   fetch    request (L), then the whole model from GPU to GPU (+ L), one model at a time between each two workers
-//   compute  forward and backward
+//   compute  forward and backward; several GPUs of a worker add up their gradients, and share what is fetched
 //   end      the later of the two, and the optimizer
 //
 // Source: Lian et al., Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML 2018.
@@ -12,9 +12,9 @@
 
 namespace rehearse {
 
-Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model) {
+Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus) {
   ProgramBuilder builder;
-  builder.program().labels = {"model"};
+  builder.program().labels = {"model", "gradients"};
   const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
   const OperationIndex fetch = builder.add({.kind = OperationKind::kFetch, .bytes = model});
   const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
@@ -30,6 +30,16 @@ Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model) {
   if (!kernels.first.empty()) builder.order(begin, kernels.first.front());
   builder.order(kernels.last.empty() ? begin : kernels.last.back(), update);
   builder.order(fetch, update);
+  for (int other = 1; other < gpus; ++other) {
+    const OperationIndex sent = builder.add({.kind = OperationKind::kSend, .resource = other - 1, .bytes = model});
+    builder.order(fetch, sent);
+    builder.order(sent, update);
+  }
+  if (gpus > 1) {
+    const OperationIndex added = builder.add({.kind = OperationKind::kCollective, .label = 1, .bytes = model});
+    builder.order(kernels.last.empty() ? begin : kernels.last.back(), added);
+    builder.order(added, update);
+  }
   builder.order(update, fence);
   builder.order(fence, next);
   return builder.finish();

@@ -2,7 +2,9 @@
 // where it ends, and how many alike ones follow.
 //
 // Membership changes between two steps: who has to leave does not begin another one. Those that join are sent the model
-// by the first of those that stay, which begin their step meanwhile; when all have it they begin theirs.
+// by the first of those that stay, which begin their step meanwhile; when all have it they begin theirs. With forward
+// overlap, where a step begins before the one before is reduced, who takes part in it is known when the first begins
+// it.
 //
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
@@ -56,7 +58,8 @@ class LockstepTraining final : public Session, private Executor::Client {
     clock_.retire();
     settle();
     for (const auto& member : all_)
-      if (member->is_reduced) monitor_.cut_used_step(member->worker);
+      if (member->is_training && number_of(*member) < done_.updates) monitor_.cut_used_step(member->worker);
+    for (const auto& [number, step] : steps_) monitor_.lose_samples(step.ended);
   }
 
   void begin() override {
@@ -77,8 +80,12 @@ class LockstepTraining final : public Session, private Executor::Client {
     const auto is_its = [machine](const Member* member) {
       return std::find(member->machines.begin(), member->machines.end(), machine) != member->machines.end();
     };
-    return std::none_of(formation_->members.begin(), formation_->members.end(), is_its) &&
-           std::none_of(leaving_.begin(), leaving_.end(), is_its);
+    const auto takes_part = [&](const Formation& formation) {
+      return std::any_of(formation.members.begin(), formation.members.end(), is_its);
+    };
+    return !takes_part(*formation_) && std::none_of(leaving_.begin(), leaving_.end(), is_its) &&
+           std::none_of(steps_.begin(), steps_.end(),
+                        [&](const auto& step) { return takes_part(*step.second.formation); });
   }
 
   TrainingProgress progress() const override { return done_; }
@@ -86,6 +93,8 @@ class LockstepTraining final : public Session, private Executor::Client {
 
   void settle() const override {
     if (formation_->group) formation_->group->communicator().settle();
+    for (const auto& [number, step] : steps_)
+      if (step.formation != formation_) step.formation->group->communicator().settle();
   }
 
   void describe(RunRecord& record) const override {
@@ -102,6 +111,8 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
  private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
   /// A worker that runs, for itself and for those that do the same at the same time.
   struct Member {
     explicit Member(Worker& worker_) : worker{worker_} {}
@@ -110,9 +121,9 @@ class LockstepTraining final : public Session, private Executor::Client {
     std::vector<MachineIndex> machines;  // of the workers for which it stands
     Seconds end{};                       // of the current step, once it is known
     Seconds pause{};                     // after the current step
-    bool leaves = false;                 // after the current step
-    bool is_reduced = false;             // the current step, whose update is under way
-    std::int64_t missed_steps = 0;       // of the cluster, before it joined
+    std::int64_t leaves_at = kNever;     // the first step that it does not begin
+    bool is_training = false;
+    std::int64_t missed_steps = 0;  // of the cluster, before it joined
   };
 
   struct SteadyStep {
@@ -140,6 +151,22 @@ class LockstepTraining final : public Session, private Executor::Client {
     std::optional<SteadyStep> steady;
   };
 
+  /// Those that begin with a step once all of them have the model.
+  struct Newcomers {
+    const Member* source = nullptr;
+    std::vector<Member*> members;
+    std::set<MachineIndex> awaiting;  // machines
+  };
+
+  /// A step that is under way: its update is not complete.
+  struct Step {
+    Formation* formation = nullptr;
+    std::int64_t ended = 0;  // samples of workers that have ended it
+  };
+
+  /// The training's, from 0, that the member is in or will begin next.
+  static std::int64_t number_of(const Member& member) { return member.missed_steps + member.worker.steps; }
+
   /// [machines] whose workers take part in a step that begins now.
   std::vector<bool> members_now() {
     std::vector<bool> members(cluster_.machines.size());
@@ -155,10 +182,13 @@ class LockstepTraining final : public Session, private Executor::Client {
     if (!is_new) return formation;
     std::vector<Endpoint> gpus;
     for (const Worker& worker : monitor_.workers())
-      if (members[static_cast<std::size_t>(worker.gpu.machine)]) gpus.push_back(worker.gpu);
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) {
+        gpus.push_back(worker.gpu);
+        gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
+        ++formation.workers;
+      }
     for (const auto& member : all_)
       if (members[static_cast<std::size_t>(member->worker.gpu.machine)]) formation.members.push_back(member.get());
-    formation.workers = static_cast<std::int64_t>(gpus.size());
     if (gpus.empty()) return formation;
     share_step(members, formation);
     formation.group = std::make_unique<CollectiveGroup>(
@@ -216,7 +246,7 @@ class LockstepTraining final : public Session, private Executor::Client {
       first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
       first->rank = &executor_.add_rank(
-          {.host = worker.host, .gpu = worker.gpu, .copies_are_alone = reductions_.copies_are_alone}, clock_);
+          {.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus, .copies_are_alone = reductions_.copies_are_alone}, clock_);
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
@@ -237,20 +267,30 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   void begin_step(Member& member) {
-    const std::int64_t not_counted = member.missed_steps + member.worker.steps - done_.updates;  // of its steps
-    if (done_.samples + not_counted * formation_->samples >= all_samples_) {
+    const std::int64_t number = number_of(member);
+    if (done_.samples + (number - done_.updates) * formation_->samples >= all_samples_) {
       settle();
       monitor_.close_window();
       return;
     }
-    const Part& part = formation_->parts.at(&member);
+    Formation& formation = *step(number).formation;
+    if (number >= member.leaves_at) return leave(member);
+    const Part& part = formation.parts.at(&member);
+    member.is_training = true;
     member.worker.step = {.span = {clock_.now(), {}}};
     member.worker.step.samples = part.samples;
     member.worker.plan = part.plan;
     member.worker.passes = part.passes;
-    const std::int64_t number = member.missed_steps + member.worker.steps;
-    executor_.expect(number, static_cast<std::int64_t>(formation_->members.size()));
-    executor_.begin_step(*member.rank, *part.program, formation_->groups, number);
+    executor_.expect(number, static_cast<std::int64_t>(formation.members.size()));
+    executor_.begin_step(*member.rank, *part.program, formation.groups, number);
+  }
+
+  /// With forward overlap who takes part in it is looked up when the first begins it.
+  Step& step(std::int64_t number) {
+    const auto known = steps_.find(number);
+    if (known != steps_.end()) return known->second;
+    if (exchange_.overlap == Overlap::kForward && changes_members_ && members_now() != members_) change_members(number);
+    return steps_.try_emplace(number, Step{formation_, 0}).first->second;
   }
 
   double begin_kernels(Rank& rank, Seconds when) override {
@@ -269,29 +309,31 @@ class LockstepTraining final : public Session, private Executor::Client {
 
   /// All gradients of a step are reduced.
   void update() override {
-    monitor_.count_update(done_, formation_->samples);
+    const Formation& formation = *steps_.extract(done_.updates).mapped().formation;
+    monitor_.count_update(done_, formation.samples);
     end_ = clock_.now();
-    latency_share_ = formation_->group->communicator().take_latency_share();
+    latency_share_ = formation.group->communicator().take_latency_share();
     if (exchange_.overlap == Overlap::kForward) {
+      for (Member* left : std::exchange(left_, {})) record_leave(*left);
+      send_models();
       if (cluster_.on_update) cluster_.on_update(done_);
       return;
     }
     std::vector<double> ends;
-    for (Member* member : formation_->members) {
+    for (Member* member : formation.members) {
       ends.push_back((member->end - clock_.now()).value());
       end_ = std::max(end_, member->end);
-      member->is_reduced = true;
       clock_.schedule(member->end, [this, member] { end_step(*member); });
     }
     if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
-      change_members();
+      change_members(done_.updates);
     else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(std::move(ends));
     if (cluster_.on_update) cluster_.on_update(done_);
   }
 
-  /// Between two steps: those that stay begin the next one as if nothing had happened.
-  void change_members() {
+  /// From step `number` on: those that stay begin it as if nothing had happened.
+  void change_members(std::int64_t number) {
     settle();
     const Formation& before = *formation_;
     members_ = members_now();
@@ -300,31 +342,46 @@ class LockstepTraining final : public Session, private Executor::Client {
     const auto is_in = [](const Formation& formation, const Member* member) {
       return std::find(formation.members.begin(), formation.members.end(), member) != formation.members.end();
     };
-    Member* source = before.members.front();
+    const Member* source = before.members.front();
     for (Member* member : before.members) {
-      member->leaves = !is_in(*formation_, member);
-      if (member->leaves) leaving_.push_back(member);
-      if (source->leaves && !member->leaves) source = member;
+      if (is_in(*formation_, member)) {
+        if (source->leaves_at != kNever) source = member;
+        continue;
+      }
+      member->leaves_at = number;
+      leaving_.push_back(member);
     }
-    if (formation_->members.empty()) return;
-    for (Member* member : formation_->members) {
-      if (is_in(before, member)) continue;
+    Newcomers newcomers{source, {}, {}};
+    for (Member* member : formation_->members)
+      if (!is_in(before, member)) newcomers.members.push_back(member);
+    if (!newcomers.members.empty()) newcomers_[number] = std::move(newcomers);
+    if (number == done_.updates) send_models();
+  }
+
+  /// To those that begin with the step that is next.
+  void send_models() {
+    const auto newcomers = newcomers_.find(done_.updates);
+    if (newcomers == newcomers_.end()) return;
+    for (Member* member : newcomers->second.members) {
+      member->leaves_at = kNever;
       member->missed_steps = done_.updates - member->worker.steps;
-      joining_.push_back(member);
       for (const MachineIndex machine : member->machines)
-        if (awaiting_model_.insert(machine).second) send_model(source->worker.host, machine);
+        if (newcomers->second.awaiting.insert(machine).second)
+          send_model(newcomers->second.source->worker.host, machine, newcomers->first);
     }
   }
 
   /// Newcomers begin together, as after a broadcast.
-  void send_model(Endpoint from, MachineIndex machine) {
+  void send_model(Endpoint from, MachineIndex machine, std::int64_t number) {
     std::unique_ptr<Connection>& connection = models_[machine];
     connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
                                               cluster_.network.path(from, {machine, Endpoint::kHost}),
-                                              [this, machine](const Connection::Message&) {
-                                                awaiting_model_.erase(machine);
-                                                if (!awaiting_model_.empty()) return;
-                                                for (Member* member : std::exchange(joining_, {})) {
+                                              [this, machine, number](const Connection::Message&) {
+                                                Newcomers& newcomers = newcomers_.at(number);
+                                                newcomers.awaiting.erase(machine);
+                                                if (!newcomers.awaiting.empty()) return;
+                                                const auto all = newcomers_.extract(number);
+                                                for (Member* member : all.mapped().members) {
                                                   monitor_.record_start(member->worker);
                                                   begin_step(*member);
                                                 }
@@ -346,22 +403,32 @@ class LockstepTraining final : public Session, private Executor::Client {
   void end_step(Member& member) {
     member.worker.step.compute_end = member.rank->compute_end();
     record_times(member);
-    member.is_reduced = false;
-    const std::int64_t completed = member.missed_steps + member.worker.steps + 1;
+    member.is_training = false;
+    const std::int64_t completed = number_of(member) + 1;
+    if (const auto step = steps_.find(completed - 1); step != steps_.end())
+      step->second.ended += member.worker.step.samples;
     settle();
     monitor_.end_step(member.worker, completed);
-    if (std::exchange(member.leaves, false)) {
-      std::erase(leaving_, &member);
-      monitor_.record_leave(member.worker);
-      if (leaving_.empty() && formation_->members.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
-      return;
-    }
+    if (completed >= member.leaves_at) return leave(member);
     const Seconds pause =
         std::exchange(member.pause, Seconds{}) + monitor_.checkpoint_pause(member.worker, {completed, done_.samples});
     if (pause == Seconds{})
       begin_step(member);
     else
       clock_.schedule_in(pause, [this, &member] { begin_step(member); });
+  }
+
+  /// Once what it has computed is reduced.
+  void leave(Member& member) {
+    if (number_of(member) > done_.updates)
+      left_.push_back(&member);
+    else
+      record_leave(member);
+  }
+  void record_leave(Member& member) {
+    std::erase(leaving_, &member);
+    monitor_.record_leave(member.worker);
+    if (leaving_.empty() && formation_->members.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
   }
 
   /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [ranks] from now. What follows
@@ -429,10 +496,11 @@ class LockstepTraining final : public Session, private Executor::Client {
   std::vector<Member*> member_of_;                                  // [workers]
   std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]
   std::vector<bool> members_;
-  Formation* formation_ = nullptr;
-  std::vector<Member*> joining_;
+  Formation* formation_ = nullptr;                              // of the next step
+  std::map<std::int64_t, Step> steps_;                          // by number
+  std::map<std::int64_t, Newcomers> newcomers_;                 // by the step with which they begin
   std::vector<Member*> leaving_;                                // with the end of their step
-  std::set<MachineIndex> awaiting_model_;                       // machines of those that join
+  std::vector<Member*> left_;                                   // of them: have ended it, before it was reduced
   std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
   TrainingProgress done_;
   Seconds end_{};

@@ -122,7 +122,7 @@ class PacedTraining final : public Session, private Executor::Client {
   }
 
   void describe(RunRecord& record) const override {
-    if (servers_strategy_ == nullptr) record.unit_names = {"model"};
+    if (servers_strategy_ == nullptr) record.unit_names = {"model", "gradients"};
     for (const GradientUnit& unit : units_.units) {
       record.unit_names.push_back(unit.name);
       const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(unit.server)]);
@@ -148,6 +148,8 @@ class PacedTraining final : public Session, private Executor::Client {
     Rank* rank = nullptr;
     TeamPlace place;
     Team* team = nullptr;
+    std::unique_ptr<CollectiveGroup> group;  // of its GPUs, in pairs
+    std::vector<CollectiveGroup*> groups;
     std::int64_t updates_at_start = 0;
     std::optional<Seconds> ready_since;  // to begin its next step
     std::int64_t left_out = 0;           // steps in which it was late, or that were begun before it joined
@@ -198,7 +200,8 @@ class PacedTraining final : public Session, private Executor::Client {
     const Worker& worker = trainer.worker;
     const bool adds_on_gpus = !trainer.place.adder.empty();
     Rank::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
-    at.copies_are_alone = servers_strategy_ == nullptr ? monitor_.workers().size() == 1  // else models come meanwhile
+    at.copies_are_alone = servers_strategy_ == nullptr ? monitor_.workers().size() == 1 &&
+                                                             worker.other_gpus.empty()  // else models come meanwhile
                                                        : !adds_on_gpus || trainer.team->members.size() == 1;
     Network& network = cluster_.network;
     for (const MachineIndex server : servers_) {
@@ -209,7 +212,23 @@ class PacedTraining final : public Session, private Executor::Client {
     if (adds_on_gpus)
       for (const Trainer* other : trainer.team->members)
         at.connections.push_back(network.path(worker.gpu, other->worker.gpu));
+    if (servers_strategy_ == nullptr)
+      for (const Endpoint gpu : worker.other_gpus) at.connections.push_back(network.path(worker.gpu, gpu));
     trainer.rank = &executor_.add_rank(at, clock, trainer.team->counters);
+    join_gpus(trainer);
+  }
+
+  /// In pairs a worker's GPUs add up their gradients among themselves.
+  void join_gpus(Trainer& trainer) {
+    const Worker& worker = trainer.worker;
+    if (servers_strategy_ != nullptr || worker.other_gpus.empty()) return;
+    std::vector<Endpoint> gpus{worker.gpu};
+    gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
+    const OwnedClock clock = trainer.rank->clock();
+    trainer.group = std::make_unique<CollectiveGroup>(
+        executor_, clock, 1, CollectiveGroup::Rule{},
+        std::make_unique<Communicator>(cluster_, clock, monitor_.traffic(), gpus, false));
+    trainer.groups = {trainer.group.get()};
   }
 
   /// One for each plan, number of passes, and place in the cluster.
@@ -312,6 +331,7 @@ class PacedTraining final : public Session, private Executor::Client {
     trainer.first = FirstVariables::kPulled;
     if (trainer.place.member == 0) trainer.team->counters = std::make_shared<Counters>();
     executor_.reset(*trainer.rank, trainer.team->counters);
+    join_gpus(trainer);
     present_.push_back(&trainer);
     steps_.enter(next_step(trainer));
     monitor_.record_start(trainer.worker);
@@ -341,6 +361,7 @@ class PacedTraining final : public Session, private Executor::Client {
     }
     trainer.ready_since.reset();
     executor_.reset(*trainer.rank, std::make_shared<Counters>());
+    join_gpus(trainer);
     const auto forget = [this, ended = next_step(trainer)] {
       steps_.leave(ended);
       executor_.release();
@@ -409,7 +430,7 @@ class PacedTraining final : public Session, private Executor::Client {
     if (pushes_back_) rounds_[number].begun += worker.step.samples;
     const Program& program = program_of(trainer);
     trainer.first = FirstVariables::kPushed;
-    executor_.begin_step(rank, program, no_groups_, number);
+    executor_.begin_step(rank, program, trainer.groups, number);
   }
 
   /// Of those that are present, any but itself.
@@ -524,7 +545,6 @@ class PacedTraining final : public Session, private Executor::Client {
   StepGate steps_;
   Executor executor_;
   std::map<std::tuple<const ComputePlan*, int, TeamPlace, FirstVariables>, Program> programs_;
-  const std::vector<CollectiveGroup*> no_groups_;
   std::vector<std::unique_ptr<Trainer>> trainers_;  // in the order of the executor's ranks
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Trainer*> present_;  // in the order in which they came

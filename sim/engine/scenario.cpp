@@ -381,7 +381,6 @@ class ScenarioReader {
                             "; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
       }
     };
-    if (strategy.exchange.overlap == Overlap::kForward) refuse("the overlap \"forward\"");
     if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
         all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
       refuse("sharding, as the part of a worker that leaves is gone");
@@ -605,11 +604,6 @@ class ScenarioReader {
         strategy.kind = PairwiseAveragingStrategy{};
         break;
     }
-    for (std::size_t g = 0; g < scenario_.groups.size(); ++g)
-      if (kind != Kind::kParameterServer && scenario_.groups[g].gpus_per_worker > 1)
-        reader_of(g).expect(false, "workers_per_machine",
-                            "a worker on every GPU for a strategy without servers, so " +
-                                std::to_string(scenario_.groups[g].instance.accelerators));
     read_exchange(json, effective);
     json.reject_unknown_keys();
   }
@@ -1201,7 +1195,7 @@ Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
   const Bytes whole = gpu_memory_needed(workload, *group.accelerator, slots);
   const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
   if (all_reduce == nullptr || all_reduce->sharding == Sharding::kNone) return whole;
-  const int workers = scenario.count(Role::kWorker);
+  const int workers = training_gpus(scenario);
   const auto of_others = [&](int copies) {
     return Bytes{copies * workload.parameter_bytes().value() / workers * (workers - 1)};
   };

@@ -66,6 +66,12 @@ WorkerCounts full_cluster(const Scenario& scenario) {
   return number_of(workers) > 0 ? workers : all;
 }
 
+int training_gpus(const Scenario& scenario) {
+  int gpus = 0;
+  for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
+  return gpus;
+}
+
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
   return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;
 }

@@ -18,6 +18,9 @@ using WorkerCounts = std::vector<std::int64_t>;
 /// Those of the groups that are there from the start: the steps that a scenario states are steps of theirs.
 WorkerCounts full_cluster(const Scenario& scenario);
 
+/// Of all workers.
+int training_gpus(const Scenario& scenario);
+
 /// Samples of one step of a worker of the group: its batch, accumulation_steps times.
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group);
 

@@ -15,7 +15,6 @@ inline Json random_job(std::uint64_t seed) {
   for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
   Json& strategy = scenario["training"]["strategy"];
   for (const char* key : {"sharding", "prefetched_units"}) strategy.erase(key);
-  if (strategy.value("overlap", "") == "forward") strategy["overlap"] = "backward";
   scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
   return scenario;
 }

@@ -47,6 +47,7 @@ class ScenarioGenerator {
     collectives(seed_);
     variable_home(seed_);
     sharding(seed_);
+    several_gpus(seed_);
     return scenario_;
   }
 
@@ -160,7 +161,7 @@ class ScenarioGenerator {
     const Json& strategy = scenario_["training"]["strategy"];
     Json& groups = scenario_["cluster"]["groups"];
     const int machines = groups[0]["count"].get<int>();
-    if (machines < 2 || strategy.value("overlap", "") == "forward") return;
+    if (machines < 2) return;
     Json late = groups[0];
     late["name"] = "late";
     late["count"] = 1 + pick(machines - 1);
@@ -222,6 +223,20 @@ class ScenarioGenerator {
     strategy["algorithm"] = "ring";
     strategy["sharding"] = std::vector<std::string>{"optimizer", "gradients", "parameters"}[random.below(3)];
     if (strategy["sharding"] == "parameters") strategy["prefetched_units"] = random.below(4);
+  }
+
+  /// Workers of several GPUs each, in a third of the scenarios that have them.
+  void several_gpus(std::uint64_t seed) {
+    Rng random{seed, "several GPUs"};
+    if (random.below(3) > 0) return;
+    for (Json& group : scenario_["cluster"]["groups"]) {
+      const int gpus = group["role"] == "worker" ? group["instance"]["accelerators"].get<int>() : 1;
+      if (gpus == 1) continue;
+      group["workers_per_machine"] = gpus / 2;
+      group["batch_per_worker"] = 2;
+    }
+    Json& strategy = scenario_["training"]["strategy"];
+    if (strategy.contains("backup_workers")) strategy["backup_workers"] = strategy["backup_workers"].get<int>() / 2;
   }
 
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a

@@ -304,10 +304,10 @@ TEST_CASE("recovery that does not fit the strategy is refused") {
   scenario = ring(2, 4);
   scenario["cluster"]["groups"][0]["market"] = "spot";
   scenario["cluster"]["groups"][0]["spot_pool"] = spot("1h");
-  scenario["training"]["strategy"]["overlap"] = "forward";
+  scenario["training"]["strategy"]["sharding"] = "gradients";
   CHECK(test::problem_of(scenario) ==
-        "/cluster/groups/0: expected workers that stay for the whole run with the overlap \"forward\"; found "
-        "\"joins_at\", \"leaves_at\" or \"spot_pool\"");
+        "/cluster/groups/0: expected workers that stay for the whole run with sharding, as the part of a worker that "
+        "leaves is gone; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
 }
 
 TEST_CASE("jobs that restart take as long as Daly's formula says") {
