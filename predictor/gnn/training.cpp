@@ -14,9 +14,11 @@ namespace rehearse {
 
 namespace {
 
-void check_name(const std::set<std::string>& known, const std::string& name, const char* what) {
+void check_name(const std::string& option, const std::set<std::string>& known, const std::string& name,
+                const char* what) {
   if (!known.contains(name))
-    throw InputError{unknown_name_message(what, name, std::vector<std::string>{known.begin(), known.end()})};
+    throw InputError{option + ": " +
+                     unknown_name_message(what, name, std::vector<std::string>{known.begin(), known.end()})};
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -42,10 +44,10 @@ std::vector<std::size_t> choose_samples(const Dataset& dataset, Split split, con
   std::set<std::string> settings, families;
   for (const DatasetSetting& setting : dataset.settings) settings.insert({setting.name, setting.group});
   for (const DatasetGraph& graph : dataset.graphs) families.insert(graph.family);
-  for (const std::vector<std::string>* names : {&choice.settings, &choice.left_out_settings})
-    for (const std::string& name : *names) check_name(settings, name, "setting");
-  for (const std::string& name : choice.left_out_families) check_name(families, name, "family");
-  if (choice.family) check_name(families, *choice.family, "family");
+  for (const std::string& name : choice.settings) check_name("--setting", settings, name, "setting");
+  for (const std::string& name : choice.left_out_settings) check_name("--leave-out-setting", settings, name, "setting");
+  for (const std::string& name : choice.left_out_families) check_name("--leave-out-family", families, name, "family");
+  if (choice.family) check_name("--family", families, *choice.family, "family");
   std::vector<std::size_t> chosen;
   std::set<std::int32_t> graphs;
   for (std::size_t i = 0; i < dataset.samples.size(); ++i) {

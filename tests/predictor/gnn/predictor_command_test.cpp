@@ -292,9 +292,11 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("train " + others + " --quiet --network gcn -o " + none, 2, "labels");
   check_refused("train " + data + " --network resnet -o " + none, 2, "--network");
   check_refused("train " + data + " --setting x -o " + none, 2, "unknown setting \"x\"");
-  check_refused("train " + data + " --leave-out-family x -o " + none, 2, "unknown family \"x\"");
-  check_refused("train " + data + " --share 0 -o " + none, 2, "/data.db: expected at least 1 sample to train on; found 0");
-  check_refused("train " + data + " --origin measured -o " + none, 2, "/data.db: expected at least 1 sample to train on; found 0");
+  check_refused("train " + data + " --leave-out-family x -o " + none, 2, "--leave-out-family: unknown family \"x\"");
+  check_refused("train " + data + " --share 0 -o " + none, 2,
+                "/data.db: expected at least 1 sample to train on; found 0");
+  check_refused("train " + data + " --origin measured -o " + none, 2,
+                "/data.db: expected at least 1 sample to train on; found 0");
   check_refused("train " + data + " --epochs 0 -o " + none, 2, "--epochs");
   check_refused("train " + data + " --lr 0 -o " + none, 2, "--lr");
   check_refused("train " + data + " --network mpnn --aggregation mean,medium -o " + none, 2,
