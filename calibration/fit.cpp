@@ -89,7 +89,7 @@ class Fitter {
          const Catalog& catalog, const FitOptions& options)
       : studies_{studies},
         options_{options},
-        simulator_{studies, catalog, options.parallel,
+        simulator_{studies, catalog, options.pool,
                    [this](std::size_t done, std::size_t total) {
                      if (options_.on_simulated) options_.on_simulated(stage_, done, total);
                    },

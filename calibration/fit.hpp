@@ -59,7 +59,7 @@ struct Fit {
 };
 
 struct FitOptions {
-  int parallel = 2;
+  Pool pool = 2;
   int most_steps = 20;
   int bootstrap_draws = 0;
   std::string command;  // provenance

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/collective_time.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -125,6 +127,15 @@ double simulated_metric(const Scenario& scenario, const std::string& metric, std
   if (has_quantiles) return startup_seconds(form->second, scenario, probability);
   return form == closed_forms().end() ? summary_value(scenario, metric) : form->second.value(scenario);
 }
+
+const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) {
+                      if (options.has("profile")) scenario.profile = read_profile(options.child("profile"));
+                      if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
+                      const auto metric = options.required<std::string>("metric");
+                      const auto probability = options.maybe<double>("probability");
+                      options.reject_unknown_keys();
+                      return to_text(simulated_metric(scenario, metric, probability));
+                    }};
 
 bool is_closed_form(const std::string& metric) { return closed_forms().contains(metric); }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/engine/scenario.hpp"
+#include "sim/pool/job_text.hpp"
 
 namespace rehearse {
 
@@ -21,6 +22,10 @@ namespace rehearse {
 /// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
+
+/// The value as text. Options: "metric", "probability", "steps" and "profile" (of a profile file) instead of the
+/// scenario's.
+extern const Verb kMeasure;
 
 /// Whether `metric` is one of those that need no simulation.
 bool is_closed_form(const std::string& metric);

@@ -8,12 +8,13 @@
 #include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
 /// The scenario's profile with its values moved along each component of its spread by one standard error; against it
 /// where a value would leave what a profile may hold, and not at all where one does so either way.
-std::vector<Profile> moved_profiles(const Scenario& scenario);
+std::vector<Json> moved_profiles(const Scenario& scenario);
 
 /// Whether speed_spread() would find any: the profile states how uncertain its values are.
 inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.profile.spread.components.empty(); }
@@ -21,12 +22,14 @@ inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.pr
 /// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
 /// speed depends on the profile.
 Scenario shortened(const Scenario& scenario);
+/// Options of a job (kSimulate, kMeasure) that make it do so.
+Json shortening(const Scenario& scenario);
 
 /// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2). One
-/// simulation more than there are components, in processes of their own, at most `parallel` at a time. A component with
-/// which nothing can be simulated counts as none. Without components 0, and nothing is simulated. `on_done(finished,
-/// total)` after each simulation; once `budget` is over, its stop() ends the call.
-double speed_spread(const Scenario& scenario, int parallel,
+/// simulation more than there are components. A component with which nothing can be simulated counts as none. Without
+/// components 0, and nothing is simulated. `on_done(finished, total)` after each simulation; once `budget` is over, its
+/// stop() ends the call.
+double speed_spread(const Scenario& scenario, const Pool& pool,
                     const std::function<void(std::size_t, std::size_t)>& on_done = {}, const Budget& budget = {});
 
 }  // namespace rehearse

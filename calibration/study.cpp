@@ -13,7 +13,6 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
-#include "sim/engine/isolated.hpp"
 
 namespace rehearse {
 
@@ -372,25 +371,24 @@ using Question = std::pair<std::string, std::optional<double>>;
 /// `rows`: those that ask, or nobody.
 std::vector<Prediction> answer(const std::vector<Question>& questions, const std::vector<StudyRow>& rows,
                                const std::string& scenario_file, const std::string& metric, const Catalog& catalog,
-                               int parallel, const std::function<void(std::size_t, std::size_t)>& on_done,
+                               const Pool& pool, const std::function<void(std::size_t, std::size_t)>& on_done,
                                const Budget& budget) {
   std::vector<Question> distinct = questions;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   std::erase_if(distinct, [](const Question& question) { return question.first.empty(); });  // could not be mapped
-  const auto results = run_isolated(
-      distinct.size(), parallel,
+  const auto results = pool.run_all(
+      distinct.size(),
       [&](std::size_t i) {
         const auto& [scenario, probability] = distinct[i];
         const Json json = parse_json(scenario, scenario_file);
         const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
         const JsonOrigins origins = rows.empty() ? JsonOrigins{} : rows[static_cast<std::size_t>(asked_by)].origins;
-        return to_text(simulated_metric(read_scenario(json, scenario_file, catalog, origins), metric, probability));
+        Json options{{"metric", metric}};
+        if (probability) options["probability"] = *probability;
+        return kMeasure.job(read_scenario(json, scenario_file, catalog, origins), options);
       },
-      [&](std::size_t finished) {
-        if (on_done) on_done(finished, distinct.size());
-      },
-      budget);
+      on_done, budget);
   std::vector<Prediction> predictions;
   for (const Question& question : questions) {
     if (question.first.empty()) {
@@ -399,7 +397,7 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
     }
     const auto at =
         static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
-    const IsolatedResult& result = results[at];
+    const PooledRun& result = results[at];
     Prediction prediction;
     if (result.has_succeeded) {
       double value = 0;
@@ -416,18 +414,18 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
 }  // namespace
 
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
-                                const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::string& metric, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const std::string& scenario : scenarios) questions.emplace_back(scenario, std::nullopt);
-  return answer(questions, {}, scenario_file, metric, catalog, parallel, on_done, budget);
+  return answer(questions, {}, scenario_file, metric, catalog, pool, on_done, budget);
 }
 
-std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
+std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   std::vector<Question> questions;
   for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
-  return answer(questions, study.rows, study.scenario_file, study.metric, catalog, parallel, on_done, budget);
+  return answer(questions, study.rows, study.scenario_file, study.metric, catalog, pool, on_done, budget);
 }
 
 }  // namespace rehearse

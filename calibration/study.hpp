@@ -14,6 +14,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -109,15 +110,14 @@ struct Prediction {
   std::string problem;  // why there is none
 };
 
-/// Simulates each scenario (JSON text) in a process of its own, equal ones once, empty ones not at all, at most
-/// `parallel` at a time. `scenario_file` is where paths inside the scenarios start. `on_done(finished, total)`. Once
-/// `budget` is over, its stop() ends the call.
+/// Simulates each scenario (JSON text), equal ones once, empty ones not at all. `scenario_file` is where paths inside
+/// the scenarios start. `on_done(finished, total)`. Once `budget` is over, its stop() ends the call.
 std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
-                                const std::string& metric, const Catalog& catalog, int parallel,
+                                const std::string& metric, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done = {},
                                 const Budget& budget = {});
 /// The same for the rows of a study, at their probabilities.
-std::vector<Prediction> predict(const Study& study, const Catalog& catalog, int parallel,
+std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done = {},
                                 const Budget& budget = {});
 

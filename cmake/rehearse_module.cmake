@@ -1,10 +1,10 @@
 # One call per folder:
 #   rehearse_module(NAME SOURCES a.cpp ... USES rehearse::base ... USES_INSIDE ZLIB::ZLIB ... TESTS a_test.cpp ...)
 # gives the library rehearse::NAME and, of the TESTS in tests/<folder>/, the doctest program test_NAME, known to CTest.
-# USES are seen by those who include our headers; USES_INSIDE only by our own sources. Without SOURCES: headers only.
+# USES are seen by those who include our headers; USES_INSIDE only by our own sources, TEST_USES by our tests. Without SOURCES: headers only.
 
 function(rehearse_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;USES_INSIDE;TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS")
   rehearse_refuse_unparsed("rehearse_module(${name})" "${module_UNPARSED_ARGUMENTS}")
   set(target rehearse_${name})
   if(module_SOURCES)
@@ -17,7 +17,7 @@ function(rehearse_module name)
     target_link_libraries(${target} INTERFACE ${module_USES} ${module_USES_INSIDE})
   endif()
   add_library(rehearse::${name} ALIAS ${target})
-  rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} TESTS ${module_TESTS})
+  rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS})
 endfunction()
 
 # rehearse_program(NAME SOURCES main.cpp ... USES rehearse::engine ... ): an executable at the top of the build folder.

@@ -7,7 +7,6 @@
 #include "calibration/metric.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/isolated.hpp"
 #include "sim/engine/substitutes.hpp"
 
 namespace rehearse {
@@ -39,11 +38,11 @@ std::string used_profile(const Scenario& scenario, Json profile) {
   return profile.dump();
 }
 
-RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
+RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, Pool pool,
                            std::function<void(std::size_t, std::size_t)> on_simulated, Budget budget)
     : studies_{studies},
       catalog_{catalog},
-      parallel_{parallel},
+      pool_{std::move(pool)},
       on_simulated_{std::move(on_simulated)},
       budget_{std::move(budget)} {
   std::map<std::tuple<std::string, std::string, std::optional<double>>, std::size_t>
@@ -78,19 +77,19 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
     std::size_t row, profile;
     Key key;
   };
-  std::vector<Profile> read;
+  std::vector<Json> used_in_jobs = profiles;            // what jobs take
   std::vector<std::vector<Key>> keys(profiles.size());  // [profiles][rows[profile]]
   std::map<Key, Job> wanted;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
     const JsonReader stated{profiles[p], "fitted profile"};
-    read.push_back(read_profile(stated));
-    const std::size_t as_stated = read.size() - 1;
+    (void)read_profile(stated);
     std::map<std::string, std::size_t> used_by_metric;
     for (const std::size_t row : rows[p]) {
       Prepared& prepared = scenarios_[scenario_of_[row]];
       std::size_t used = 0;
+      Json complete;
       if (!prepared.is_complete.value_or(false)) {
-        Json complete = profiles[p];
+        complete = profiles[p];
         set_profile(prepared.scenario, stated, complete, catalog_);
         const std::string text = used_by(prepared, complete);
         if (!prepared.is_complete) prepared.is_complete = text == used_by(prepared, profiles[p]);
@@ -104,15 +103,10 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
       }
       const Key key = keys[p].emplace_back(scenario_of_[row], used);
       if (known_.contains(key) || wanted.contains(key)) continue;
-      if (!*prepared.is_complete) read.push_back(prepared.scenario.profile);
-      wanted.try_emplace(key, Job{row, *prepared.is_complete ? as_stated : read.size() - 1, key});
+      if (!*prepared.is_complete) used_in_jobs.push_back(std::move(complete));
+      wanted.try_emplace(key, Job{row, *prepared.is_complete ? p : used_in_jobs.size() - 1, key});
     }
   }
-  const auto value_of = [&](const Job& job) {
-    Prepared& prepared = scenarios_[job.key.first];
-    prepared.scenario.profile = read[job.profile];
-    return simulated_metric(prepared.scenario, prepared.metric, prepared.probability);
-  };
   const auto cannot_simulate = [&](const Job& job, const std::string& reason) {
     const Row& row = rows_[job.row];
     return InputError{studies_[row.study].measurements_file + ":" +
@@ -131,20 +125,26 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
       continue;
     }
     try {
-      keep(job, value_of(job));
+      Prepared& prepared = scenarios_[key.first];
+      prepared.scenario.profile = read_profile(JsonReader{used_in_jobs[job.profile], "fitted profile"});
+      keep(job, simulated_metric(prepared.scenario, prepared.metric, prepared.probability));
     } catch (const std::runtime_error& error) { throw cannot_simulate(job, error.what()); }
   }
   std::size_t done = 0;
-  const bool is_complete = for_each_isolated(
-      jobs.size(), parallel_,
-      [&](std::size_t i) { return to_text(value_of(jobs[i])); },  // in the child's own copy of the scenario
-      [&](std::size_t i, const IsolatedResult& result) {
-        if (!result.has_succeeded) throw cannot_simulate(jobs[i], result.text);
-        keep(jobs[i], std::strtod(result.text.c_str(), nullptr));
-        ++simulations_;
-        if (on_simulated_) on_simulated_(++done, jobs.size());
-      },
-      {.is_stopped = budget_.asked(), .job_wall_s = {}});
+  const auto text_of = [&](std::size_t i) {
+    const Prepared& prepared = scenarios_[jobs[i].key.first];
+    Json options{{"metric", prepared.metric}, {"profile", used_in_jobs[jobs[i].profile]}};
+    if (prepared.probability) options["probability"] = *prepared.probability;
+    return kMeasure.job(prepared.scenario, options);
+  };
+  const bool is_complete = pool_.run(jobs.size(), text_of,
+                                     [&](std::size_t i, const PooledRun& result) {
+                                       if (!result.has_succeeded) throw cannot_simulate(jobs[i], result.text);
+                                       keep(jobs[i], std::strtod(result.text.c_str(), nullptr));
+                                       ++simulations_;
+                                       if (on_simulated_) on_simulated_(++done, jobs.size());
+                                     },
+                                     {.is_stopped = budget_.asked(), .job_wall_s = {}});
   if (!is_complete) budget_.stop();
   std::vector<std::vector<double>> values(profiles.size());
   for (std::size_t p = 0; p < profiles.size(); ++p)

@@ -1,7 +1,6 @@
 #pragma once
-// The rows of studies, simulated again and again with other profiles. Scenarios are read and their workloads built
-// once, in this process; each simulation is a forked child that takes them over and sets the profile. What has been
-// simulated is not simulated again, nor is a row whose scenario does not use what has changed.
+// The rows of studies, simulated again and again with other profiles. Scenarios are read once. What has been simulated
+// is not simulated again, nor is a row whose scenario does not use what has changed.
 
 #include <cstddef>
 #include <functional>
@@ -34,7 +33,7 @@ class RowSimulator {
   /// `on_simulated(done, total)` after each simulation of a call of simulate(); once `budget` is over, its stop() ends
   /// the call.
   /// Throws InputError if a row cannot be mapped to a scenario.
-  RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, int parallel,
+  RowSimulator(const std::vector<Study>& studies, const Catalog& catalog, Pool pool,
                std::function<void(std::size_t done, std::size_t total)> on_simulated = {}, Budget budget = {});
 
   const std::vector<Row>& rows() const { return rows_; }  // of all studies, in order
@@ -66,7 +65,7 @@ class RowSimulator {
 
   const std::vector<Study>& studies_;
   const Catalog& catalog_;
-  int parallel_;
+  Pool pool_;
   std::function<void(std::size_t, std::size_t)> on_simulated_;
   Budget budget_;
   std::vector<Row> rows_;

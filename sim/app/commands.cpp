@@ -413,7 +413,7 @@ int run(const CalibrateCommand& command) {
 
   std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
-                              {.parallel = command.common.parallel,
+                              {.pool = command.common.parallel,
                                .most_steps = command.most_steps,
                                .bootstrap_draws = command.bootstrap,
                                .command = command.common.command_line,

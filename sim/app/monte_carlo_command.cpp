@@ -18,7 +18,7 @@ int run_many(const SimulateCommand& command, const Scenario& scenario) {
   try {
     const MonteCarlo result = run_monte_carlo(
         scenario, {.runs = *command.runs,
-                   .parallel = command.common.parallel,
+                   .pool = command.common.parallel,
                    .on_progress =
                        [&](std::size_t done, std::size_t total) {
                          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));

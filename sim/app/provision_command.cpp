@@ -102,7 +102,7 @@ int run(const ProvisionCommand& command) {
 
   Progress progress{"simulations", command.common.is_quiet};
   const SimulationMeans means{
-      .parallel = command.common.parallel,
+      .pool = command.common.parallel,
       .on_done =
           [&](std::size_t done, std::size_t total) {
             progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));

@@ -15,7 +15,6 @@
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
-#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -41,7 +40,7 @@ std::optional<double> usd_per_hour(const Scenario& scenario) {
 }
 
 ClusterSpeed read_speed(const PooledRun& run) {
-  const Json summary = parse_json(run.summary, "summary");
+  const Json summary = parse_json(run.text, "summary");
   return {.steps_per_s = summary["steps_per_s"].get<double>(),
           .samples_per_s = summary["samples_per_s"].get<double>(),
           .iteration_time_s = summary["iteration_time_s"].get<double>(),
@@ -81,8 +80,7 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
 /// 0 to 1; a round of simulations divides the interval of t in which the speed passes the measured one.
 class Explanations {
  public:
-  using Simulate = std::function<bool(std::size_t count, const std::function<Scenario(std::size_t)>& scenario,
-                                      std::vector<PooledRun>& runs)>;
+  using Simulate = std::function<bool(std::size_t count, const TextOf& job, std::vector<PooledRun>& runs)>;
 
   Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio)
       : scenario_{scenario}, simulated_{simulated}, ratio_{ratio} {
@@ -104,19 +102,22 @@ class Explanations {
         }
       }
       std::vector<PooledRun> runs;
-      const Seconds step{simulated_.iteration_time_s};
       if (!simulate(
               points.size(),
               [&](std::size_t i) {
                 const auto& [search, t] = points[i];
-                return made_worse(scenario_, search->mechanism, search->strength(t), step);
+                Json options = shortening(scenario_);
+                options["mechanism"] = search->mechanism.name;
+                options["strength"] = search->strength(t);
+                options["step_s"] = simulated_.iteration_time_s;
+                return kSimulateWorse.job(scenario_, options);
               },
               runs))
         return {};
       for (Search& search : searches_) {
         std::vector<Point> known;
         for (std::size_t i = 0; i < points.size(); ++i)
-          if (points[i].first == &search && runs[i].error.empty())
+          if (points[i].first == &search && runs[i].has_succeeded)
             known.push_back({points[i].second, read_speed(runs[i]).samples_per_s / simulated_.samples_per_s});
         search.narrow(known, ratio_);
       }
@@ -204,7 +205,7 @@ const char* option_of(Measured::Unit unit) {
 }  // namespace
 
 std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name, const Catalog& catalog,
-                                  const Measured& measured, int parallel,
+                                  const Measured& measured, const Pool& pool,
                                   const std::function<void(std::size_t, std::size_t)>& on_done,
                                   const std::function<bool()>& is_stopped) {
   constexpr double kMost = 1e12;
@@ -224,26 +225,23 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   for (const Variant& variant : variants) clusters.push_back(variant.scenario);
 
   std::size_t done = 0, total = clusters.size();
-  const Explanations::Simulate simulate_all = [&](std::size_t count, const auto& one, std::vector<PooledRun>& runs) {
+  const Explanations::Simulate simulate_all = [&](std::size_t count, const TextOf& job, std::vector<PooledRun>& runs) {
     runs.resize(count);
-    const auto to_steady_state = [&](std::size_t i) {
-      Scenario shorter = shortened(one(i));
-      shorter.training.target.reset();
-      return shorter;
+    const auto keep = [&](std::size_t i, PooledRun run) {
+      runs[i] = std::move(run);
+      if (on_done) on_done(++done, total);
     };
-    return simulate_each(count, parallel, to_steady_state,
-                         [&](std::size_t i, const PooledRun& run) {
-                           runs[i] = run;
-                           if (on_done) on_done(++done, total);
-                         },
-                         {.is_stopped = is_stopped, .job_wall_s = {}});
+    return pool.run(count, job, keep, {.is_stopped = is_stopped, .job_wall_s = {}});
   };
+  const auto steady_state = [&](std::size_t i) {
+    const Scenario cluster = read_scenario(clusters[i], file_name, catalog);
+    return kSimulate.job(cluster, shortening(cluster));
+  };
+  for (Json& cluster : clusters) cluster["training"].erase("target");
   std::vector<PooledRun> runs;
-  if (!simulate_all(
-          clusters.size(), [&](std::size_t i) { return read_scenario(clusters[i], file_name, catalog); }, runs))
-    return std::nullopt;
+  if (!simulate_all(clusters.size(), steady_state, runs)) return std::nullopt;
   for (std::size_t i = 0; i <= alone.size(); ++i)
-    if (!runs[i].error.empty()) throw NoResultError{runs[i].error_in(file_name)};
+    if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in(file_name)};
 
   Diagnosis diagnosis;
   diagnosis.simulated = read_speed(runs[0]);
@@ -262,7 +260,7 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
   if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
     explained =
-        spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, parallel, {}, Budget{{}, is_stopped}));
+        spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, pool, {}, Budget{{}, is_stopped}));
     const double speed = diagnosis.simulated.steps_per_s;
     diagnosis.interval = {speed * explained.first, speed * explained.second};
   }
@@ -282,8 +280,9 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   for (std::size_t i = 0; i < variants.size(); ++i) {
     Remedy remedy = std::move(variants[i].remedy);
     const PooledRun& run = runs[1 + alone.size() + i];
-    remedy.error = in_one_line(run.error);
-    if (run.error.empty()) {
+    if (!run.has_succeeded) {
+      remedy.error = in_one_line(run.text);
+    } else {
       remedy.result = read_speed(run);
       remedy.result->usd_per_hour = usd_per_hour(read_scenario(variants[i].scenario, file_name, catalog));
       remedy.simulated_gain = remedy.result->samples_per_s / diagnosis.simulated.samples_per_s - 1;

@@ -11,6 +11,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
 #include "sim/plan/remedies.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -64,10 +65,10 @@ struct Diagnosis {
   std::vector<Remedy> remedies;
 };
 
-/// Simulates the scenario, each worker alone, each remedy, and what may slow the run, `parallel` at a time. None if
+/// Simulates the scenario, each worker alone, each remedy, and what may slow the run. None if
 /// `is_stopped` ended it. Throws InputError; NoResultError if the scenario itself gives no result.
 std::optional<Diagnosis> diagnose(const Json& scenario, const std::string& file_name, const Catalog& catalog,
-                                  const Measured& measured, int parallel,
+                                  const Measured& measured, const Pool& pool,
                                   const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
                                   const std::function<bool()>& is_stopped = {});
 

@@ -12,7 +12,6 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/sweep.hpp"
-#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -249,8 +248,8 @@ ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   return run;
 }
 
-std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog, int parallel,
-                                    const std::function<void(std::size_t, std::size_t)>& on_done,
+std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog,
+                                    const Pool& pool, const std::function<void(std::size_t, std::size_t)>& on_done,
                                     const std::function<bool()>& is_stopped) {
   const Json scenario_a = parse(a.scenario), scenario_b = parse(b.scenario);
   RunDiff diff;
@@ -272,9 +271,9 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
 
   std::vector<PooledRun> runs(scenarios.size());
   std::size_t done = 0;
-  const bool is_complete = simulate_each(
-      scenarios.size(), parallel,
-      [&](std::size_t i) { return read_scenario(scenarios[i], i == 1 ? b.label : a.label, catalog); },
+  const bool is_complete = pool.run(
+      scenarios.size(),
+      [&](std::size_t i) { return kSimulate.job(read_scenario(scenarios[i], i == 1 ? b.label : a.label, catalog)); },
       [&](std::size_t i, const PooledRun& run) {
         runs[i] = run;
         if (on_done) on_done(++done, runs.size());
@@ -282,9 +281,9 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
       {.is_stopped = is_stopped, .job_wall_s = {}});
   if (!is_complete) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
-    if (!runs[i].error.empty()) throw NoResultError{runs[i].error_in((i == 0 ? a : b).label)};
+    if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in((i == 0 ? a : b).label)};
 
-  const Json simulated_a = parse(runs[0].summary), simulated_b = parse(runs[1].summary);
+  const Json simulated_a = parse(runs[0].text), simulated_b = parse(runs[1].text);
   const Json recorded_a = a.summary.empty() ? Json{} : parse(a.summary);
   const Json recorded_b = b.summary.empty() ? Json{} : parse(b.summary);
   warn_about_other_version(a, recorded_a, simulated_a, diff);
@@ -297,8 +296,10 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
   for (std::size_t i = 0; i < diff.mechanisms.size(); ++i) {
     MechanismEffect& effect = diff.mechanisms[i];
     const PooledRun& run = runs[i + 2];
-    effect.error = run.error;
-    if (run.error.empty()) effect.speed = speed_of(parse(run.summary));
+    if (run.has_succeeded)
+      effect.speed = speed_of(parse(run.text));
+    else
+      effect.error = run.text;
     if (!effect.speed) diff.interaction.reset();
     if (!diff.interaction) continue;
     const Speed own = difference(diff.a, *effect.speed);

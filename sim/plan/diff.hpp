@@ -10,6 +10,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -60,9 +61,10 @@ struct RunDiff {
   std::vector<std::string> warnings;  // an output folder that another version has written
 };
 
-/// Simulates A, B, and A with each mechanism of B, `parallel` at a time. None if `is_stopped` ended it. Throws
+/// Simulates A, B, and A with each mechanism of B, in the pool. None if `is_stopped` ended it. Throws
 /// NoResultError if A or B gives no result.
-std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog, int parallel,
+std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog,
+                                    const Pool& pool,
                                     const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
                                     const std::function<bool()>& is_stopped = {});
 

@@ -28,6 +28,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 struct Measured {
   double steps_per_s = 0, samples_per_s = 0;
   double numerator = 1;  // of the convergence model
+  double updates = 0;    // to the target's loss
 };
 
 WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
@@ -65,16 +66,30 @@ double loss_numerator_of(const Scenario& scenario, const Summary& summary) {
   throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) + " workers"};
 }
 
-/// Memberships, simulated as they are asked for.
+/// One membership's speed. Options: "loss" of the target.
+const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& options) {
+                         const auto loss = options.maybe<double>("loss");
+                         options.reject_unknown_keys();
+                         const Summary summary = summarize(scenario, simulate(scenario));
+                         Json result{summary.steps_per_s, summary.samples_per_s, 1.0, 0.0};
+                         if (loss) {
+                           result[2] = loss_numerator_of(scenario, summary);
+                           scenario.training.target = TrainingTarget{.loss = loss, .samples = {}};
+                           result[3] = forecast_updates(scenario, summary);
+                         }
+                         return to_json_text(result);
+                       }};
+
+/// Memberships that have been simulated. Those that are asked for besides are missing.
 class Speeds {
  public:
-  Speeds(const Scenario& scenario, const MonteCarloOptions& options) : scenario_{scenario}, options_{options} {
+  explicit Speeds(const Scenario& scenario) : scenario_{scenario} {
     const std::vector<Machine> machines = list_machines(scenario);
     reference_.resize(scenario.groups.size());
     for (const Machine& machine : machines)
       if (machine.workers > 0 && scenario.groups[static_cast<std::size_t>(machine.group)].is_there_from_the_start())
         ++reference_[static_cast<std::size_t>(machine.group)];
-    measure({reference_});
+    missing_.insert(reference_);
   }
 
   /// Samples and steps of the job.
@@ -82,7 +97,8 @@ class Speeds {
     const auto& target = scenario_.training.target;
     if (!target) return;
     const double batch = samples_per_step();
-    const double updates = std::max(1.0, std::ceil(target->samples ? *target->samples / batch : reference_updates_));
+    const double updates =
+        std::max(1.0, std::ceil(target->samples ? *target->samples / batch : measured_.at(reference_).updates));
     job.training.steps = static_cast<std::int64_t>(updates);
     job.training.samples = static_cast<std::int64_t>(std::ceil(target->samples ? *target->samples : updates * batch));
     job.training.target.reset();
@@ -106,33 +122,45 @@ class Speeds {
     return guess;
   }
 
-  const std::set<MachineCounts>& missing() const { return missing_; }
-  void measure(const std::set<MachineCounts>& wanted) {
+  std::set<MachineCounts>& missing() { return missing_; }
+
+  /// Simulates those that are missing.
+  void measure(const MonteCarloOptions& options) {
     std::vector<MachineCounts> list;
-    for (const MachineCounts& counts : wanted) {
-      if (options_.known != nullptr)
-        if (const auto found = options_.known->find(key_of(counts)); found != options_.known->end()) {
-          keep(counts, found->second);
+    for (const MachineCounts& counts : std::exchange(missing_, {})) {
+      if (options.known != nullptr)
+        if (const auto found = options.known->find(key_of(counts)); found != options.known->end()) {
+          keep(counts, parse_json(found->second, "membership"));
           continue;
         }
       list.push_back(counts);
     }
     std::string problem;
-    const bool is_complete = for_each_isolated(
-        list.size(), options_.parallel, [&](std::size_t i) { return simulate_membership(list[i]); },
-        [&](std::size_t i, const IsolatedResult& result) {
+    const bool is_complete = options.pool.run(
+        list.size(), [&](std::size_t i) { return job_of(list[i]); },
+        [&](std::size_t i, const PooledRun& result) {
           if (!result.has_succeeded) {
             problem = result.text;
             return;
           }
-          keep(list[i], result.text);
-          if (options_.known != nullptr) options_.known->emplace(key_of(list[i]), result.text);
-          if (options_.on_progress) options_.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
+          keep(list[i], parse_json(result.text, "membership"));
+          if (options.known != nullptr) options.known->emplace(key_of(list[i]), result.text);
+          if (options.on_progress) options.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
         },
-        options_.limits);
+        options.limits);
     if (!is_complete) throw MonteCarloStopped{};
     if (!problem.empty()) throw NoResultError{"a part of the cluster cannot be simulated: " + problem};
-    missing_.clear();
+  }
+
+  /// What keep() took, for another process: [[counts, measured], ..].
+  Json known() const {
+    Json list = Json::array();
+    for (const auto& [counts, of] : measured_)
+      list.push_back({counts, {of.steps_per_s, of.samples_per_s, of.numerator, of.updates}});
+    return list;
+  }
+  void keep(const MachineCounts& counts, const Json& json) {
+    measured_[counts] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>(), json[3].get<double>()};
   }
 
   std::map<MachineCounts, double> all() const {
@@ -146,12 +174,6 @@ class Speeds {
   }
 
  private:
-  void keep(const MachineCounts& counts, const std::string& text) {
-    const Json json = parse_json(text, "membership");
-    measured_[counts] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>()};
-    if (counts == reference_) reference_updates_ = json[3].get<double>();
-  }
-
   std::string key_of(const MachineCounts& counts) const {
     Json json = membership_scenario(scenario_, counts);
     json.erase("name");
@@ -159,18 +181,12 @@ class Speeds {
     return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
   }
 
-  std::string simulate_membership(const MachineCounts& counts) const {
+  std::string job_of(const MachineCounts& counts) const {
+    Json options = Json::object();
+    if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
     const Catalog nothing{{}};
-    const Scenario membership = read_scenario(membership_scenario(scenario_, counts), scenario_.file_name, nothing);
-    const Summary summary = summarize(membership, simulate(membership));
-    Json result{summary.steps_per_s, summary.samples_per_s, 1.0, 0.0};
-    if (const auto& target = scenario_.training.target; target && target->loss) {
-      result[2] = loss_numerator_of(scenario_, summary);
-      Scenario with_target = membership;
-      with_target.training.target = target;
-      result[3] = forecast_updates(with_target, summary);
-    }
-    return to_json_text(result);
+    return kMembership.job(read_scenario(membership_scenario(scenario_, counts), scenario_.file_name, nothing),
+                           options);
   }
 
   /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.
@@ -185,11 +201,9 @@ class Speeds {
   }
 
   const Scenario& scenario_;
-  const MonteCarloOptions& options_;
   /// Samples of an update follow from who trains, not from how fast each is.
   bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
   MachineCounts reference_;
-  double reference_updates_ = 0;
   std::map<MachineCounts, Measured> measured_;
   std::set<MachineCounts> missing_;
 };
@@ -282,62 +296,86 @@ RunPercentiles percentiles(const std::vector<double>& values) {
 
 }  // namespace
 
+namespace {
+
+Trajectory trajectory_of(const Scenario& job, std::uint64_t seed, Speeds& speeds, bool keeps_events) {
+  return run_trajectory(
+      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
+}
+
+/// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships": their outcomes, and the
+/// memberships that came besides.
+const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader& options) {
+                           Speeds speeds{scenario};
+                           speeds.missing().clear();
+                           for (const JsonReader& membership : options.children("memberships"))
+                             speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
+                           const auto first = options.required<std::uint64_t>("first"),
+                                      stride = options.required<std::uint64_t>("stride");
+                           const auto runs = options.required<std::uint64_t>("runs");
+                           options.reject_unknown_keys();
+                           Scenario job = scenario;
+                           speeds.set_size(job);
+                           const std::vector<Machine> machines = list_machines(scenario);
+                           Json json{Json::array(), Json::array()};
+                           for (std::uint64_t i = first; i < runs; i += stride) {
+                             const Trajectory trajectory = trajectory_of(job, scenario.seed + i, speeds, false);
+                             RunOutcome outcome{.is_finished = trajectory.is_finished,
+                                                .time_s = trajectory.job.end.value(),
+                                                .cost_usd = split_cost(job, machines, trajectory.job),
+                                                .interruptions = trajectory.job.interruptions,
+                                                .samples = trajectory.job.samples};
+                             outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
+                             json[0].push_back(to_json(outcome));
+                           }
+                           for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
+                           return to_json_text(json);
+                         }};
+
+}  // namespace
+
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
-  Speeds speeds{scenario, options};
+  Speeds speeds{scenario};
+  speeds.measure(options);
   Scenario job = scenario;
   speeds.set_size(job);
-  const std::vector<Machine> machines = list_machines(scenario);
   MonteCarlo result;
   result.steps = job.training.steps;
   result.samples = job.training.samples;
   result.samples_per_step = speeds.samples_per_step();
-  const auto run = [&](std::size_t i, bool keeps_events) {
-    return run_trajectory(
-        job, scenario.seed + i, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
-  };
-  const std::size_t chunks = std::min(options.runs, static_cast<std::size_t>(options.parallel) * 4);
-  for (bool is_complete = false; !is_complete;) {
+  constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
+  const auto parallel = static_cast<std::size_t>(options.pool.parallel());
+  const std::size_t chunks = std::min(options.runs, std::clamp(options.runs / kRunsOfJob, parallel, 4 * parallel));
+  do {
+    speeds.measure(options);
     result.runs.assign(options.runs, {});
-    std::set<MachineCounts> missing;
     std::string problem;
-    const bool has_ended = for_each_isolated(
-        chunks, options.parallel,
+    const Json known = speeds.known();
+    const bool has_ended = options.pool.run(
+        chunks,
         [&](std::size_t chunk) {
-          Json json{Json::array(), Json::array()};
-          for (std::size_t i = chunk; i < options.runs; i += chunks) {
-            const Trajectory trajectory = run(i, false);
-            RunOutcome outcome{.is_finished = trajectory.is_finished,
-                               .time_s = trajectory.job.end.value(),
-                               .cost_usd = split_cost(job, machines, trajectory.job),
-                               .interruptions = trajectory.job.interruptions,
-                               .samples = trajectory.job.samples};
-            outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
-            json[0].push_back(to_json(outcome));
-          }
-          for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
-          return to_json_text(json);
+          return kTrajectories.job(
+              scenario, {{"memberships", known}, {"first", chunk}, {"stride", chunks}, {"runs", options.runs}});
         },
-        [&](std::size_t chunk, const IsolatedResult& text) {
+        [&](std::size_t chunk, const PooledRun& text) {
           if (!text.has_succeeded) {
             problem = text.text;
             return;
           }
           const Json json = parse_json(text.text, "runs");
           for (std::size_t k = 0; k < json[0].size(); ++k) result.runs[chunk + k * chunks] = run_outcome(json[0][k]);
-          for (const Json& counts : json[1]) missing.insert(counts.get<MachineCounts>());
+          for (const Json& counts : json[1]) speeds.missing().insert(counts.get<MachineCounts>());
         },
         options.limits);
     if (!has_ended) throw MonteCarloStopped{};
     if (!problem.empty()) throw NoResultError{problem};
-    is_complete = missing.empty();
-    if (!is_complete) speeds.measure(missing);
-  }
+  } while (!speeds.missing().empty());
   std::vector<std::size_t> order(options.runs);
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = run(result.sample_index, true);
+  result.sample = trajectory_of(job, scenario.seed + result.sample_index, speeds, true);
   result.speeds = speeds.all();
   return result;
 }

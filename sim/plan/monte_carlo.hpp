@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/isolated.hpp"
 #include "sim/engine/memoised_session.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -51,10 +51,10 @@ using SimulatedMemberships = std::map<std::string, std::string>;
 
 struct MonteCarloOptions {
   std::size_t runs = 1000;
-  int parallel = 1;
+  Pool pool = 1;
   SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
-  IsolatedLimits limits = {};
+  JobLimits limits = {};
 };
 
 /// Thrown when `limits.is_stopped` has ended the runs.

@@ -7,7 +7,6 @@
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/monte_carlo.hpp"
-#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -44,15 +43,17 @@ PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string f
              const std::vector<std::string>& scenarios, const std::vector<Seconds>& deadlines) {
     std::vector<PlanRisk> risks(scenarios.size());
     std::size_t done = 0;
-    const bool is_complete = simulate_each(
-        scenarios.size(), means.parallel,
-        [&](std::size_t i) { return read_scenario(parse_json(scenarios[i], file_name), file_name, catalog); },
+    const bool is_complete = means.pool.run(
+        scenarios.size(),
+        [&](std::size_t i) {
+          return kSimulate.job(read_scenario(parse_json(scenarios[i], file_name), file_name, catalog));
+        },
         [&](std::size_t i, const PooledRun& run) {
           if (means.on_done) means.on_done(++done, scenarios.size());
-          if (run.summary.empty())
-            risks[i].error = run.error;
+          if (run.has_succeeded)
+            risks[i] = risk_of_one(parse_json(run.text, "summary"), deadlines[i]);
           else
-            risks[i] = risk_of_one(parse_json(run.summary, "summary"), deadlines[i]);
+            risks[i].error = run.text;
         },
         means.limits);
     if (!is_complete) throw ProvisionStopped{};
@@ -90,8 +91,7 @@ PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_n
     for (const auto& [i, scenario] : revocable) {
       try {
         risks[i] = risk_of_many(
-            run_monte_carlo(scenario,
-                            {.runs = runs, .parallel = means.parallel, .known = &known, .limits = means.limits}),
+            run_monte_carlo(scenario, {.runs = runs, .pool = means.pool, .known = &known, .limits = means.limits}),
             deadlines[i]);
       } catch (const NoResultError& error) { risks[i].error = error.what(); } catch (const MonteCarloStopped&) {
         throw ProvisionStopped{};

@@ -8,15 +8,15 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/units.hpp"
-#include "sim/engine/isolated.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
 /// What the simulations of many plans need.
 struct SimulationMeans {
-  int parallel = 1;
+  Pool pool = 1;
   std::function<void(std::size_t done, std::size_t total)> on_done = {};
-  IsolatedLimits limits = {};
+  JobLimits limits = {};
 };
 
 /// Thrown when `limits.is_stopped` has ended the simulations.

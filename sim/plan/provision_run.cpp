@@ -12,7 +12,6 @@
 #include "sim/engine/scenario.hpp"
 #include "sim/engine/work.hpp"
 #include "sim/plan/cluster_variants.hpp"
-#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -332,21 +331,19 @@ class Preparation {
   /// The step of a lone worker of each candidate.
   void profile(const std::vector<Scenario>& alone) {
     std::string problem;
-    const bool is_complete = simulate_each(
-        alone.size(), means_.parallel,
+    const bool is_complete = means_.pool.run(
+        alone.size(),
         [&](std::size_t i) {
-          Scenario scenario = alone[i];
-          for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
-          set_steps(scenario,
-                    std::int64_t{scenario.groups.back().workers()} * (scenario.training.warmup_steps + kProfiledSteps));
-          return scenario;
+          const std::int64_t steps = alone[i].training.warmup_steps + kProfiledSteps;
+          return kSimulate.job(alone[i],
+                               {{"has_revocations", false}, {"steps", alone[i].groups.back().workers() * steps}});
         },
         [&](std::size_t i, const PooledRun& run) {
-          if (run.summary.empty())
-            problem = result_.problem.offers[i].name + ": " + run.error;
+          if (!run.has_succeeded)
+            problem = result_.problem.offers[i].name + ": " + run.text;
           else
             result_.problem.offers[i].worker.profiled =
-                Seconds{parse_json(run.summary, "summary")["iteration_time_s"].get<double>()};
+                Seconds{parse_json(run.text, "summary")["iteration_time_s"].get<double>()};
         },
         means_.limits);
     if (!is_complete) throw ProvisionStopped{};
@@ -403,14 +400,14 @@ class Preparation {
     }
     std::vector<std::pair<double, double>> points(plans.size());  // sqrt(n), P
     bool has_all = true;
-    const bool is_complete = simulate_each(
-        plans.size(), means_.parallel,
+    const bool is_complete = means_.pool.run(
+        plans.size(),
         [&](std::size_t i) {
-          return read_scenario(parse_json(scenarios[i], result_.file_name), result_.file_name, catalog_);
+          return kSimulate.job(read_scenario(parse_json(scenarios[i], result_.file_name), result_.file_name, catalog_));
         },
         [&](std::size_t i, const PooledRun& run) {
-          if (run.summary.empty()) return void(has_all = false);
-          const auto speed = parse_json(run.summary, "summary")["steps_per_s"].get<double>();
+          if (!run.has_succeeded) return void(has_all = false);
+          const auto speed = parse_json(run.text, "summary")["steps_per_s"].get<double>();
           points[i] = {std::sqrt(plans[i].workers), contention_of(plans[i], speed)};
         },
         means_.limits);

@@ -12,7 +12,6 @@
 #include "sim/base/names.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
-#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -117,7 +116,7 @@ std::vector<RemainingCase> load_remaining_cases(const std::filesystem::path& csv
 
 std::optional<RemainingPrediction> predict_remaining(const Json& json, const std::string& file_name,
                                                      const Catalog& catalog, const RemainingRequest& request,
-                                                     int parallel, const std::function<bool()>& is_stopped) {
+                                                     const Pool& pool, const std::function<bool()>& is_stopped) {
   const Scenario whole = read_scenario(json, file_name, catalog);
   if (request.step < 0 || request.step >= whole.training.steps)
     throw InputError{"--step: expected a loss before the last of " + std::to_string(whole.training.steps) +
@@ -141,17 +140,17 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   RemainingPrediction prediction{.group = group.name, .steps_left = whole.training.steps - request.step};
   prediction.samples_left = static_cast<double>(prediction.steps_left) * batch;
   std::string problem;
-  const bool is_complete = simulate_each(
-      clusters.size(), parallel,
+  for (Json& cluster : clusters)
+    for (const char* key : {"checkpoint", "target"}) cluster["training"].erase(key);
+  const bool is_complete = pool.run(
+      clusters.size(),
       [&](std::size_t i) {
-        Scenario cluster = shortened(read_scenario(clusters[i], file_name, catalog));
-        cluster.training.checkpoint.reset();
-        cluster.training.target.reset();
-        return cluster;
+        const Scenario cluster = read_scenario(clusters[i], file_name, catalog);
+        return kSimulate.job(cluster, shortening(cluster));
       },
       [&](std::size_t i, const PooledRun& run) {
-        if (!run.error.empty()) return void(problem = run.error_in(file_name));
-        const Json summary = parse_json(run.summary, "summary");
+        if (!run.has_succeeded) return void(problem = run.error_in(file_name));
+        const Json summary = parse_json(run.text, "summary");
         speeds[i] = summary["steps_per_s"].get<double>();
         if (!whole.training.strategy.is_synchronous() && has_unequal_batches(whole))
           batches[i] = summary["samples_per_s"].get<double>() / speeds[i];

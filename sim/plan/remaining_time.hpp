@@ -13,6 +13,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -79,7 +80,7 @@ struct RemainingPrediction {
 /// simulated.
 std::optional<RemainingPrediction> predict_remaining(const Json& scenario, const std::string& file_name,
                                                      const Catalog& catalog, const RemainingRequest& request,
-                                                     int parallel, const std::function<bool()>& is_stopped = {});
+                                                     const Pool& pool, const std::function<bool()>& is_stopped = {});
 
 /// Version 1.
 Json to_json(const RemainingPrediction& prediction);

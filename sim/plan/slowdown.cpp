@@ -4,9 +4,13 @@
 #include <array>
 #include <cstdio>
 #include <memory>
-#include <stdexcept>
+#include <utility>
 
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/work.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -78,21 +82,31 @@ std::vector<Mechanism> list_mechanisms(const Scenario& scenario) {
   return mechanisms;
 }
 
-Scenario made_worse(Scenario scenario, const Mechanism& mechanism, double strength, Seconds step) {
-  if (mechanism.name == "input")
+Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step) {
+  if (mechanism == "input")
     delay_host(scenario, step * (strength - 1));
-  else if (mechanism.name == "network")
+  else if (mechanism == "network")
     slow_down_network(scenario, strength);
-  else if (mechanism.name == "servers")
+  else if (mechanism == "servers")
     slow_down_servers(scenario, strength);
-  else if (mechanism.name == "stragglers")
+  else if (mechanism == "stragglers")
     scenario.training.step_time_variation = std::max(scenario.training.step_time_variation, strength - 1);
-  else if (mechanism.name == "gpu")
+  else if (mechanism == "gpu")
     slow_down_gpus(scenario, strength);
   else
-    throw std::logic_error{"unknown mechanism " + mechanism.name};
+    throw InputError{"unknown mechanism " + in_quotes(mechanism)};
   return scenario;
 }
+
+const Verb kSimulateWorse{"simulate_worse", [](Scenario scenario, const JsonReader& options) {
+                            scenario.training.target.reset();
+                            if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
+                            const auto mechanism = options.required<std::string>("mechanism");
+                            const auto strength = options.required<double>("strength");
+                            const Seconds step{options.required<double>("step_s")};
+                            options.reject_unknown_keys();
+                            return summary_text(made_worse(std::move(scenario), mechanism, strength, step));
+                          }};
 
 std::string describe(const Mechanism& mechanism, double strength, Seconds step) {
   if (mechanism.name == "input")

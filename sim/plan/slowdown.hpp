@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/engine/scenario.hpp"
+#include "sim/pool/job_text.hpp"
 
 namespace rehearse {
 
@@ -22,7 +23,11 @@ std::vector<Mechanism> list_mechanisms(const Scenario& scenario);
 
 /// input: every step lasts (strength - 1) `step` longer on its host. network: NICs and connections at 1 / strength of
 /// their rate. servers: their cores take `strength` times as long. gpu: kernels, and their dispatch, do.
-Scenario made_worse(Scenario scenario, const Mechanism& mechanism, double strength, Seconds step);
+Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step);
+
+/// The summary of such a run, as of kSimulate. Options: "mechanism", "strength", "step_s", "steps". A target is left
+/// out.
+extern const Verb kSimulateWorse;
 
 /// What the strength means, in words.
 std::string describe(const Mechanism& mechanism, double strength, Seconds step);

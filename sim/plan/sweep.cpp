@@ -374,8 +374,8 @@ void Sweep::check_expression(const Expression& expression, bool is_condition) co
 
 std::size_t Sweep::pending(const ResultStore& store) const { return state_->find_pending(store).size(); }
 
-bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::size_t, std::size_t)>& on_done,
-                const IsolatedLimits& limits) const {
+bool Sweep::run(ResultStore& store, const Pool& pool, const std::function<void(std::size_t, std::size_t)>& on_done,
+                const JobLimits& limits) const {
   const State& state = *state_;
   for (const Combination& combination : state.combinations) {
     const auto error = state.errors.find(combination.index);
@@ -386,13 +386,12 @@ bool Sweep::run(ResultStore& store, int parallel, const std::function<void(std::
   }
   const std::vector<std::size_t> pending = state.find_pending(store);
   std::size_t done = 0;
-  return simulate_each(
-      pending.size(), parallel, [&](std::size_t i) { return state.read(state.combinations[pending[i]].index); },
+  return pool.run(
+      pending.size(), [&](std::size_t i) { return kSimulate.job(state.read(state.combinations[pending[i]].index)); },
       [&](std::size_t i, const PooledRun& run) {
         const Combination& combination = state.combinations[pending[i]];
         StoredRun row = state.make_run(state.combination(combination.index));
-        row.summary = run.summary;
-        row.error = run.error;
+        (run.has_succeeded ? row.summary : row.error) = run.text;
         row.has_died = run.has_died;
         row.wall_s = run.wall_s;
         store.put(combination.key, row);

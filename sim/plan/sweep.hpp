@@ -11,10 +11,10 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/isolated.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "sim/pool/pool.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -64,8 +64,8 @@ class Sweep {
 
   /// Simulates what is pending, in combination order, and puts each result as it comes. False if `limits.is_stopped`
   /// has ended it. `on_done(done, total)` is called after each simulation.
-  bool run(ResultStore& store, int parallel, const std::function<void(std::size_t done, std::size_t total)>& on_done,
-           const IsolatedLimits& limits) const;
+  bool run(ResultStore& store, const Pool& pool,
+           const std::function<void(std::size_t done, std::size_t total)>& on_done, const JobLimits& limits) const;
 
   /// Every row, in combination order.
   void for_each_row(const ResultStore& store, const std::function<void(const SweepRow& row)>& on_row) const;

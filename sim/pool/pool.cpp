@@ -4,23 +4,41 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "sim/engine/work.hpp"
+#include "sim/pool/detail/isolated.hpp"
 
 namespace rehearse {
 
-bool simulate_each(std::size_t count, int parallel, const std::function<Scenario(std::size_t)>& scenario,
-                   const std::function<void(std::size_t, const PooledRun&)>& on_run, const IsolatedLimits& limits) {
+bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+                      const JobLimits& limits) {
   return for_each_isolated(
-      count, parallel,
-      [&](std::size_t index) {
-        const Scenario own = scenario(index);
-        return to_json(own, summarize(own, simulate(own))).dump(-1, ' ', false, Json::error_handler_t::replace);
-      },
-      [&](std::size_t index, IsolatedResult result) {
-        PooledRun run{.has_died = result.has_died, .wall_s = result.wall_s};
-        (result.has_succeeded ? run.summary : run.error) = std::move(result.text);
-        on_run(index, run);
-      },
-      limits);
+      count, parallel, [&](std::size_t index) { return run_job(text(index)); }, on_run, limits);
 }
+
+std::vector<PooledRun> Pool::run_all(std::size_t count, const TextOf& text,
+                                     const std::function<void(std::size_t, std::size_t)>& on_done,
+                                     const Budget& budget) const {
+  std::vector<PooledRun> runs(count);
+  std::size_t finished = 0;
+  const auto keep = [&](std::size_t index, PooledRun result) {
+    runs[index] = std::move(result);
+    if (on_done) on_done(++finished, count);
+  };
+  if (!run(count, text, keep, {.is_stopped = budget.asked(), .job_wall_s = {}})) budget.stop();
+  return runs;
+}
+
+std::string summary_text(const Scenario& scenario) {
+  return to_json(scenario, summarize(scenario, simulate(scenario)))
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const Verb kSimulate{"simulate", [](Scenario scenario, const JsonReader& options) {
+                       if (!options.optional("has_revocations", true))
+                         for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
+                       if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
+                       options.reject_unknown_keys();
+                       return summary_text(scenario);
+                     }};
 
 }  // namespace rehearse

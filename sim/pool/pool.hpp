@@ -1,35 +1,81 @@
 #pragma once
-// Many scenarios, one process each, and a file that keeps what they gave. Start here to read sim/pool/;
-// result_store.hpp is the file.
+// Many simulations, each a job that is stated as a text. Start here to read sim/pool/; job_text.hpp says what such a
+// text is, result_store.hpp is a file that keeps what jobs gave.
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "sim/engine/isolated.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/base/budget.hpp"
+#include "sim/pool/job_text.hpp"
 
 namespace rehearse {
 
-/// What one simulation of many gave.
+/// What one job of many gave.
 struct PooledRun {
-  std::string summary;    // JSON text of summary.json; empty without result
-  std::string error;      // why there is no result; empty with one
+  bool has_succeeded = false;
+  std::string text;       // the result, or else why there is none
   bool has_died = false;  // its process was killed, crashed or took too long: another attempt may succeed
   double wall_s = 0;
 
   /// The error, after the name of the scenario's file unless it begins with that.
   std::string error_in(const std::string& file_name) const {
-    return error.starts_with(file_name) ? error : file_name + ": " + error;
+    return text.starts_with(file_name) ? text : file_name + ": " + text;
   }
 };
 
-/// Simulates scenario(0) .. scenario(count - 1), at most `parallel` at a time, and hands over each result in this
-/// process as soon as it is there. `scenario` is called in the child, which inherits what this process has loaded: a
-/// run costs a fork, not a start of the program. A run that fails gives its error and disturbs no other. Returns
-/// whether every run has ended; false after `is_stopped` has said true, which kills those under way.
-bool simulate_each(std::size_t count, int parallel, const std::function<Scenario(std::size_t)>& scenario,
-                   const std::function<void(std::size_t index, const PooledRun& run)>& on_run,
-                   const IsolatedLimits& limits = {});
+/// What ends jobs from outside. It is looked at several times a second.
+struct JobLimits {
+  std::function<bool()> is_stopped;  // once it says true, all running jobs are killed
+  std::optional<double> job_wall_s;  // a job that runs longer is killed: a result that has_died
+};
+
+using TextOf = std::function<std::string(std::size_t index)>;
+using OnRun = std::function<void(std::size_t index, PooledRun run)>;
+
+/// Where jobs run: does what run_job() does with text(0) .. text(count - 1), at most `parallel` at a time, elsewhere.
+/// `text` has no side effects and may be called wherever it suits; what it throws is the error of that job. Each result
+/// is handed over in this process as soon as it is there; a job that fails disturbs no other. Returns whether every job
+/// has ended: false after `is_stopped` has said true, which kills those under way, as exceptions of `on_run` do.
+using Executor =
+    std::function<bool(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits&)>;
+
+/// In processes of this machine, which are forked, so that they inherit what this one has loaded.
+bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+                      const JobLimits& limits);
+
+/// Who simulates more than once does it here. Results depend neither on how many run at a time nor on the executor.
+class Pool {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): so many at a time is all that most callers say
+  Pool(int parallel, Executor executor = run_in_processes) : parallel_{parallel}, executor_{std::move(executor)} {}
+
+  int parallel() const { return parallel_; }
+
+  /// See Executor.
+  bool run(std::size_t count, const TextOf& text, const OnRun& on_run, const JobLimits& limits = {}) const {
+    return executor_(count, parallel_, text, on_run, limits);
+  }
+
+  /// The same, but returns what the jobs gave, in their order. `on_done(finished, count)` is called after each of them,
+  /// and once `budget` is over its stop() ends the call.
+  std::vector<PooledRun> run_all(std::size_t count, const TextOf& text,
+                                 const std::function<void(std::size_t, std::size_t)>& on_done,
+                                 const Budget& budget) const;
+
+ private:
+  int parallel_;
+  Executor executor_;
+};
+
+/// Simulates the scenario: its summary.json, in one line.
+std::string summary_text(const Scenario& scenario);
+
+/// summary_text(). Options: "steps" instead of the scenario's,
+/// "has_revocations": false so that machines stay.
+extern const Verb kSimulate;
 
 }  // namespace rehearse

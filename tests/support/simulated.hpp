@@ -6,10 +6,10 @@
 #include <string>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/isolated.hpp"
 #include "sim/engine/run_record.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/engine/summary.hpp"
+#include "tests/support/isolated.hpp"
 #include "tests/support/paths.hpp"
 
 namespace rehearse::test {
@@ -21,7 +21,7 @@ inline Catalog shipped_catalog() {
 
 /// Runs `job` in a child and parses the JSON that it returns; an exception there becomes {"error": message}.
 inline Json in_child(const std::function<Json()>& job) {
-  const IsolatedResult result = run_isolated(1, 1, [&](std::size_t) { return job().dump(); }).front();
+  const PooledRun result = run_isolated(1, 1, [&](std::size_t) { return job().dump(); }).front();
   return result.has_succeeded ? Json::parse(result.text) : Json{{"error", result.text}};
 }
 

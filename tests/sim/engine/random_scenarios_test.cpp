@@ -52,7 +52,7 @@ TEST_CASE("random scenarios end, break no invariant, and agree with their exact 
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t seed = first + i;
     CAPTURE(seed);
-    const IsolatedResult &by_default = results[3 * i], &exact = results[3 * i + 1], &recorded = results[3 * i + 2];
+    const PooledRun &by_default = results[3 * i], &exact = results[3 * i + 1], &recorded = results[3 * i + 2];
     CHECK_MESSAGE(by_default.has_succeeded, by_default.text);
     CHECK_MESSAGE(exact.has_succeeded, exact.text);
     CHECK_MESSAGE(recorded.has_succeeded, recorded.text);

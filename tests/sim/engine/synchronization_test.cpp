@@ -143,7 +143,7 @@ TEST_CASE("backup workers: a step lasts as long as the order statistic of the no
     return std::to_string(simulate(test::resolved(seeded), {}).end.value() * 1e9);
   });
   double mean = 0;
-  for (const IsolatedResult& result : results) mean += std::stod(result.text) / 1e9 / kSeeds;
+  for (const PooledRun& result : results) mean += std::stod(result.text) / 1e9 / kSeeds;
   // The expectation by its own sampling, with 100 times as many draws.
   Rng random{1, "order statistic"};
   const double variance = std::log1p(kVariation * kVariation);

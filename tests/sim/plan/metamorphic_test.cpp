@@ -276,7 +276,7 @@ std::optional<Pair> sweep_by_several(const Json& scenario, Rng&) {
 }
 
 std::string runs_of(const Json& scenario, std::size_t runs, int parallel) {
-  return runs_csv(run_monte_carlo(test::resolved(scenario), {.runs = runs, .parallel = parallel}));
+  return runs_csv(run_monte_carlo(test::resolved(scenario), {.runs = runs, .pool = parallel}));
 }
 
 std::optional<Pair> runs_by_several(const Json& scenario, Rng&) {
@@ -363,8 +363,8 @@ std::optional<std::string> compared(const Json& scenario, const Pair& pair) {
   const auto run = [](const std::function<std::string(const Json&)>& how, const Json& json) {
     return run_isolated(1, 1, [&](std::size_t) { return how ? how(json) : outcome_of(json); }).front();
   };
-  const IsolatedResult a = run(pair.run_first, pair.first.is_null() ? scenario : pair.first),
-                       b = run(pair.run_other, pair.other);
+  const PooledRun a = run(pair.run_first, pair.first.is_null() ? scenario : pair.first),
+                  b = run(pair.run_other, pair.other);
   if (a.has_died || b.has_died) return "a process ended: " + a.text + b.text;
   if (a.has_succeeded != b.has_succeeded)
     return "one has a result, the other not: " + (a.has_succeeded ? b.text : a.text);
@@ -455,9 +455,9 @@ Json without_contention(Json scenario) {
 }
 
 double time_of(const Json& scenario) {
-  const IsolatedResult result = run_isolated(1, 1, [&](std::size_t) {
-                                  return Json{simulate(test::resolved(scenario)).end.value()}.dump();
-                                }).front();
+  const PooledRun result = run_isolated(1, 1, [&](std::size_t) {
+                             return Json{simulate(test::resolved(scenario)).end.value()}.dump();
+                           }).front();
   return result.has_succeeded ? Json::parse(result.text)[0].get<double>() : -1;
 }
 

@@ -59,7 +59,7 @@ Json replayed(Json scenario, const Json& events) {
 }
 
 MonteCarlo runs_of(const Json& scenario, std::size_t runs, int parallel = 2) {
-  return run_monte_carlo(test::resolved(scenario), {.runs = runs, .parallel = parallel});
+  return run_monte_carlo(test::resolved(scenario), {.runs = runs, .pool = parallel});
 }
 
 }  // namespace

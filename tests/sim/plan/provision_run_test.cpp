@@ -26,7 +26,7 @@ ProvisionRequest request_for(double loss, double deadline, const std::vector<std
 }
 
 ProvisionCase prepared(const ProvisionRequest& request) {
-  return prepare_provision(request, test::shipped_catalog(), {.parallel = 2});
+  return prepare_provision(request, test::shipped_catalog(), {.pool = 2});
 }
 
 template <class Error>
@@ -96,7 +96,7 @@ std::string answer_of(const ProvisionRequest& request) {
   const ProvisionCase provision_case = prepared(request);
   const Provision result =
       provision(provision_case, {},
-                evaluate_by_monte_carlo(test::shipped_catalog(), provision_case.file_name, {.parallel = 2}, 40));
+                evaluate_by_monte_carlo(test::shipped_catalog(), provision_case.file_name, {.pool = 2}, 40));
   return result.answer ? plan_text(provision_case.problem, result.plans[*result.answer].plan.counts) : "none";
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a lone worker of each candidate has its published speed, the closed f
   CHECK(problem.server.bandwidth.value() == doctest::Approx(1.2e9).epsilon(1e-6));
   // Contention comes from simulated clusters, so that others are met.
   const MachinePlan plan = evaluate_plan(problem, {2, 3, 5, 4, 0});
-  const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.parallel = 1})(
+  const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.pool = 1})(
       {scenario_of(provision, plan)}, {Seconds{1e5}})[0];
   REQUIRE_MESSAGE(risk.error.empty(), risk.error);
   CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.01));
@@ -149,7 +149,7 @@ TEST_CASE("the plans that spotDNN's authors ran take within 4 % of their times, 
     const MachinePlan plan =
         evaluate_plan(provision.problem, counts_of(provision.problem, std::string{row.text("plan")}));
     CHECK(plan_text(provision.problem, plan.counts).size() == row.text("plan").size());
-    const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.parallel = 1})(
+    const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.pool = 1})(
         {scenario_of(provision, plan)}, {Seconds{1e5}})[0];
     REQUIRE_MESSAGE(risk.error.empty(), risk.error);
     CHECK(risk.time_s.p50 == doctest::Approx(row.number("training_time_s")).epsilon(0.04));
@@ -181,7 +181,7 @@ TEST_CASE("the closed form and the simulation agree within 4 %, and the answer i
   const ProvisionCase provision_case = prepared(request_for(0.8, 2600));
   const Provision result =
       provision(provision_case, {},
-                evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.parallel = 2}));
+                evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 2}));
   REQUIRE(result.answer);
   const ProposedPlan& answer = result.plans[*result.answer];
   CHECK(plan_text(provision_case.problem, answer.plan.counts) == "2*p3.2xlarge;2*g3.8xlarge");
@@ -347,7 +347,7 @@ TEST_CASE("machines may hold several workers, and lie in several regions") {
   const MachinePlan plan = evaluate_plan(provision_case.problem, {1, 1, 0});
   CHECK(plan.workers == 5);
   const PlanRisk risk =
-      evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.parallel = 1})(
+      evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 1})(
           {scenario_of(provision_case, plan)}, {Seconds{2200}})[0];
   REQUIRE_MESSAGE(risk.error.empty(), risk.error);
   CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.04));
@@ -417,7 +417,7 @@ TEST_CASE("the later the deadline, the more likely a plan is in time; its cost i
   const ProvisionCase provision_case = prepared(spot_request(2600, "1h"));
   const std::string scenario = scenario_of(provision_case, evaluate_plan(provision_case.problem, {2, 2, 0}));
   const Catalog catalog = test::shipped_catalog();
-  const PlanEvaluator evaluate = evaluate_by_monte_carlo(catalog, provision_case.file_name, {.parallel = 2}, 100);
+  const PlanEvaluator evaluate = evaluate_by_monte_carlo(catalog, provision_case.file_name, {.pool = 2}, 100);
   const std::vector<PlanRisk> risks =
       evaluate(std::vector<std::string>(4, scenario), {Seconds{2500}, Seconds{2600}, Seconds{2800}, Seconds{1e5}});
   CHECK(risks.front().probability == 0);  // not even without revocations

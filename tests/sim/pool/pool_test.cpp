@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "sim/engine/isolated.hpp"
+#include "sim/pool/detail/isolated.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -61,8 +61,8 @@ TEST_CASE("each scenario gives the summary that it gives alone; one that fails g
       test::shipped_scenario({{"/workload/batch_per_worker", "60000"}}),
       test::shipped_scenario({{"/training/steps", "12"}, {"/cluster/groups/1/count", "2"}})};
   std::map<std::size_t, PooledRun> runs;
-  CHECK(simulate_each(
-      scenarios.size(), 2, [&](std::size_t i) { return test::resolved(scenarios[i]); },
+  CHECK(Pool{2}.run(
+      scenarios.size(), [&](std::size_t i) { return kSimulate.job(test::resolved(scenarios[i])); },
       [&](std::size_t i, const PooledRun& run) { runs[i] = run; }));
   REQUIRE(runs.size() == 3);
   for (const std::size_t i : {0U, 2U}) {
@@ -70,12 +70,12 @@ TEST_CASE("each scenario gives the summary that it gives alone; one that fails g
       const Scenario scenario = test::resolved(scenarios[i]);
       return to_json(scenario, summarize(scenario, simulate(scenario)));
     });
-    CHECK(Json::parse(runs[i].summary) == alone);
-    CHECK(runs[i].error.empty());
+    CHECK(Json::parse(runs[i].text) == alone);
+    CHECK(runs[i].has_succeeded);
     CHECK(runs[i].wall_s > 0);
   }
-  CHECK(runs[1].summary.empty());
-  CHECK(runs[1].error.find("GPU memory exceeded") != std::string::npos);
+  CHECK_FALSE(runs[1].has_succeeded);
+  CHECK(runs[1].text.find("GPU memory exceeded") != std::string::npos);
   CHECK_FALSE(runs[1].has_died);
 }
 
@@ -87,19 +87,19 @@ TEST_CASE("results are handed over as they come, not at the end") {
         if (job == 0) std::this_thread::sleep_for(std::chrono::milliseconds{500});
         return std::string{};
       },
-      [&](std::size_t job, const IsolatedResult&) { order.push_back(job); }));
+      [&](std::size_t job, const PooledRun&) { order.push_back(job); }));
   CHECK(order == std::vector<std::size_t>{1, 2, 0});
 }
 
 TEST_CASE("a job that dies is a failed result that says so") {
-  std::vector<IsolatedResult> results(2);
+  std::vector<PooledRun> results(2);
   for_each_isolated(
       2, 1,
       [](std::size_t job) -> std::string {
         if (job == 0) ::raise(SIGKILL);
         return "fine";
       },
-      [&](std::size_t job, IsolatedResult result) { results[job] = std::move(result); });
+      [&](std::size_t job, PooledRun result) { results[job] = std::move(result); });
   CHECK(results[0].has_died);
   CHECK(results[0].text == "the simulation's process ended early: signal 9");
   CHECK(results[1].has_succeeded);
@@ -111,7 +111,7 @@ TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
   const std::filesystem::path file = folder / "stopped";
   CHECK_FALSE(for_each_isolated(
       5, 2, [&](std::size_t) { return write_process_id_and_sleep(file); },
-      [](std::size_t, const IsolatedResult&) { FAIL("nothing ends"); },
+      [](std::size_t, const PooledRun&) { FAIL("nothing ends"); },
       {.is_stopped = [&] { return std::filesystem::exists(file); }, .job_wall_s = {}}));
   CHECK(ends_soon(wait_for_process_id(file)));
 
@@ -124,21 +124,21 @@ TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
           while (!std::filesystem::exists(other)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
           return std::string{};
         },
-        [](std::size_t, const IsolatedResult&) { throw std::runtime_error{"enough"}; });
+        [](std::size_t, const PooledRun&) { throw std::runtime_error{"enough"}; });
   };
   CHECK_THROWS_WITH(run(), "enough");
   CHECK(ends_soon(wait_for_process_id(other)));
 }
 
 TEST_CASE("a job that runs longer than it may is killed, and the others go on") {
-  std::vector<IsolatedResult> results(3);
+  std::vector<PooledRun> results(3);
   CHECK(for_each_isolated(
       3, 1,
       [](std::size_t job) {
         if (job == 1) ::sleep(100);
         return std::string{"done"};
       },
-      [&](std::size_t job, IsolatedResult result) { results[job] = std::move(result); },
+      [&](std::size_t job, PooledRun result) { results[job] = std::move(result); },
       {.is_stopped = {}, .job_wall_s = 0.5}));
   CHECK(results[0].has_succeeded);
   CHECK_FALSE(results[1].has_succeeded);
@@ -153,7 +153,7 @@ TEST_CASE("simulations do not outlive a parent that is killed") {
   const pid_t parent = ::fork();
   if (parent == 0) {
     for_each_isolated(
-        1, 1, [&](std::size_t) { return write_process_id_and_sleep(file); }, [](std::size_t, const IsolatedResult&) {});
+        1, 1, [&](std::size_t) { return write_process_id_and_sleep(file); }, [](std::size_t, const PooledRun&) {});
     ::_exit(0);
   }
   const pid_t child = wait_for_process_id(file);

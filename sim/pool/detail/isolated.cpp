@@ -1,4 +1,4 @@
-#include "sim/engine/isolated.hpp"
+#include "sim/pool/detail/isolated.hpp"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -85,7 +85,7 @@ std::optional<Child> start(std::size_t job_index, const std::function<std::strin
 
 double age(const Child& child) { return std::chrono::duration<double>(Clock::now() - child.start).count(); }
 
-IsolatedResult finish(Child& child) {
+PooledRun finish(Child& child) {
   ::close(child.pipe);
   int status = 0;
   while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {}
@@ -115,12 +115,12 @@ class Children {
   void add(Child child) { running_.push_back(std::move(child)); }
 
   /// Waits a while for something to happen; gives the children that have ended, or run longer than `job_wall_s`.
-  std::vector<std::pair<std::size_t, IsolatedResult>> wait(std::optional<double> job_wall_s) {
+  std::vector<std::pair<std::size_t, PooledRun>> wait(std::optional<double> job_wall_s) {
     std::vector<pollfd> waiting;
     for (const Child& child : running_) waiting.push_back({child.pipe, POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), kAskEveryMilliseconds) < 0 && errno != EINTR)
       throw InputError{std::string{"cannot wait for processes: "} + std::strerror(errno)};
-    std::vector<std::pair<std::size_t, IsolatedResult>> ended;
+    std::vector<std::pair<std::size_t, PooledRun>> ended;
     for (std::size_t i = running_.size(); i-- > 0;) {
       if (job_wall_s && age(running_[i]) > *job_wall_s) {
         ::kill(running_[i].process, SIGKILL);
@@ -143,7 +143,7 @@ class Children {
   }
 
  private:
-  std::pair<std::size_t, IsolatedResult> take(std::size_t i) {
+  std::pair<std::size_t, PooledRun> take(std::size_t i) {
     Child child = std::move(running_[i]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     const std::size_t job = child.job;
@@ -156,8 +156,7 @@ class Children {
 }  // namespace
 
 bool for_each_isolated(std::size_t count, int parallel, const std::function<std::string(std::size_t)>& job,
-                       const std::function<void(std::size_t, IsolatedResult)>& on_result,
-                       const IsolatedLimits& limits) {
+                       const OnRun& on_result, const JobLimits& limits) {
   Children children;
   auto most = static_cast<std::size_t>(parallel);
   for (std::size_t next = 0; next < count || children.count() > 0;) {
@@ -176,22 +175,6 @@ bool for_each_isolated(std::size_t count, int parallel, const std::function<std:
     for (auto& [index, result] : children.wait(limits.job_wall_s)) on_result(index, std::move(result));
   }
   return true;
-}
-
-std::vector<IsolatedResult> run_isolated(std::size_t count, int parallel,
-                                         const std::function<std::string(std::size_t)>& job,
-                                         const std::function<void(std::size_t)>& on_done, const Budget& budget) {
-  std::vector<IsolatedResult> results(count);
-  std::size_t finished = 0;
-  const bool is_complete = for_each_isolated(count, parallel, job,
-                                             [&](std::size_t index, IsolatedResult result) {
-                                               results[index] = std::move(result);
-                                               ++finished;
-                                               if (on_done) on_done(finished);
-                                             },
-                                             {.is_stopped = [&budget] { return budget.is_over(); }, .job_wall_s = {}});
-  if (!is_complete) budget.stop();
-  return results;
 }
 
 }  // namespace rehearse

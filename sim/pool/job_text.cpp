@@ -1,0 +1,75 @@
+#include "sim/pool/job_text.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Filled before main(), and then only read.
+std::map<std::string, Verb::Function>& functions() {
+  static std::map<std::string, Verb::Function> by_name;
+  return by_name;
+}
+
+Verb::Function find_function(const JsonReader& job) {
+  const auto name = job.required<std::string>("verb");
+  if (const auto found = functions().find(name); found != functions().end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [verb, function] : functions()) known.push_back(verb);
+  job.fail("verb", unknown_name_message("verb", name, known));
+}
+
+/// Not parse_json(): names of files may hold any character.
+Json parse_job(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception&) { throw InputError{"job: expected a JSON object; found " + in_quotes(text, 80)}; }
+}
+
+}  // namespace
+
+Verb::Verb(const char* name, Function function) : name_{name} { functions().emplace(name, function); }
+
+std::string Verb::job(const Scenario& scenario) const { return job(scenario, Json::object()); }
+
+std::string Verb::job(const Scenario& scenario, const Json& options) const {
+  Json places = Json::array();
+  for (const Group& group : scenario.groups) places.push_back(group.place);
+  for (const RegionLink& link : scenario.links) places.push_back(link.place);
+  const Json head{{"verb", name_},
+                  {"options", options},
+                  {"file", scenario.file_name},
+                  {"set_by", scenario.set_by},
+                  {"places", std::move(places)},
+                  {"warnings", scenario.warnings}};
+  std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.back() = ',';
+  return text + "\"scenario\":" + scenario.effective + "}\n";
+}
+
+std::string run_job(const std::string& text) {
+  const Json json = parse_job(text);
+  const JsonReader job{json, "job"};
+  job.expect(job.is_object(), "an object");
+  const Verb::Function function = find_function(job);
+  const JsonReader options = job.child("options");
+  Scenario scenario = read_scenario(job.child("scenario").value(), job.required<std::string>("file"), Catalog{{}});
+  scenario.set_by = job.required<std::string>("set_by");
+  scenario.warnings = job.required<std::vector<std::string>>("warnings");
+  const auto places = job.required<std::vector<std::string>>("places");
+  job.expect(places.size() == scenario.groups.size() + scenario.links.size(), "places",
+             "one of each group, then one of each link");
+  auto place = places.begin();
+  for (Group& group : scenario.groups) group.place = *place++;
+  for (RegionLink& link : scenario.links) link.place = *place++;
+  job.reject_unknown_keys();
+  return function(std::move(scenario), options);
+}
+
+}  // namespace rehearse
