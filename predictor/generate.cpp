@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "predictor/detail/sqlite.hpp"
+#include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/work.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -32,11 +31,13 @@ constexpr int kMostDraws = 1000;  // in a row without a new graph
 /// A setting, ready to be given workloads.
 struct Prepared {
   Scenario base;  // without workload
+  Json scenario;  // the same as JSON, with what stays of the workload
   DatasetSetting described;
 };
 
 Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
-  Prepared prepared{.base = read_scenario(setting.scenario, setting.file, catalog, setting.origins), .described = {}};
+  Prepared prepared{
+      .base = read_scenario(setting.scenario, setting.file, catalog, setting.origins), .scenario = {}, .described = {}};
   Scenario& base = prepared.base;
   require_described(base, setting.file);
   if (!base.copies_input.value_or(true))
@@ -49,9 +50,14 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
     profile.erase("step_times");
     if (profile.contains("gpu")) profile["gpu"].erase("update_accesses");
   }
+  Json workload = rest_of_workload(scenario["workload"]);
   scenario.erase("workload");
   prepared.described = {
       .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
+  for (const char* key : kJobSizes) scenario["training"].erase(key);
+  scenario["training"]["steps"] = base.training.steps;  // as many of each workload
+  scenario["workload"] = std::move(workload);
+  prepared.scenario = std::move(scenario);
   base.workload = {};
   base.warnings.clear();
   base.effective.clear();
@@ -61,12 +67,10 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
 /// A graph of the dataset, and what it takes to simulate it.
 struct Drawn {
   DatasetGraph graph;
-  ModelDescription model;
+  Json as_scenario;  // of "workload"
   Workload workload;
-  int batch = 0;
   Optimizer optimizer{};
   Split split{};
-  std::vector<std::int32_t> settings;
 };
 
 Optimizer optimizer_named(const std::string& name) {
@@ -87,10 +91,7 @@ class Graphs {
 
   std::shared_ptr<const Drawn> next() {
     for (int draws = 0; draws < kMostDraws; ++draws)
-      if (auto drawn = draw()) {
-        drawn->settings = next_settings();
-        return drawn;
-      }
+      if (auto drawn = draw()) return drawn;
     throw NoResultError{space_.file_name + ": /workloads: 1000 random workloads in a row gave no new graph: in all " +
                         std::to_string(redrawn_.duplicates) + " duplicates, " +
                         std::to_string(redrawn_.exceeding_memory) + " too large for a GPU, " +
@@ -101,19 +102,29 @@ class Graphs {
 
   const Redrawn& redrawn() const { return redrawn_; }
 
+  /// Samples come graph by graph, and settings cyclically, so that none is there twice for a graph and all are there
+  /// equally often.
+  std::int64_t graph_of(std::int64_t sample) const { return sample / space_.settings_per_graph; }
+  std::int32_t setting_of(std::int64_t sample) const {
+    return order_[static_cast<std::size_t>(sample) % order_.size()];
+  }
+
  private:
   std::shared_ptr<Drawn> draw() {
     const DrawnWorkload chosen = draw_workload(space_, seed_, next_draw_++);
     auto drawn = std::make_shared<Drawn>();
     const std::string pointer = "/workloads/" + std::to_string(chosen.index) + "/model";
     const std::string model_text = chosen.model.dump();
+    const bool is_named = chosen.model.is_string();
+    const std::string name =
+        is_named ? chosen.model.get<std::string>() : chosen.family + "-" + run_key(model_text, "").text().substr(0, 8);
+    Json model{{"name", name}};
     try {
-      const bool is_named = chosen.model.is_string();
-      const std::string name = is_named ? chosen.model.get<std::string>()
-                                        : chosen.family + "-" + run_key(model_text, "").text().substr(0, 8);
       const JsonReader own{chosen.model, space_.file_name, pointer};
-      drawn->model = read_model(name, is_named ? catalog_.model(name, own) : own);
-      drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
+      const JsonReader found = is_named ? catalog_.model(name, own) : own;
+      model.update(found.value());
+      drawn->workload =
+          build_workload(read_model(name, found), chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
     } catch (const InputError& error) {
       ++redrawn_.unbuildable;
       redrawn_.last_reason = error.what();
@@ -124,19 +135,18 @@ class Graphs {
       ++redrawn_.other_sizes;
       return nullptr;
     }
-    drawn->batch = chosen.batch;
     drawn->optimizer = optimizer_named(chosen.optimizer);
     if (!fits(*drawn)) {
       ++redrawn_.exceeding_memory;
       return nullptr;
     }
+    Json provenance{{"model", chosen.model},
+                    {"batch_per_worker", chosen.batch},
+                    {"optimizer", chosen.optimizer},
+                    {"precision", "fp32"}};
     drawn->graph = {.family = chosen.family,
-                    .name = drawn->model.name + " batch " + std::to_string(chosen.batch),
-                    .provenance = Json{{"model", chosen.model},
-                                       {"batch_per_worker", chosen.batch},
-                                       {"optimizer", chosen.optimizer},
-                                       {"precision", "fp32"}}
-                                      .dump(),
+                    .name = name + " batch " + std::to_string(chosen.batch),
+                    .provenance = provenance.dump(),
                     .features = node_features_of(drawn->workload, drawn->optimizer),
                     .edges = edges_of(drawn->workload)};
     if (!known_.insert(key_of(drawn->graph)).second) {
@@ -144,6 +154,8 @@ class Graphs {
       return nullptr;
     }
     drawn->split = split_of(model_text);
+    drawn->as_scenario = std::move(provenance);
+    drawn->as_scenario["model"] = std::move(model);
     return drawn;
   }
 
@@ -162,13 +174,6 @@ class Graphs {
       return std::string_view{reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
     };
     return run_key(bytes(graph.features), bytes(graph.edges));
-  }
-
-  /// Cyclically, so that none is there twice for a graph and all are there equally often.
-  std::vector<std::int32_t> next_settings() {
-    std::vector<std::int32_t> chosen;
-    for (int i = 0; i < space_.settings_per_graph; ++i) chosen.push_back(order_[next_setting_++ % order_.size()]);
-    return chosen;
   }
 
   Split split_of(const std::string& model) {
@@ -190,7 +195,6 @@ class Graphs {
   std::uint64_t seed_;
   std::vector<std::int32_t> order_;
   std::uint64_t next_draw_ = 0;
-  std::size_t next_setting_ = 0;
   std::set<RunKey> known_;
   std::map<std::string, Split> splits_;  // by model
   double dealt_[3] = {0, 0, 0};          // models of each split
@@ -293,85 +297,6 @@ class PartFile {
   std::chrono::steady_clock::time_point committed_ = std::chrono::steady_clock::now();
 };
 
-/// Threads that simulate.
-class Simulators {
- public:
-  struct Task {
-    std::int64_t graph = 0;
-    std::size_t slot = 0;  // in Drawn::settings
-    std::shared_ptr<const Drawn> drawn;
-  };
-  struct Done {
-    Task task;
-    Outcome outcome;
-  };
-
-  Simulators(const std::vector<Prepared>& settings, int threads) : settings_{settings} {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~Simulators() {
-    {
-      const std::lock_guard lock{mutex_};
-      tasks_.clear();
-      is_over_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Simulators(const Simulators&) = delete;
-  Simulators& operator=(const Simulators&) = delete;
-
-  void add(Task task) {
-    const std::lock_guard lock{mutex_};
-    tasks_.push_back(std::move(task));
-    ++under_way_;
-    changed_.notify_one();
-  }
-  std::size_t under_way() const { return under_way_; }
-
-  /// Waits up to a fifth of a second for results.
-  std::vector<Done> take() {
-    std::unique_lock lock{mutex_};
-    finished_.wait_for(lock, std::chrono::milliseconds{200}, [this] { return !done_.empty(); });
-    under_way_ -= done_.size();
-    return std::exchange(done_, {});
-  }
-
- private:
-  void work() {
-    std::unique_lock lock{mutex_};
-    while (true) {
-      changed_.wait(lock, [this] { return is_over_ || !tasks_.empty(); });
-      if (is_over_) return;
-      Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      Outcome outcome = simulate(task);
-      lock.lock();
-      done_.push_back({std::move(task), std::move(outcome)});
-      finished_.notify_one();
-    }
-  }
-
-  Outcome simulate(const Task& task) const {
-    const Drawn& drawn = *task.drawn;
-    const Prepared& setting = settings_[static_cast<std::size_t>(drawn.settings[task.slot])];
-    try {
-      return {simulate_labels(with_workload(setting.base, drawn.model, drawn.workload, drawn.batch, drawn.optimizer)),
-              ""};
-    } catch (const std::exception& error) { return {{}, setting.described.name + ": " + error.what()}; }
-  }
-
-  const std::vector<Prepared>& settings_;
-  std::mutex mutex_;
-  std::condition_variable changed_, finished_;
-  std::deque<Task> tasks_;
-  std::vector<Done> done_;
-  std::size_t under_way_ = 0;  // only the owner's thread writes it
-  bool is_over_ = false;
-  std::vector<std::thread> threads_;
-};
-
 std::vector<Prepared> prepare_all(const Space& space, const Catalog& catalog) {
   std::vector<Prepared> settings;
   for (const SpaceSetting& setting : space.settings) settings.push_back(prepare(setting, catalog));
@@ -385,11 +310,6 @@ Generated begin(const Space& space, const std::vector<Prepared>& settings) {
   return generated;
 }
 
-/// Settings of graph number `graph` that still count.
-std::size_t wanted(const Drawn& drawn, std::int64_t before, std::int64_t count) {
-  return std::min(drawn.settings.size(), static_cast<std::size_t>(count - before));
-}
-
 class Run {
  public:
   Run(const Space& space, const Catalog& catalog, const GenerateRequest& request)
@@ -400,21 +320,19 @@ class Run {
         generated_{begin(space, settings_)} {}
 
   Generated plan() {
-    std::vector<double> operators;
-    for (std::int64_t samples = 0; samples < request_.count;) {
-      if (request_.is_stopped && request_.is_stopped()) return std::move(generated_);
+    for (std::int64_t sample = 0; sample < request_.count;) {
+      if (is_stopped()) return std::move(generated_);
       const auto drawn = graphs_.next();
-      const std::size_t count = wanted(*drawn, samples, request_.count);
-      for (std::size_t slot = 0; slot < count; ++slot)
-        generated_.samples.push_back({.graph = static_cast<std::int32_t>(generated_.graphs),
-                                      .setting = drawn->settings[slot],
+      for (const std::int64_t graph = graphs_.graph_of(sample);
+           sample < request_.count && graphs_.graph_of(sample) == graph; ++sample)
+        generated_.samples.push_back({.graph = static_cast<std::int32_t>(graph),
+                                      .setting = graphs_.setting_of(sample),
                                       .split = drawn->split,
                                       .labels = {}});
-      samples += static_cast<std::int64_t>(count);
-      note(*drawn, operators);
-      if (request_.on_progress) request_.on_progress(samples, request_.count);
+      note(*drawn);
+      if (request_.on_progress) request_.on_progress(sample, request_.count);
     }
-    finish(operators);
+    finish();
     return std::move(generated_);
   }
 
@@ -424,45 +342,36 @@ class Run {
     DatasetWriter writer{request_.output, head()};  // first: it locks the output, and with it the part
     PartFile part{request_.output, run_key(identity, "").text()};
     for (const Prepared& setting : settings_) writer.add(setting.described);
-    Simulators simulators{settings_, request_.parallel};
-    std::vector<double> operators;
-    std::int64_t asked = 0, done = 0, next_graph = 0;
-    const auto most_under_way = static_cast<std::size_t>(2 * request_.parallel + 2);
-    while (asked < request_.count || !waiting_.empty()) {
-      if (request_.is_stopped && request_.is_stopped()) {
-        part.end();
-        return std::move(generated_);
-      }
-      while (asked < request_.count && simulators.under_way() < most_under_way) {
-        Waiting waiting{.drawn = graphs_.next(), .outcomes = {}, .left = 0};
-        waiting.outcomes.resize(wanted(*waiting.drawn, asked, request_.count));
-        for (std::size_t slot = 0; slot < waiting.outcomes.size(); ++slot) {
-          if (const Outcome* kept = part.find(next_graph, waiting.drawn->settings[slot])) {
-            waiting.outcomes[slot] = *kept;
-            ++generated_.kept;
-            ++done;
-          } else {
-            ++waiting.left;
-            simulators.add({next_graph, slot, waiting.drawn});
-          }
-        }
-        asked += static_cast<std::int64_t>(waiting.outcomes.size());
-        waiting_.push_back(std::move(waiting));
-        ++next_graph;
-        write_finished(writer, operators);
-      }
-      if (simulators.under_way() > 0)
-        for (Simulators::Done& result : simulators.take()) {
-          Waiting& waiting = waiting_[static_cast<std::size_t>(result.task.graph - written_)];
-          part.put(result.task.graph, waiting.drawn->settings[result.task.slot], result.outcome);
-          waiting.outcomes[result.task.slot] = std::move(result.outcome);
-          --waiting.left;
-          ++done;
-        }
-      write_finished(writer, operators);
-      if (request_.on_progress) request_.on_progress(done, request_.count);
+    std::vector<std::int64_t> pending;  // graphs with samples that are not kept
+    for (std::int64_t sample = 0; sample < request_.count; ++sample) {
+      const std::int64_t graph = graphs_.graph_of(sample);
+      if (part.find(graph, graphs_.setting_of(sample)) != nullptr)
+        ++generated_.kept;
+      else if (pending.empty() || pending.back() != graph)
+        pending.push_back(graph);
     }
-    finish(operators);
+    std::size_t ended = 0;
+    done_ = generated_.kept;
+    const auto draw_ahead = [&] {  // of the jobs that may start before the next one ends
+      const std::size_t ahead = ended + static_cast<std::size_t>(request_.pool.parallel()) + 1;
+      draw_to(ahead < pending.size() ? pending[ahead] : graphs_.graph_of(request_.count - 1), part, writer);
+    };
+    draw_ahead();
+    const bool has_all = request_.pool.run(
+        pending.size(), [&](std::size_t i) { return job_of(pending[i]); },
+        [&](std::size_t i, const PooledRun& run) {
+          keep(pending[i], run, part);
+          ++ended;
+          draw_ahead();
+          write_finished(writer);
+          if (request_.on_progress) request_.on_progress(done_, request_.count);
+        },
+        {.is_stopped = request_.is_stopped, .job_wall_s = {}});
+    if (!has_all || is_stopped()) {
+      part.end();
+      return std::move(generated_);
+    }
+    finish();
     writer.finish();
     part.end();
     part.remove();
@@ -473,9 +382,57 @@ class Run {
   /// A graph whose samples are not all there, or that comes after such a one.
   struct Waiting {
     std::shared_ptr<const Drawn> drawn;
-    std::vector<Outcome> outcomes;  // [its settings]
-    std::size_t left = 0;
+    std::vector<Outcome> outcomes;   // [its samples]
+    std::vector<std::int64_t> left;  // samples to be simulated
   };
+
+  bool is_stopped() const { return request_.is_stopped && request_.is_stopped(); }
+
+  /// The graphs as far as `last`, with what is kept of them.
+  void draw_to(std::int64_t last, const PartFile& part, DatasetWriter& writer) {
+    for (; drawn_ <= last && !is_stopped(); write_finished(writer), ++drawn_) {
+      Waiting waiting{.drawn = graphs_.next(), .outcomes = {}, .left = {}};
+      for (std::int64_t sample = drawn_ * space_.settings_per_graph;
+           sample < request_.count && graphs_.graph_of(sample) == drawn_; ++sample) {
+        const Outcome* kept = part.find(drawn_, graphs_.setting_of(sample));
+        waiting.outcomes.push_back(kept != nullptr ? *kept : Outcome{});
+        if (kept == nullptr) waiting.left.push_back(sample);
+      }
+      waiting_.push_back(std::move(waiting));
+    }
+  }
+
+  const Prepared& setting_of(std::int64_t sample) const {
+    return settings_[static_cast<std::size_t>(graphs_.setting_of(sample))];
+  }
+
+  const Waiting& waiting(std::int64_t graph) const { return waiting_[static_cast<std::size_t>(graph - written_)]; }
+
+  std::string job_of(std::int64_t graph) const {
+    std::vector<std::string> jobs;
+    for (const std::int64_t sample : waiting(graph).left) {
+      Json scenario = setting_of(sample).scenario;
+      scenario["workload"].update(waiting(graph).drawn->as_scenario);
+      jobs.push_back(kLabels.job(scenario, setting_of(sample).base.file_name, Json::object()));
+    }
+    return batch_of(jobs);
+  }
+
+  void keep(std::int64_t graph, const PooledRun& run, PartFile& part) {
+    if (!run.has_succeeded) throw NoResultError{space_.file_name + ": " + run.text};
+    const Json results = parse_json(run.text, "labels");
+    Waiting& waiting = waiting_[static_cast<std::size_t>(graph - written_)];
+    for (std::size_t i = 0; i < results.size(); ++i, ++done_) {
+      const std::int64_t sample = waiting.left[i];
+      Outcome& outcome = waiting.outcomes[static_cast<std::size_t>(sample - graph * space_.settings_per_graph)];
+      if (results[i].contains("error"))
+        outcome.error = setting_of(sample).described.name + ": " + results[i]["error"].get<std::string>();
+      else
+        outcome.labels = parse_json(results[i]["result"].get<std::string>(), "labels").get<std::vector<double>>();
+      part.put(graph, graphs_.setting_of(sample), outcome);
+    }
+    waiting.left.clear();
+  }
 
   Dataset head() const {
     return {.provenance = Json{{"program", request_.program.substr(0, request_.program.rfind(' '))},
@@ -494,14 +451,14 @@ class Run {
             .samples = {}};
   }
 
-  void note(const Drawn& drawn, std::vector<double>& operators) {
-    operators.push_back(static_cast<double>(drawn.workload.graph.size()));
+  void note(const Drawn& drawn) {
+    operators_.push_back(static_cast<double>(drawn.workload.graph.size()));
     generated_.families.push_back(drawn.graph.family);
     ++generated_.graphs;
   }
 
-  void write_finished(DatasetWriter& writer, std::vector<double>& operators) {
-    for (; !waiting_.empty() && waiting_.front().left == 0; waiting_.pop_front(), ++written_) {
+  void write_finished(DatasetWriter& writer) {
+    for (; !waiting_.empty() && waiting_.front().left.empty(); waiting_.pop_front(), ++written_) {
       const Waiting& ready = waiting_.front();
       writer.add(ready.drawn->graph);
       for (std::size_t slot = 0; slot < ready.outcomes.size(); ++slot) {
@@ -511,22 +468,23 @@ class Run {
           generated_.last_failure = outcome.error;
           continue;
         }
-        generated_.samples.push_back({.graph = static_cast<std::int32_t>(written_),
-                                      .setting = ready.drawn->settings[slot],
-                                      .split = ready.drawn->split,
-                                      .origin = Origin::kSimulated,
-                                      .weight = 1,
-                                      .labels = outcome.labels});
+        generated_.samples.push_back(
+            {.graph = static_cast<std::int32_t>(written_),
+             .setting = graphs_.setting_of(written_ * space_.settings_per_graph + static_cast<std::int64_t>(slot)),
+             .split = ready.drawn->split,
+             .origin = Origin::kSimulated,
+             .weight = 1,
+             .labels = outcome.labels});
         writer.add(generated_.samples.back());
       }
-      note(*ready.drawn, operators);
+      note(*ready.drawn);
     }
   }
 
-  void finish(const std::vector<double>& operators) {
+  void finish() {
     generated_.is_complete = true;
     generated_.redrawn = graphs_.redrawn();
-    if (!operators.empty()) generated_.median_operators = median(operators);
+    if (!operators_.empty()) generated_.median_operators = median(operators_);
   }
 
   const Space& space_;
@@ -535,7 +493,10 @@ class Run {
   Graphs graphs_;
   Generated generated_;
   std::deque<Waiting> waiting_;
-  std::int64_t written_ = 0;  // graphs
+  std::vector<double> operators_;  // of the graphs
+  std::int64_t drawn_ = 0;         // graphs
+  std::int64_t done_ = 0;          // samples
+  std::int64_t written_ = 0;       // graphs
 };
 
 }  // namespace

@@ -10,13 +10,14 @@
 #include "platforms/catalog.hpp"
 #include "predictor/dataset.hpp"
 #include "predictor/space.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
 struct GenerateRequest {
   std::uint64_t seed = 1;
   std::int64_t count = 0;  // samples
-  int parallel = 1;        // threads
+  Pool pool = 1;
   std::filesystem::path output;
   std::string program;               // what finished samples depend on besides the space
   std::function<bool()> is_stopped;  // asked several times a second
@@ -48,7 +49,7 @@ struct Generated {
 /// What a call would do, without simulating: the graphs, the settings, and the samples without labels.
 Generated plan_dataset(const Space& space, const Catalog& catalog, const GenerateRequest& request);
 
-/// Writes request.output: the same bytes for the same space, catalogs and seed, whatever `parallel` and however often
+/// Writes request.output: the same bytes for the same space, catalogs and seed, whatever the pool and however often
 /// it was interrupted. What is finished is kept in the file `output`.part, at most a second behind, which the same call
 /// takes up again, also with another count; when all is done the dataset takes its place. Graphs come in the order in
 /// which they are drawn, so that a smaller count gives the beginning of a larger one.

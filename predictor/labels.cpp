@@ -1,6 +1,7 @@
 #include "predictor/labels.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 
@@ -225,5 +226,10 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
                      static_cast<double>(std::max<std::ptrdiff_t>(1, last - first)));
   return labels;
 }
+
+const Verb kLabels{"labels", [](Scenario scenario, const JsonReader& options) {
+                     options.reject_unknown_keys();
+                     return Json(simulate_labels(scenario)).dump();
+                   }};
 
 }  // namespace rehearse

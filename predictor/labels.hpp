@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/engine/scenario.hpp"
+#include "sim/pool/job_text.hpp"
 
 namespace rehearse {
 
@@ -45,5 +46,8 @@ bool has_uniform_workers(const Scenario& scenario);
 /// Synchronous steps are simulated until two cycles of them have done the same, and then extended
 /// (sim/engine/repeated_steps.hpp).
 std::vector<double> simulate_labels(const Scenario& scenario);
+
+/// The same as a JSON array.
+extern const Verb kLabels;
 
 }  // namespace rehearse

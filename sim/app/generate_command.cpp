@@ -147,7 +147,7 @@ int run(const GenerateCommand& command) {
   const GenerateRequest request{
       .seed = command.seed,
       .count = command.count,
-      .parallel = command.common.parallel,
+      .pool = command.common.parallel,
       .output = is_driple ? command.common.output.value_or(fs::path{}) / "dataset.db"
                           : command.common.output.value_or(fs::path{}),
       .program = program_identity(),

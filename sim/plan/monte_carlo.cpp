@@ -184,9 +184,7 @@ class Speeds {
   std::string job_of(const MachineCounts& counts) const {
     Json options = Json::object();
     if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
-    const Catalog nothing{{}};
-    return kMembership.job(read_scenario(membership_scenario(scenario_, counts), scenario_.file_name, nothing),
-                           options);
+    return kMembership.job(membership_scenario(scenario_, counts), scenario_.file_name, options);
   }
 
   /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.

@@ -3,6 +3,7 @@
 // another process or on another machine, and gets the same bytes.
 
 #include <string>
+#include <vector>
 
 #include "sim/base/json.hpp"
 #include "sim/engine/scenario.hpp"
@@ -22,10 +23,16 @@ class Verb {
   /// part of the job.
   std::string job(const Scenario& scenario, const Json& options) const;
   std::string job(const Scenario& scenario) const;
+  /// Of an effective scenario that was changed, as if it were read from the file.
+  std::string job(const Json& effective, const std::string& file_name, const Json& options) const;
 
  private:
   std::string name_;
 };
+
+/// Jobs of a verb that may run more than once in a process, as one job. Its result is a JSON array of what each gave:
+/// {"result": text} or {"error": text}.
+std::string batch_of(const std::vector<std::string>& jobs);
 
 /// Runs the job, in this process: SimGrid simulates at most once in each. Throws InputError "job: ..." if `text` states
 /// none, otherwise what its verb throws.

@@ -22,7 +22,7 @@ namespace {
 Space small_space() { return load_space(source_folder() + "/scenarios/spaces/small.json"); }
 
 GenerateRequest request(const std::filesystem::path& output, std::int64_t count, int parallel) {
-  return {.seed = 3, .count = count, .parallel = parallel, .output = output, .program = "rehearse test 1"};
+  return {.seed = 3, .count = count, .pool = parallel, .output = output, .program = "rehearse test 1"};
 }
 
 std::string bytes(const std::filesystem::path& file) { return read_file(file, 64 * kMiB); }
