@@ -303,21 +303,15 @@ std::vector<Prepared> prepare_all(const Space& space, const Catalog& catalog) {
   return settings;
 }
 
-Generated begin(const Space& space, const std::vector<Prepared>& settings) {
-  Generated generated;
-  for (const Prepared& setting : settings) generated.settings.push_back(setting.described);
-  (void)space;
-  return generated;
-}
-
 class Run {
  public:
   Run(const Space& space, const Catalog& catalog, const GenerateRequest& request)
       : space_{space},
         request_{request},
         settings_{prepare_all(space, catalog)},
-        graphs_{space, catalog, settings_, request.seed},
-        generated_{begin(space, settings_)} {}
+        graphs_{space, catalog, settings_, request.seed} {
+    for (const Prepared& setting : settings_) generated_.settings.push_back(setting.described);
+  }
 
   Generated plan() {
     for (std::int64_t sample = 0; sample < request_.count;) {
@@ -406,13 +400,12 @@ class Run {
     return settings_[static_cast<std::size_t>(graphs_.setting_of(sample))];
   }
 
-  const Waiting& waiting(std::int64_t graph) const { return waiting_[static_cast<std::size_t>(graph - written_)]; }
-
   std::string job_of(std::int64_t graph) const {
+    const Waiting& waiting = waiting_[static_cast<std::size_t>(graph - written_)];
     std::vector<std::string> jobs;
-    for (const std::int64_t sample : waiting(graph).left) {
+    for (const std::int64_t sample : waiting.left) {
       Json scenario = setting_of(sample).scenario;
-      scenario["workload"].update(waiting(graph).drawn->as_scenario);
+      scenario["workload"].update(waiting.drawn->as_scenario);
       jobs.push_back(kLabels.job(scenario, setting_of(sample).base.file_name, Json::object()));
     }
     return batch_of(jobs);

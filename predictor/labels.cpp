@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <stdexcept>
 
 #include "predictor/dataset.hpp"
 #include "sim/engine/collective_time.hpp"
@@ -183,27 +182,6 @@ std::vector<float> node_features_of(const Scenario& scenario) {
   features.at(node_feature_names().size() - 1) =
       static_cast<float>(as_double(plan_step(scenario, scenario.first_workers()).input));
   return features;
-}
-
-bool has_uniform_workers(const Scenario& scenario) {
-  return std::all_of(scenario.groups.begin(), scenario.groups.end(), [&](const Group& group) {
-    return group.role != Role::kWorker ||
-           (group.batch == scenario.batch && group.gpus_per_worker == 1 && group.workload == nullptr);
-  });
-}
-
-Scenario with_workload(const Scenario& base, const ModelDescription& model, const Workload& workload, int batch,
-                       Optimizer optimizer) {
-  if (!has_uniform_workers(base)) throw std::logic_error{"with_workload: groups have batches of their own"};
-  Scenario scenario = base;
-  scenario.model = model;
-  scenario.workload = workload;
-  scenario.batch = batch;
-  scenario.optimizer = optimizer;
-  for (Group& group : scenario.groups)
-    if (group.role == Role::kWorker) group.batch = batch;
-  set_steps(scenario, base.training.steps);  // as many of the new batch
-  return scenario;
 }
 
 std::vector<double> simulate_labels(const Scenario& scenario) {

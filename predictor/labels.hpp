@@ -32,12 +32,6 @@ std::vector<double> descriptor_of(const Scenario& scenario);
 /// node_features_of() its workload; input_bytes is 0 if a step does not copy its samples to the GPU.
 std::vector<float> node_features_of(const Scenario& scenario);
 
-/// `base` with another workload, as read_scenario() would give it; warnings and effective text stay those of `base`.
-/// std::logic_error if a group of `base` has a batch of its own or several GPUs per worker: see has_uniform_workers().
-Scenario with_workload(const Scenario& base, const ModelDescription& model, const Workload& workload, int batch,
-                       Optimizer optimizer);
-bool has_uniform_workers(const Scenario& scenario);
-
 /// Simulates the scenario; the labels in the order of label_names(), of the chief's machine, which is the first one
 /// with workers. The twelve burst metrics and the mean rates are those of resource_profile(), step_time_s is
 /// Summary::iteration_time. In a cluster of one machine, whose NIC carries nothing, received is what the GPUs receive

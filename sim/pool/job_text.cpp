@@ -1,5 +1,6 @@
 #include "sim/pool/job_text.hpp"
 
+#include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -93,7 +94,7 @@ std::string run_job(const std::string& text) {
   Json results = Json::array();
   for (const Json& job : json) try {
       results.push_back({{"result", run_one(job)}});
-    } catch (const std::runtime_error& error) { results.push_back({{"error", error.what()}}); }
+    } catch (const std::exception& error) { results.push_back({{"error", error.what()}}); }
   return results.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -37,10 +37,11 @@ using TextOf = std::function<std::string(std::size_t index)>;
 using OnRun = std::function<void(std::size_t index, PooledRun run)>;
 
 /// Where jobs run: does what run_job() does with text(0) .. text(count - 1), at most `parallel` at a time, elsewhere.
-/// `text` has no side effects and may be called wherever it suits; what it throws is the error of that job. Each result
-/// is handed over in this process as soon as it is there; a job that fails disturbs no other. Returns whether every job
-/// has ended: false after `is_stopped` has said true, which kills those under way, as exceptions of `on_run` do.
-using Executor =
+/// `text` has no side effects; it is called, in order and perhaps in another process, when the job is about to start,
+/// and what it throws is the error of that job. Each result is handed over in this process as soon as it is there; a
+/// job that fails disturbs no other. Returns whether every job has ended: false after `is_stopped` has said true, which
+/// kills those under way, as exceptions of `on_run` do.
+using JobExecutor =
     std::function<bool(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits&)>;
 
 /// In processes of this machine, which are forked, so that they inherit what this one has loaded.
@@ -51,11 +52,11 @@ bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const
 class Pool {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): so many at a time is all that most callers say
-  Pool(int parallel, Executor executor = run_in_processes) : parallel_{parallel}, executor_{std::move(executor)} {}
+  Pool(int parallel, JobExecutor executor = run_in_processes) : parallel_{parallel}, executor_{std::move(executor)} {}
 
   int parallel() const { return parallel_; }
 
-  /// See Executor.
+  /// See JobExecutor.
   bool run(std::size_t count, const TextOf& text, const OnRun& on_run, const JobLimits& limits = {}) const {
     return executor_(count, parallel_, text, on_run, limits);
   }
@@ -68,7 +69,7 @@ class Pool {
 
  private:
   int parallel_;
-  Executor executor_;
+  JobExecutor executor_;
 };
 
 /// Simulates the scenario: its summary.json, in one line.

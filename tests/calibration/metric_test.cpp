@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/parse_quantity.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/work.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -129,6 +131,28 @@ TEST_CASE("closed forms know what they use of a profile") {
   set_json_pointer(other, "/gpu/kernel_overhead", "1us");
   CHECK(profile_used_by("checkpoint_time_s", other) == profile_used_by("checkpoint_time_s", profile));
   CHECK(profile_used_by("kernel_time_s", other) != profile_used_by("kernel_time_s", profile));
+}
+
+TEST_CASE("a metric's job gives its value: of the scenario, of another profile, of other steps") {
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "40"}}));
+  const auto value_of = [](const std::string& text) {
+    return run_isolated(1, 1, [&](std::size_t) { return run_job(text); }).front().text;
+  };
+  const auto alone = [](const Scenario& any) {
+    return run_isolated(1, 1, [&](std::size_t) { return to_text(simulated_metric(any, "steps_per_s")); }).front().text;
+  };
+  CHECK(value_of(kMeasure.job(scenario, {{"metric", "steps_per_s"}})) == alone(scenario));
+  Json profile = parse_json(scenario.effective, "effective")["calibration"];
+  profile["host"]["dispatch"] = "1ms";
+  Scenario other = scenario;
+  other.profile = read_profile(JsonReader{profile, "profile"});
+  set_steps(other, 20);
+  CHECK(alone(other) != alone(scenario));
+  CHECK(value_of(kMeasure.job(scenario, {{"metric", "steps_per_s"}, {"profile", profile}, {"steps", 20}})) ==
+        alone(other));
+  CHECK(value_of(kMeasure.job(scenario, {{"metric", "startup_time_s"}, {"probability", 0.9}})) ==
+        to_text(simulated_metric(scenario, "startup_time_s", 0.9)));
+  CHECK(value_of(kMeasure.job(scenario)) == "job: /options: expected the key \"metric\"; found none");
 }
 
 }  // namespace rehearse

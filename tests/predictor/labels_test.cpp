@@ -93,17 +93,15 @@ TEST_CASE("in a cluster of one machine GPUs receive variables and samples, and s
   CHECK(labels[14] * labels[12] == doctest::Approx(2 * out).epsilon(0.05));
 }
 
-TEST_CASE("a scenario given another workload is the one that is read with it") {
-  Json json = driple("09-2080ti-ps4-w4", "asynchronous");
-  state_the_rest(json);  // whose substitutes would be those of each model
-  const Scenario base = test::resolved(json);
-  json["workload"]["model"] = "cm-dare/resnet32";
-  json["workload"]["batch_per_worker"] = 48;
-  json["workload"]["optimizer"] = "adam";
-  const Scenario read = test::resolved(json);
-  const Scenario made = with_workload(base, read.model, read.workload, 48, Optimizer::kAdam);
-  CHECK(simulate_labels(made) == simulate_labels(read));
-  CHECK(simulate_labels(made) != simulate_labels(base));
+TEST_CASE("a job of labels gives them to the last bit, and so do several in one, of which one may fail") {
+  const Scenario scenario = test::resolved(driple("09-2080ti-ps4-w4", "asynchronous"));
+  const std::string job = kLabels.job(scenario), bad = kLabels.job(scenario, {{"colour", "red"}});
+  CHECK(Json::parse(run_job(job)).get<std::vector<double>>() == simulate_labels(scenario));
+  const Json results = Json::parse(run_job(batch_of({job, bad, job})));
+  REQUIRE(results.size() == 3);
+  CHECK(results[0]["result"] == run_job(job));
+  CHECK(results[1]["error"] == "job: /options: unknown key \"colour\"");
+  CHECK(results[2] == results[0]);
 }
 
 TEST_CASE("settings are described by their values") {

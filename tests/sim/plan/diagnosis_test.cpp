@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
+#include "sim/plan/slowdown.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -141,6 +142,21 @@ TEST_CASE("a run on several machines can be told to use another all-reduce, in t
 TEST_CASE("a speed that cannot have been measured is refused") {
   CHECK_THROWS_WITH_AS((void)diagnosed({}, 0), "--measured-speed: expected 1e-12 to 1e12; found 0", InputError);
   CHECK_THROWS_AS((void)diagnosed({}, 1e308), InputError);
+}
+
+TEST_CASE("the job of a scenario that is made worse gives the summary of that scenario") {
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "40"}}));
+  for (const Mechanism& mechanism : list_mechanisms(scenario)) {
+    CAPTURE(mechanism.name);
+    const auto results = run_isolated(2, 2, [&](std::size_t i) {
+      if (i == 0) return summary_text(made_worse(scenario, mechanism.name, 3, Seconds{0.2}));
+      return run_job(kSimulateWorse.job(scenario, {{"mechanism", mechanism.name}, {"strength", 3}, {"step_s", 0.2}}));
+    });
+    CHECK(results[0].has_succeeded);
+    CHECK(results[1].text == results[0].text);
+  }
+  CHECK_THROWS_WITH(run_job(kSimulateWorse.job(scenario, {{"mechanism", "luck"}, {"strength", 3}, {"step_s", 0.2}})),
+                    "unknown mechanism \"luck\"");
 }
 
 }  // namespace rehearse

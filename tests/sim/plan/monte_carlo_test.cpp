@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/errors.hpp"
+#include "tests/support/reversed_executor.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -224,6 +227,18 @@ TEST_CASE("a run that does not end takes for ever: percentiles that it reaches a
   CHECK(json["time_s"].is_null());
   CHECK(json["time_s_p95"].is_null());
   CHECK_FALSE(json.contains("deadline_probability"));
+}
+
+TEST_CASE("another executor gives the same runs") {
+  const Scenario scenario = test::resolved(revocable(asynchronous(3, 4000), "40s"));
+  std::vector<std::string> texts;
+  const MonteCarlo own = run_monte_carlo(scenario, {.runs = 7, .pool = 2});
+  const MonteCarlo other = run_monte_carlo(scenario, {.runs = 7, .pool = test::reversed_pool(texts)});
+  CHECK(runs_csv(other) == runs_csv(own));
+  CHECK(to_json_text(to_json(scenario, other, {})) == to_json_text(to_json(scenario, own, {})));
+  std::set<std::string> verbs;
+  for (const std::string& text : texts) verbs.insert(Json::parse(text)["verb"].get<std::string>());
+  CHECK(verbs == std::set<std::string>{"membership", "trajectories"});
 }
 
 }  // namespace rehearse

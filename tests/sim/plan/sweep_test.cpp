@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/csv.hpp"
+#include "tests/support/reversed_executor.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -187,6 +188,20 @@ TEST_CASE("every place of the schema is known, and nothing else") {
   CHECK_NOTHROW(expect_known_place(schema, "/cluster/network/uplinks"));
   CHECK_THROWS_AS(expect_known_place(schema, "/cluster/network/uplnks"), InputError);
   CHECK_THROWS_AS(expect_known_place(schema, "/x"), InputError);
+}
+
+TEST_CASE("another executor gives the same bytes, and it has seen nothing but texts") {
+  SweepRequest wanted = request({"/cluster/groups/1/count=1..3", "/workload/batch_per_worker=32,60000"});
+  wanted.seeds = 2;
+  Sweep sweep = sweep_of(std::move(wanted));
+  (void)sweep.check();
+  ResultStore own = ResultStore::temporary(), other = ResultStore::temporary();
+  run(sweep, own, 2);
+  std::vector<std::string> texts;
+  CHECK(sweep.run(other, test::reversed_pool(texts), {}, {}));
+  CHECK(texts.size() == 6);
+  CHECK(sweep.csv(other) == sweep.csv(own));
+  for (const std::string& text : texts) CHECK(Json::parse(text)["verb"] == "simulate");
 }
 
 }  // namespace rehearse

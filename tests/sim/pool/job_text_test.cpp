@@ -96,7 +96,8 @@ TEST_CASE("what has no result has the same error as a job: who has set the value
 TEST_CASE("a malformed job is one clear error") {
   CHECK(problem_of("") == "job: expected a JSON object; found \"\"");
   CHECK(problem_of("{\"verb\": ") == "job: expected a JSON object; found \"{\"verb\": \"");
-  CHECK(problem_of("[1, 2]") == "job: expected an object; found an array of 2");
+  CHECK(problem_of("12") == "job: expected an object; found 12");
+  CHECK(run_job("[12]") == R"([{"error":"job: expected an object; found 12"}])");
   CHECK(problem_of("{}") == "job: expected the key \"verb\"; found none");
   CHECK(problem_of(R"({"verb": "simulat"})") == "job: /verb: unknown verb \"simulat\"; did you mean \"simulate\"?");
   CHECK(problem_of(R"({"verb": "simulate"})") == "job: expected the key \"options\"; found none");
