@@ -70,6 +70,7 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const 
     if (collective->algorithm != CollectiveAlgorithm::kRing)
       return Undescribed{at + "algorithm", "all-reduces by something else than a ring"};
     if (collective->sharding != Sharding::kNone) return Undescribed{at + "sharding", "workers that keep parts"};
+    if (collective->pipeline) return Undescribed{at + "pipeline", "stages of the model"};
   }
   const GradientExchange& exchange = strategy.exchange;
   if (exchange.first_bucket_size && exchange.first_bucket_size != exchange.bucket_size)

@@ -83,18 +83,25 @@ void GraphBuilder::register_value(Tensor& x) {
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
   if (workload_.graph.size() == kMaxOperators) fail("the model has more than 100000 operators");
+  op.backward_of = backward_of_;
   const std::size_t vertex = workload_.graph.add(std::move(op));
   for (const int producer : reads)
     if (producer >= 0) workload_.graph.connect(static_cast<std::size_t>(producer), vertex);
   return static_cast<int>(vertex);
 }
 
-void GraphBuilder::keep_for_backward(const Tensor& x) {
+void GraphBuilder::keep(Bytes bytes, std::size_t vertex) {
+  workload_.activation_bytes += bytes;
+  kept_.resize(std::max(kept_.size(), vertex + 1));
+  kept_[vertex] += bytes;
+}
+
+void GraphBuilder::keep_for_backward(const Tensor& x, std::size_t vertex) {
   if (x.producer < 0) return;
   Value& value = value_of(x);
   const Bytes more = std::min(bytes_of(x), value.bytes - value.kept);
   value.kept += more;
-  workload_.activation_bytes += more;
+  keep(more, vertex);
 }
 
 GraphBuilder::Tensor GraphBuilder::input(std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -143,7 +150,7 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
 
 GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x) {
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
-  if (y.needs_gradient) keep_for_backward(y);
+  if (y.needs_gradient) keep_for_backward(y, static_cast<std::size_t>(y.producer));
   return y;
 }
 
@@ -151,7 +158,7 @@ GraphBuilder::Tensor GraphBuilder::dropout(const std::string& name, const Tensor
   const Tensor y = elementwise(name, OperatorKind::kDropout, {x}, {x.height, x.width, x.channels});
   const Bytes mask{elements(x)};
   workload_.graph[static_cast<std::size_t>(y.producer)].bytes_written += mask;
-  if (y.needs_gradient) workload_.activation_bytes += mask;
+  if (y.needs_gradient) keep(mask, static_cast<std::size_t>(y.producer));
   return y;
 }
 
@@ -187,7 +194,7 @@ GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::spa
 
 GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, const Window& window) {
   const Tensor y = slide(name, x, window, x.channels);
-  if (x.needs_gradient) keep_for_backward(x);
+  if (x.needs_gradient) keep_for_backward(x, workload_.graph.size());
   return elementwise(name, OperatorKind::kPooling, {x}, y);
 }
 
@@ -209,7 +216,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
   check_size("layer " + layer.name, y);
-  keep_for_backward(x);
+  keep_for_backward(x, workload_.graph.size());
   const double in_positions = static_cast<double>(workload_.batch) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(workload_.batch) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
@@ -348,8 +355,8 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
                                            const Tensor& output) {
   Tensor y{output.height, output.width, output.channels};
   check_size("layer " + name, y);
-  keep_for_backward(a);
-  keep_for_backward(b);
+  keep_for_backward(a, workload_.graph.size());
+  keep_for_backward(b, workload_.graph.size());
   shape.products *= workload_.batch;
   const Flops flops{2 * shape.products * shape.rows * shape.columns * shape.reduction};
   Operator op{.name = name,
@@ -387,7 +394,7 @@ GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x
   else
     layer.variables = {variable(name + "/kernel", {x.channels + hidden, 4 * hidden}, true),
                        variable(name + "/bias", {4 * hidden}, true)};
-  keep_for_backward(x);
+  keep_for_backward(x, workload_.graph.size());
 
   const double samples = workload_.batch, positions = static_cast<double>(x.height);
   const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
@@ -422,15 +429,15 @@ GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x
   y.producer = layer.forward = last;
   y.needs_gradient = true;
   register_value(y);
-  keep_for_backward(y);
-  workload_.activation_bytes += 5 * bytes_of(y);  // four gates and the cell
+  keep_for_backward(y, static_cast<std::size_t>(last));
+  keep(5 * bytes_of(y), static_cast<std::size_t>(last));  // four gates and the cell
   layer.output = y;
   layers_.push_back(std::move(layer));
   return y;
 }
 
 GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x) {
-  keep_for_backward(x);
+  keep_for_backward(x, workload_.graph.size());
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
   const std::vector<int> scales{variable(name + "/gamma", {x.channels}, true),
                                 variable(name + "/beta", {x.channels}, true)};
@@ -697,7 +704,14 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
                   .output_shape = shape_of(output)};
     give(output, append(std::move(loss), std::array{output.producer}));
   }
-  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) append_backward(*layer);
+  for (const Layer& layer : layers_)
+    workload_.graph[static_cast<std::size_t>(layer.output.producer)].output = bytes_of(layer.output);
+  for (std::size_t vertex = 0; vertex < kept_.size(); ++vertex) workload_.graph[vertex].kept = kept_[vertex];
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    backward_of_ = layer->forward;
+    append_backward(*layer);
+  }
+  backward_of_ = -1;
   keep_last_gradients();
 
   // Where each gradient comes from, then the updates in creation order.

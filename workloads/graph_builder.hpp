@@ -153,7 +153,9 @@ class GraphBuilder {
   /// `layer.variables`: the weights; the bias is added here.
   Tensor matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups = 1);
   const Variable& variable_at(int index) const;
-  void keep_for_backward(const Tensor& x);
+  /// For the backward pass of the layer of `vertex`, which may be the next one.
+  void keep(Bytes bytes, std::size_t vertex);
+  void keep_for_backward(const Tensor& x, std::size_t vertex);
   Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x);
   void append_backward(const Layer& layer);
   void append_backward_of_elementwise(const Layer& layer, int gradient);
@@ -174,6 +176,8 @@ class GraphBuilder {
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
   std::vector<Value> values_;  // by Tensor::id
+  std::vector<Bytes> kept_;    // [vertices]
+  int backward_of_ = -1;       // vertex of the layer whose backward pass is appended
 };
 
 }  // namespace rehearse

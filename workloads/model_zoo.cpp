@@ -483,7 +483,8 @@ std::string_view model_schema() {
               "properties": {
                 "name": { "type": "string" },
                 "gradient": { "type": "string", "description": "bytes at 4 per scalar, 0B without parameters" },
-                "forward": { "type": "string" }, "backward": { "type": "string" } } } } } }
+                "forward": { "type": "string" }, "backward": { "type": "string" },
+                "output": { "type": "string", "description": "bytes at 4 per scalar that a batch's layer passes on to the next, which keeps them for its backward pass; needed where a pipeline is cut" } } } } } }
       ]
     }
   },

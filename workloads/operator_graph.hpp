@@ -59,6 +59,9 @@ struct Operator {
       reads_variables;  // indices into Workload::variables that must have arrived before the kernel is dispatched
   std::vector<int> produces_gradients;  // indices into Workload::variables whose gradient (or moving-average update) is
                                         // complete after this kernel
+  int backward_of = -1;                 // vertex of the forward operator of the same layer
+  Bytes output{};                       // forward: what later layers read of it; 0 within a layer, or if not stated
+  Bytes kept{};                         // forward: for the backward pass; they add up to Workload::activation_bytes
 };
 
 /// Operator `to` reads what operator `from` wrote.

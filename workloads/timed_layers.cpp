@@ -1,5 +1,7 @@
 #include "workloads/timed_layers.hpp"
 
+#include <algorithm>
+
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 
@@ -30,8 +32,12 @@ TimedLayers read_timed_layers(const JsonReader& json) {
     timed.layers.push_back({.name = layer.required<std::string>("name"),
                             .gradient = layer.required<Bytes>("gradient"),
                             .forward = layer.required<Seconds>("forward"),
-                            .backward = layer.required<Seconds>("backward")});
+                            .backward = layer.required<Seconds>("backward"),
+                            .output = layer.optional<Bytes>("output", Bytes{})});
     layer.expect(timed.layers.back().gradient <= kLargest, "gradient", "at most 1TiB");
+    if (layer.has("output"))
+      layer.expect(timed.layers.back().output >= Bytes{1} && timed.layers.back().output <= kLargest, "output",
+                   "1B to 1TiB");
     layer.reject_unknown_keys();
   }
   return timed;
@@ -69,9 +75,16 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {
     Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
     if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
+    if (timed.layers[i].output > Bytes{})
+      kernel.output = std::max(
+          Bytes{1}, Bytes{static_cast<std::int64_t>(as_double(timed.layers[i].output * scalar) / 4 * scale + 0.5)});
+    if (i == 0) continue;
+    kernel.kept = workload.graph[i - 1].output;
+    workload.activation_bytes += kernel.kept;
   }
   for (std::size_t i = timed.layers.size(); i-- > 0;) {
     Operator& kernel = append(timed.layers[i].name + "/backward", Phase::kBackward, timed.layers[i].backward * scale);
+    kernel.backward_of = static_cast<int>(i);
     if (variable_of[i] >= 0) kernel.produces_gradients = {variable_of[i]};
   }
   return workload;

@@ -16,6 +16,7 @@ struct TimedLayer {
   Bytes gradient{};  // at 4 bytes per scalar; 0 for a layer without parameters
   Seconds forward{};
   Seconds backward{};
+  Bytes output{};  // at 4 bytes per scalar, of the batch: what the next layer reads, and keeps; 0: not stated
 };
 
 /// Layers run forward in order, then backward in reverse; a layer's gradient is ready when its backward pass ends.

@@ -54,13 +54,25 @@ double worker_steps(const Scenario& scenario) {
   return workers * static_cast<double>(scenario.training.steps);
 }
 
+/// Workers that hold the model together.
+int stages_of(const Scenario& scenario) {
+  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  return pipeline == nullptr ? 1 : pipeline->stages;
+}
+
+/// Between the stages of all pipelines in a step.
+double stage_messages(const Scenario& scenario) {
+  const double stages = stages_of(scenario), microbatches = scenario.training.strategy.exchange.accumulation_steps;
+  return scenario.count(Role::kWorker) / stages * 2 * (stages - 1) * microbatches;
+}
+
 /// Of one all-reduce: edges of its plan (collective.hpp), and messages, of which an edge carries one or more.
 struct CollectiveSize {
   double edges = 0, messages = 0;
 };
 
 CollectiveSize collective_size(const Scenario& scenario) {
-  const double ranks = scenario.count(Role::kWorker);
+  const double ranks = scenario.count(Role::kWorker) / stages_of(scenario);
   double machines = 0, rings = 1;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
@@ -123,7 +135,8 @@ double all_reduces_per_step(const Scenario& scenario) {
 }
 
 double kernels_per_step(const Scenario& scenario) {
-  return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps;
+  return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps /
+         stages_of(scenario);
 }
 
 /// Steps and workers of a run of all-reduces that are simulated.
@@ -149,7 +162,8 @@ double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& optio
   double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
                    steps * ranks * kernels_per_step(scenario) * kPerKernel;
   if (!reductions.times_collectives)
-    seconds += collectives * collective.messages * (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
+    seconds += (collectives * collective.messages + steps * stage_messages(scenario)) *
+               (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }
 
@@ -164,8 +178,8 @@ double expected_messages(const Scenario& scenario) {
       return worker_steps(scenario) * units_per_step(scenario);
     }
     double operator()(const AllReduceStrategy&) const {
-      return static_cast<double>(scenario.training.steps) * all_reduces_per_step(scenario) *
-             messages_per_all_reduce(scenario);
+      return static_cast<double>(scenario.training.steps) *
+             (all_reduces_per_step(scenario) * messages_per_all_reduce(scenario) + stage_messages(scenario));
     }
     double operator()(const PairwiseAveragingStrategy&) const {
       return scenario.count(Role::kWorker) > 1 ? worker_steps(scenario) : 0;

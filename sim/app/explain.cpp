@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/kernel_time.hpp"
+#include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/reductions.hpp"
 #include "sim/engine/step_time.hpp"
 
@@ -44,6 +45,18 @@ std::string units_text(const std::vector<GradientUnit>& units, Bytes GradientUni
   return text;
 }
 
+/// "stages pass on ...; in each step pipelines add up ".
+std::string passed_text(const Scenario& scenario) {
+  Bytes most{};
+  for (const Bytes passed : cut_into_stages(scenario).passed) most = std::max(most, passed);
+  std::string text;
+  append(text,
+         "stages pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back; in each step "
+         "pipelines add up ",
+         as_double(most) / 1e6, scenario.training.strategy.exchange.accumulation_steps);
+  return text;
+}
+
 /// What a worker exchanges in a step, and when.
 std::string exchange_text(const Scenario& scenario) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
@@ -59,7 +72,9 @@ std::string exchange_text(const Scenario& scenario) {
              (servers == 1 ? " server" : " servers");
     }
     std::string operator()(const AllReduceStrategy&) const {
-      std::string text = "in each step all workers add up " + units_text(units, &GradientUnit::gradient_bytes);
+      const bool has_pipeline = scenario.training.strategy.pipeline() != nullptr;
+      std::string text = has_pipeline ? passed_text(scenario) : "in each step all workers add up ";
+      text += units_text(units, &GradientUnit::gradient_bytes);
       append(text, "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
       return text;
     }

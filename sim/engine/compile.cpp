@@ -49,6 +49,12 @@ std::string program_text(const Scenario& scenario) try {
   const int passes = scenario.training.strategy.exchange.accumulation_steps;
   std::vector<std::string> kernels;
   for (const Operator& kernel : scenario.workload_of(group).graph) kernels.push_back(kernel.name);
+  if (scenario.training.strategy.pipeline() != nullptr) {
+    const PipelineStages stages = cut_into_stages(scenario);
+    return to_text(compile_pipeline(scenario, plan_stage(plan, stages, 0, scenario.workload), stages,
+                                    plan_pipeline_exchange(scenario, stages), 0),
+                   kernels);
+  }
   if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
     return to_text(compile_step(scenario, plan, passes, plan_gradient_units(scenario, 0)), kernels);
   const std::vector<Machine> machines = list_machines(scenario);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/engine/gradient_units.hpp"
+#include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/run_record.hpp"
 #include "sim/engine/scenario.hpp"
@@ -30,6 +31,27 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
 /// `plan.update` is that of the part.
 Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
                         const GradientExchange& exchange, const AllReduceStrategy& strategy);
+
+/// What the stages of a pipeline exchange.
+struct PipelineExchange {
+  /// Stages that hold the same variables, and the bytes of their gradients.
+  struct Copies {
+    std::vector<int> stages;
+    std::vector<int> variables;
+    Bytes gradient_bytes{};
+  };
+  std::vector<GradientUnits> units;  // [stages]
+  std::vector<Copies> copies;
+  std::vector<std::string> labels;  // of all programs: activations and gradients after each stage; units; copies
+};
+PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);
+
+/// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the
+/// others of its pipeline. Its connections are that to the stage before, unless it is the first, and that to the next,
+/// unless it is the last. Collectives are in group 0, with the same stage of other pipelines, and in 1 + i, with the
+/// stages of its pipeline that have the i-th copies.
+Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
+                         const PipelineExchange& exchange, int stage);
 
 /// Where a worker stands among those that exchange with the servers as one: its team.
 struct TeamPlace {

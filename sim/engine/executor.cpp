@@ -18,6 +18,12 @@ template <class Index>
 std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
+
+/// Of one machine.
+bool is_between_gpus(const Network& network, PathIndex path) {
+  const Endpoint from = network.source(path), to = network.destination(path);
+  return from.machine == to.machine && from.gpu != Endpoint::kHost && to.gpu != Endpoint::kHost;
+}
 }  // namespace
 
 Rank::Rank(Executor& executor, Place place, int index, OwnedClock clock)
@@ -392,7 +398,7 @@ Waits Executor::waits(const Rank& of, int slot, OperationIndex index, Seconds da
     OperationIndex before = step.ready[at(index)].latest;
     switch (operation.kind) {
       case OperationKind::kSend:
-        if (at(operation.resource) < rank->place_.connections_of_hosts) {
+        if (!is_between_gpus(cluster_.network, rank->place_.connections[at(operation.resource)])) {
           const Seconds latency = rank->connections_[at(operation.resource)]->latency();
           was(waits.latency, latency);
           was(waits.network, date - ready - latency);

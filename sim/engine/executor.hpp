@@ -45,7 +45,6 @@ class Rank {
     std::int64_t ranks = 1;
     bool copies_are_alone = true;  // copy_engine.hpp
     std::vector<PathIndex> connections{};
-    std::size_t connections_of_hosts = 0;  // the first of them; the others are between GPUs
   };
 
   Rank(Executor& executor, Place place, int index, OwnedClock clock);

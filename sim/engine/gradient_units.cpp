@@ -30,8 +30,9 @@ std::vector<int> in_order_of_readiness(const Workload& workload) {
 
 class Planner {
  public:
-  Planner(const Scenario& scenario, int servers)
-      : variables_{scenario.workload.variables},
+  Planner(const Scenario& scenario, int servers, const std::vector<bool>& chosen)
+      : chosen_{chosen},
+        variables_{scenario.workload.variables},
         exchange_{scenario.training.strategy.exchange},
         servers_{servers},
         scalar_bytes_{bytes_per_scalar(scenario.precision)},
@@ -81,7 +82,8 @@ class Planner {
 
  private:
   bool is_exchanged(int variable) const {
-    return servers_ > 0 || variables_[static_cast<std::size_t>(variable)].is_trainable;
+    const auto index = static_cast<std::size_t>(variable);
+    return chosen_[index] && (servers_ > 0 || variables_[index].is_trainable);
   }
 
   /// Of a variable, what one step exchanges.
@@ -112,6 +114,7 @@ class Planner {
     return unit;
   }
 
+  const std::vector<bool>& chosen_;
   const std::vector<Variable>& variables_;
   const GradientExchange& exchange_;
   int servers_;
@@ -119,11 +122,9 @@ class Planner {
   std::vector<int> first_use_;
 };
 
-}  // namespace
-
-GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {
+GradientUnits plan_units(const Scenario& scenario, int servers, const std::vector<bool>& chosen) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
-  const Planner planner{scenario, servers};
+  const Planner planner{scenario, servers, chosen};
   std::vector<GradientUnit> whole =
       exchange.bucket_size && !exchange.cycle_time ? planner.buckets(scenario.workload) : planner.one_per_variable();
   GradientUnits plan;
@@ -148,6 +149,16 @@ GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {
     for (const int variable : plan.units[u].variables)
       plan.of_variable[static_cast<std::size_t>(variable)].push_back(static_cast<int>(u));
   return plan;
+}
+
+}  // namespace
+
+GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {
+  return plan_units(scenario, servers, std::vector<bool>(scenario.workload.variables.size(), true));
+}
+
+GradientUnits plan_gradient_units(const Scenario& scenario, const std::vector<bool>& chosen) {
+  return plan_units(scenario, 0, chosen);
 }
 
 }  // namespace rehearse

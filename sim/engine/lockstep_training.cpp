@@ -6,6 +6,9 @@
 // overlap, where a step begins before the one before is reduced, who takes part in it is known when the first begins
 // it.
 //
+// Stages of pipelines are workers, too, each with a program of its own; they end a step together, with the last of
+// them.
+//
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
 //   workers folded       one worker of each group runs, for all of them: they do the same at the same time
@@ -44,7 +47,10 @@ class LockstepTraining final : public Session, private Executor::Client {
         clock_{cluster.clock, cluster.clock.new_owner()},
         reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
         monitor_{monitor},
-        units_{plan_gradient_units(cluster.scenario, 0)},
+        pipeline_{cluster.scenario.training.strategy.pipeline()},
+        units_{pipeline_ == nullptr ? plan_gradient_units(cluster.scenario, 0) : GradientUnits{}},
+        stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
+                                             : plan_pipeline_exchange(cluster.scenario, monitor.stages())},
         all_samples_{cluster.scenario.training.samples},
         changes_members_{cluster.scenario.has_changing_membership() || cluster.scenario.has_revocations()},
         executor_{cluster, clock_, monitor.traffic(), *this},
@@ -92,9 +98,9 @@ class LockstepTraining final : public Session, private Executor::Client {
   Seconds last_update() const override { return end_; }
 
   void settle() const override {
-    if (formation_->group) formation_->group->communicator().settle();
+    settle(*formation_);
     for (const auto& [number, step] : steps_)
-      if (step.formation != formation_) step.formation->group->communicator().settle();
+      if (step.formation != formation_) settle(*step.formation);
   }
 
   void describe(RunRecord& record) const override {
@@ -103,11 +109,12 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   std::string deadlock() const override {
-    const std::string waiting =
-        formation_->group
-            ? formation_->group->waits_for([this](int label) { return (*labels_)[static_cast<std::size_t>(label)]; })
-            : std::string{};
-    return waiting.empty() ? "no worker has a gradient ready" : waiting;
+    for (const auto& group : formation_->groups)
+      if (const std::string waiting =
+              group->waits_for([this](int label) { return (*labels_)[static_cast<std::size_t>(label)]; });
+          !waiting.empty())
+        return waiting;
+    return "no worker has a gradient ready";
   }
 
  private:
@@ -120,6 +127,8 @@ class LockstepTraining final : public Session, private Executor::Client {
     Rank* rank = nullptr;
     std::vector<MachineIndex> machines;  // of the workers for which it stands
     Seconds end{};                       // of the current step, once it is known
+    Seconds for_others{};                // before it: from the worker's own update to that of its pipeline's last stage
+    double latency_share = 0;            // of the exchange of the latest step
     Seconds pause{};                     // after the current step
     std::int64_t leaves_at = kNever;     // the first step that it does not begin
     bool is_training = false;
@@ -138,6 +147,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     int passes = 1;
     std::int64_t samples = 0;
     const Program* program = nullptr;
+    std::vector<CollectiveGroup*> groups{};
   };
 
   /// The workers of a step, and what they keep for all steps in this membership.
@@ -146,8 +156,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     std::map<const Member*, Part> parts;
     std::int64_t workers = 0;
     std::int64_t samples = 0;  // of a step
-    std::unique_ptr<CollectiveGroup> group;
-    std::vector<CollectiveGroup*> groups;  // of each member
+    std::vector<std::unique_ptr<CollectiveGroup>> groups;
     std::optional<SteadyStep> steady;
   };
 
@@ -191,12 +200,43 @@ class LockstepTraining final : public Session, private Executor::Client {
       if (members[static_cast<std::size_t>(member->worker.gpu.machine)]) formation.members.push_back(member.get());
     if (gpus.empty()) return formation;
     share_step(members, formation);
-    formation.group = std::make_unique<CollectiveGroup>(
-        executor_, clock_, formation.workers,
-        CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(), gpus, reductions_.times_collectives));
-    formation.groups = {formation.group.get()};
+    if (pipeline_ != nullptr)
+      add_groups_of_stages(formation);
+    else
+      add_group(formation, formation.members, formation.workers, std::move(gpus));
     return formation;
+  }
+
+  static void settle(const Formation& formation) {
+    for (const auto& group : formation.groups) group->communicator().settle();
+  }
+
+  /// Adds collectives of `members`, which stand for so many workers, on `gpus`.
+  void add_group(Formation& formation, const std::vector<Member*>& members, std::int64_t workers,
+                 std::vector<Endpoint> gpus) {
+    formation.groups.push_back(std::make_unique<CollectiveGroup>(
+        executor_, clock_, workers, CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
+        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(), std::move(gpus),
+                                       reductions_.times_collectives)));
+    for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
+  }
+
+  /// The same stage of all pipelines; and in each pipeline those stages that hold the same variables.
+  void add_groups_of_stages(Formation& formation) {
+    const int stages = pipeline_->stages, pipelines = static_cast<int>(formation.workers) / stages;
+    const auto add = [&](const std::vector<int>& chosen_stages, int first_pipeline, int last_pipeline) {
+      std::vector<Member*> members;
+      std::vector<Endpoint> gpus;
+      for (int pipeline = first_pipeline; pipeline <= last_pipeline; ++pipeline)
+        for (const int stage : chosen_stages) {
+          members.push_back(formation.members[static_cast<std::size_t>(pipeline * stages + stage)]);
+          gpus.push_back(members.back()->worker.gpu);
+        }
+      add_group(formation, members, static_cast<std::int64_t>(members.size()), std::move(gpus));
+    };
+    for (int stage = 0; stage < stages; ++stage) add({stage}, 0, pipelines - 1);
+    for (const PipelineExchange::Copies& copies : stage_exchange_.copies)
+      for (int pipeline = 0; pipeline < pipelines; ++pipeline) add(copies.stages, pipeline, pipeline);
   }
 
   void share_step(const std::vector<bool>& members, Formation& formation) {
@@ -219,15 +259,16 @@ class LockstepTraining final : public Session, private Executor::Client {
       const int group = cluster_.machines[static_cast<std::size_t>(machine)].group;
       const StepShare& share = shares[static_cast<std::size_t>(group)];
       Part& part = formation.parts[member_of_[static_cast<std::size_t>(sharing[w]->index)]];
-      part.plan = &monitor_.plan_of(machine, share, formation.workers);
+      part.plan = pipeline_ != nullptr ? sharing[w]->plan : &monitor_.plan_of(machine, share, formation.workers);
       part.passes = share.passes;
       part.samples += samples[w];
-      part.program = &program_of(*part.plan, part.passes);
+      part.program = &program_of(*part.plan, part.passes, sharing[w]->index);
     }
   }
 
   void create_members() {
     const bool folds = reductions_.folds_workers;
+    std::shared_ptr<Counters> pipeline_counters;
     std::vector<Member*> of_group(scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.machines.size(), -1);
     for (Worker& worker : monitor_.workers()) {
@@ -245,8 +286,21 @@ class LockstepTraining final : public Session, private Executor::Client {
       member_of_.push_back(first);
       first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
-      first->rank = &executor_.add_rank(
-          {.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus, .copies_are_alone = reductions_.copies_are_alone}, clock_);
+      Rank::Place place{.host = worker.host,
+                        .gpu = worker.gpu,
+                        .other_gpus = worker.other_gpus,
+                        .copies_are_alone = reductions_.copies_are_alone};
+      if (pipeline_ != nullptr) {
+        const int stage = worker.index % pipeline_->stages;
+        const auto connect = [&](int other) {
+          const Endpoint to = monitor_.workers()[static_cast<std::size_t>(other)].gpu;
+          place.connections.push_back(cluster_.network.path(worker.gpu, to));
+        };
+        if (stage == 0) pipeline_counters = std::make_shared<Counters>();
+        if (stage > 0) connect(worker.index - 1);
+        if (stage + 1 < pipeline_->stages) connect(worker.index + 1);
+      }
+      first->rank = &executor_.add_rank(place, clock_, pipeline_counters);
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
@@ -256,10 +310,12 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   /// One for each plan and number of passes.
-  const Program& program_of(const ComputePlan& plan, int passes) {
+  const Program& program_of(const ComputePlan& plan, int passes, int worker) {
     const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
     if (is_new) {
-      entry->second = compile_step(scenario_, plan, passes, units_);
+      entry->second = pipeline_ == nullptr ? compile_step(scenario_, plan, passes, units_)
+                                           : compile_pipeline(scenario_, plan, monitor_.stages(), stage_exchange_,
+                                                              worker % pipeline_->stages);
       if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
       labels_ = &entry->second.labels;
     }
@@ -282,7 +338,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     member.worker.plan = part.plan;
     member.worker.passes = part.passes;
     executor_.expect(number, static_cast<std::int64_t>(formation.members.size()));
-    executor_.begin_step(*member.rank, *part.program, formation.groups, number);
+    executor_.begin_step(*member.rank, *part.program, part.groups, number);
   }
 
   /// With forward overlap who takes part in it is looked up when the first begins it.
@@ -310,9 +366,13 @@ class LockstepTraining final : public Session, private Executor::Client {
   /// All gradients of a step are reduced.
   void update() override {
     const Formation& formation = *steps_.extract(done_.updates).mapped().formation;
+    settle(formation);  // which settle() may not see any more
     monitor_.count_update(done_, formation.samples);
     end_ = clock_.now();
-    latency_share_ = formation.group->communicator().take_latency_share();
+    std::map<const CollectiveGroup*, double> latency_shares;
+    for (const auto& group : formation.groups) latency_shares[group.get()] = group->communicator().take_latency_share();
+    for (Member* member : formation.members)
+      member->latency_share = latency_shares.at(formation.parts.at(member).groups.front());
     if (exchange_.overlap == Overlap::kForward) {
       for (Member* left : std::exchange(left_, {})) record_leave(*left);
       send_models();
@@ -320,9 +380,14 @@ class LockstepTraining final : public Session, private Executor::Client {
       return;
     }
     std::vector<double> ends;
+    for (const Member* member : formation.members) end_ = std::max(end_, member->end);
     for (Member* member : formation.members) {
+      member->for_others = {};
+      if (pipeline_ != nullptr) {
+        member->for_others = end_ - member->end;
+        member->end = end_;
+      }
       ends.push_back((member->end - clock_.now()).value());
-      end_ = std::max(end_, member->end);
       clock_.schedule(member->end, [this, member] { end_step(*member); });
     }
     if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
@@ -394,10 +459,19 @@ class LockstepTraining final : public Session, private Executor::Client {
     StepTimes& times = member.worker.step.times;
     times.kernels = member.rank->kernel_time();
     times.stalled = member.rank->stalled();
-    const Seconds after = clock_.now() - member.rank->compute_end() - member.worker.plan->update;
-    const Seconds waited = times.stalled + std::max(Seconds{}, after);
-    times.latency = waited * latency_share_;
-    times.network = waited - times.latency;
+    const Seconds after = std::max(Seconds{}, clock_.now() - member.rank->compute_end() - member.worker.plan->update);
+    if (pipeline_ == nullptr) {
+      const Seconds waited = times.stalled + after;
+      times.latency = waited * member.latency_share;
+      times.network = waited - times.latency;
+      return;
+    }
+    const Waits& stalls = member.rank->stalls();
+    const Seconds reducing = after - member.for_others;
+    times.latency = stalls.latency + reducing * member.latency_share;
+    times.network = stalls.network + reducing - reducing * member.latency_share;
+    times.copies = stalls.copies;
+    times.bubble = stalls.other + member.for_others;
   }
 
   void end_step(Member& member) {
@@ -486,7 +560,9 @@ class LockstepTraining final : public Session, private Executor::Client {
   OwnedClock clock_;
   Reductions reductions_;
   RunMonitor& monitor_;
+  const Pipeline* pipeline_;  // nullptr: none
   GradientUnits units_;
+  PipelineExchange stage_exchange_;
   std::int64_t all_samples_;
   bool changes_members_;
   Executor executor_;
@@ -506,7 +582,6 @@ class LockstepTraining final : public Session, private Executor::Client {
   Seconds end_{};
   Seconds last_reduced_;
   double last_length_ = -1;
-  double latency_share_ = 0;  // of the exchange of the latest step
   std::vector<double> last_ends_;
   Use use_before_;
 };

@@ -208,7 +208,6 @@ class PacedTraining final : public Session, private Executor::Client {
       at.connections.push_back(network.path(worker.host, {server, Endpoint::kHost}));
       at.connections.push_back(network.path({server, Endpoint::kHost}, worker.host));
     }
-    at.connections_of_hosts = at.connections.size();
     if (adds_on_gpus)
       for (const Trainer* other : trainer.team->members)
         at.connections.push_back(network.path(worker.gpu, other->worker.gpu));

@@ -74,6 +74,7 @@ struct StepTimes {
   Seconds network{};  // links, others' bytes on them included
   Seconds latency{};  // of messages and of the software that passes them on
   Seconds copies{};   // variables and gradients between host and GPUs
+  Seconds bubble{};   // kernels of other stages of a pipeline
   Seconds pause{};    // for a checkpoint, after the step
 };
 

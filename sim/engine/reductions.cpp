@@ -28,13 +28,15 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                                 std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
                                   return group.role == Role::kWorker && group.interconnect.pcie_root;
                                 });
+  // What stages of a pipeline send one another meets their collectives, and each does something else.
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere.
-  reductions.times_collectives = !is_forward || !copies_are_flows;
+  const bool has_pipeline = training.strategy.pipeline() != nullptr;
+  reductions.times_collectives = !has_pipeline && (!is_forward || !copies_are_flows);
   // Workers of a group do the same at the same time if nothing tells them apart.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;
-  reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations();
+  reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations() && !has_pipeline;
   // Steps repeat exactly if besides nothing depends on the absolute date.
   reductions.skips_steady_state = are_alike && !is_forward && !exchange.cycle_time;
   return reductions;

@@ -30,13 +30,23 @@ RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& ch
     if (group.role != Role::kWorker) continue;
     plans_.back() = plan_step(scenario, group);
   }
+  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  if (pipeline != nullptr) stages_ = cut_into_stages(scenario);
+  const auto plan_for = [&](int group, int worker) -> const ComputePlan& {
+    const ComputePlan& whole = plans_[static_cast<std::size_t>(group)];
+    if (pipeline == nullptr) return whole;
+    const std::pair key{group, worker % pipeline->stages};
+    const auto known = stage_plans_.find(key);
+    if (known != stage_plans_.end()) return known->second;
+    return stage_plans_.emplace(key, plan_stage(whole, *stages_, key.second, scenario.workload)).first->second;
+  };
   for (std::size_t m = 0; m < cluster.machines.size(); ++m) {
     const Machine& machine = cluster.machines[m];
     cores_.emplace_back(std::max(machine.cores, 1));
     int next_gpu = machine.workers;
     for (int gpu = 0; gpu < machine.workers; ++gpu) {
-      workers_.emplace_back(static_cast<int>(workers_.size()), Endpoint{static_cast<int>(m), gpu},
-                            plans_[static_cast<std::size_t>(machine.group)], scenario.seed);
+      const auto index = static_cast<int>(workers_.size());
+      workers_.emplace_back(index, Endpoint{static_cast<int>(m), gpu}, plan_for(machine.group, index), scenario.seed);
       workers_.back().passes = scenario.training.strategy.exchange.accumulation_steps;
       workers_.back().samples = samples_per_step(scenario, scenario.groups[static_cast<std::size_t>(machine.group)]);
       for (int other = 1; other < machine.gpus / machine.workers; ++other)
@@ -266,6 +276,16 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     const auto steps = static_cast<double>(timed_steps_[by]);
     record.gpu_time_per_step[m] = gpu_time_[by] / steps;
     record.memory_time_per_step[m] = memory_time_[by] / steps;
+  }
+  if (!stages_) return record;
+  for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
+    times->assign(machines, {});
+  for (const Worker& worker : workers_) {  // stages of a machine: their mean
+    const auto m = static_cast<std::size_t>(worker.gpu.machine);
+    const double share = 1.0 / cluster_.machines[m].workers;
+    record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
+    record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
+    record.update_per_step[m] += worker.plan->update * share;
   }
   return record;
 }

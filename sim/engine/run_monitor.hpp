@@ -12,6 +12,7 @@
 #include "sim/engine/core_pool.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "sim/engine/membership.hpp"
+#include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/strategy.hpp"
 #include "sim/engine/traffic.hpp"
 #include "sim/engine/work.hpp"
@@ -51,6 +52,8 @@ class RunMonitor {
   RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& checkpoints);
 
   std::vector<Worker>& workers() { return workers_; }
+  /// With a pipeline.
+  const PipelineStages& stages() const { return *stages_; }
   const std::vector<Worker>& workers() const { return workers_; }
   Traffic& traffic() { return traffic_; }
   /// The cores of a machine's parameter servers; machines of workers have some if servers are colocated.
@@ -110,7 +113,9 @@ class RunMonitor {
   Cluster& cluster_;
   Membership& membership_;
   Checkpoints& checkpoints_;
-  std::deque<ComputePlan> plans_;                           // [groups]; addresses stay
+  std::deque<ComputePlan> plans_;  // [groups]; addresses stay
+  std::optional<PipelineStages> stages_;
+  std::map<std::pair<int, int>, ComputePlan> stage_plans_;  // by group and stage
   std::map<std::pair<int, int>, ComputePlan> other_plans_;  // by group and batch
   std::vector<Seconds> gpu_time_, memory_time_;             // [machines] of all steps
   std::vector<std::int64_t> timed_steps_;                   // [machines]

@@ -14,6 +14,7 @@
 #include "sim/base/utc_time.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/machines.hpp"
+#include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/substitutes.hpp"
 #include "sim/engine/work.hpp"
 
@@ -25,6 +26,7 @@ constexpr int kMaxMachines = 20'000;
 constexpr std::int64_t kMaxSteps = 10'000'000;
 constexpr std::int64_t kMaxSamples = 1'000'000'000'000'000;  // a double holds each number of them
 constexpr int kMaxBatch = 65536;
+constexpr int kMaxPasses = 10'000;
 
 /// The value of a closed set of words; the error lists or suggests the known ones.
 template <class Value>
@@ -61,6 +63,7 @@ class ScenarioReader {
     read_calibration();
     read_output();
     root_.reject_unknown_keys();
+    check_pipeline();
     check_topology();
     check_memory();
     check_shares();
@@ -384,6 +387,7 @@ class ScenarioReader {
     if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
         all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
       refuse("sharding, as the part of a worker that leaves is gone");
+    if (strategy.pipeline() != nullptr) refuse("a pipeline, as the stage of a worker that leaves is gone");
   }
 
   /// The group on whose machines a colocated one runs.
@@ -700,6 +704,7 @@ class ScenarioReader {
       }
     }
     read_sharding(json, strategy);
+    if (json.has("pipeline")) read_pipeline(json, strategy, effective["pipeline"]);
     constexpr int kMaxClique = 1024;
     if (strategy.algorithm == CollectiveAlgorithm::kClique && scenario_.count(Role::kWorker) > kMaxClique)
       json.fail("algorithm",
@@ -726,16 +731,66 @@ class ScenarioReader {
     json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
   }
 
+  /// Its micro-batches are the batches that a step accumulates.
+  void read_pipeline(const JsonReader& strategy_json, AllReduceStrategy& strategy, Json& effective) {
+    if (strategy.sharding != Sharding::kNone)
+      strategy_json.fail("sharding", "expected \"none\" with a pipeline, whose workers hold different variables");
+    if (strategy.algorithm == CollectiveAlgorithm::kHierarchical || strategy.algorithm == CollectiveAlgorithm::kNvls)
+      strategy_json.fail("algorithm",
+                         "expected an all-reduce among any GPUs with a pipeline, as a stage may have some of a "
+                         "machine: not \"hierarchical\" or \"nvls\"");
+    const JsonReader json = strategy_json.child("pipeline");
+    Pipeline pipeline{.stages = json.required<int>("stages")};
+    const int workers = scenario_.count(Role::kWorker);
+    json.expect(pipeline.stages >= 1 && workers % pipeline.stages == 0, "stages",
+                "a divisor of the " + std::to_string(workers) + " workers, of which each is a stage");
+    int& microbatches = scenario_.training.strategy.exchange.accumulation_steps;
+    microbatches = json.required<int>("microbatches");
+    json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
+    if (json.has("schedule"))
+      pipeline.schedule = read_word<PipelineSchedule>(
+          json, "schedule", {{"gpipe", PipelineSchedule::kGpipe}, {"1f1b", PipelineSchedule::kOneForwardOneBackward}});
+    else
+      effective["schedule"] = "1f1b";
+    json.reject_unknown_keys();
+    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+      const Group& group = scenario_.groups[g];
+      if (group.gpus_per_worker > 1)
+        reader_of(g).expect(false, "workers_per_machine",
+                            "a worker on every GPU with a pipeline, so " + std::to_string(group.instance.accelerators));
+      if (group.batch != scenario_.first_workers().batch)
+        reader_of(g).fail("batch_per_worker",
+                          "expected the same batch in all groups with a pipeline, which is that of a micro-batch in "
+                          "each of its stages");
+    }
+    strategy.pipeline = pipeline;
+  }
+
+  /// Once kernel times are known.
+  void check_pipeline() const {
+    if (scenario_.training.strategy.pipeline() == nullptr) return;
+    try {
+      (void)cut_into_stages(scenario_);
+    } catch (const std::invalid_argument& error) {
+      root_.child("training").child("strategy").child("pipeline").fail("stages", error.what());
+    }
+  }
+
   void read_exchange(const JsonReader& json, Json& effective) {
     Strategy& strategy = scenario_.training.strategy;
     GradientExchange& exchange = strategy.exchange;
     const bool is_pairwise = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
     const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(strategy.kind);
-    exchange.accumulation_steps = json.optional<int>("accumulation_steps", 1);
-    if (json.has("accumulation_steps"))
-      json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= 10'000, "accumulation_steps",
-                  "1 to 10000 batches");
-    effective["accumulation_steps"] = exchange.accumulation_steps;
+    if (strategy.pipeline() != nullptr) {
+      if (json.has("accumulation_steps"))
+        json.fail("accumulation_steps", "expected none with a pipeline, whose \"microbatches\" are accumulated");
+    } else {
+      exchange.accumulation_steps = json.optional<int>("accumulation_steps", 1);
+      if (json.has("accumulation_steps"))
+        json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= kMaxPasses, "accumulation_steps",
+                    "1 to 10000 batches");
+      effective["accumulation_steps"] = exchange.accumulation_steps;
+    }
     if (is_pairwise) return;  // whole models are exchanged
     const auto size = [&](const char* key) -> std::optional<Bytes> {
       if (!json.has(key)) return {};
@@ -768,6 +823,8 @@ class ScenarioReader {
         json.fail("overlap",
                   "expected \"none\" or \"backward\" with sharding: each part is updated before any is gathered");
     }
+    if (strategy.pipeline() != nullptr && exchange.overlap == Overlap::kForward)
+      json.fail("overlap", "expected \"none\" or \"backward\" with a pipeline: its stages end a step together");
     if (json.has("gradient_precision"))
       exchange.gradient_precision =
           read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
@@ -1068,6 +1125,11 @@ bool Strategy::is_synchronous() const {
                             : std::holds_alternative<AllReduceStrategy>(kind);
 }
 
+const Pipeline* Strategy::pipeline() const {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&kind);
+  return all_reduce != nullptr && all_reduce->pipeline ? &*all_reduce->pipeline : nullptr;
+}
+
 std::string describe_strategy(const Strategy& strategy) {
   struct Describe {
     std::string operator()(const ParameterServerStrategy& servers) const {
@@ -1084,6 +1146,13 @@ std::string describe_strategy(const Strategy& strategy) {
       return {};
     }
     std::string operator()(const AllReduceStrategy& all_reduce) const {
+      if (const auto& pipeline = all_reduce.pipeline) {
+        AllReduceStrategy outside = all_reduce;
+        outside.pipeline.reset();
+        return "pipelines of " + std::to_string(pipeline->stages) +
+               (pipeline->schedule == PipelineSchedule::kGpipe ? " stages (GPipe), " : " stages (1F1B), ") +
+               (*this)(outside);
+      }
       switch (all_reduce.sharding) {
         case Sharding::kNone:
           break;
@@ -1189,9 +1258,34 @@ bool has_steady_state(const Scenario& scenario) {
   return training.steps >= workers * (training.warmup_steps + 2);
 }
 
+namespace {
+
+/// Of the stage with the most among those of the group's workers.
+Bytes stage_memory_needed(const Scenario& scenario, const Group& group, int slots) {
+  const Workload& workload = scenario.workload_of(group);
+  const Pipeline& pipeline = *scenario.training.strategy.pipeline();
+  const PipelineStages stages = cut_into_stages(scenario);
+  int first = 0;  // of its workers
+  for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
+    first += other->workers();
+  Bytes most{};
+  for (int i = 0; i < std::min(group.workers(), pipeline.stages); ++i) {
+    const int stage = (first + i) % pipeline.stages;
+    const auto s = static_cast<std::size_t>(stage);
+    const int in_flight =
+        microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);
+    most = std::max(most, (2 + slots) * stages.variables[s] + in_flight * stages.kept[s] +
+                              (stage == 0 ? workload.input_bytes : Bytes{}));
+  }
+  return group.accelerator->memory_reserved + most;
+}
+
+}  // namespace
+
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
   const Workload& workload = scenario.workload_of(group);
   const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
+  if (scenario.training.strategy.pipeline() != nullptr) return stage_memory_needed(scenario, group, slots);
   const Bytes whole = gpu_memory_needed(workload, *group.accelerator, slots);
   const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
   if (all_reduce == nullptr || all_reduce->sharding == Sharding::kNone) return whole;

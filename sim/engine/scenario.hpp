@@ -95,10 +95,23 @@ struct ParameterServerStrategy {
 /// Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020.
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
+/// In which order a stage of a pipeline takes the micro-batches of a step: all forward passes, then all backward ones
+/// (Huang et al., GPipe, NeurIPS 2019); or, once it has as many on their way as there are stages from it on, one
+/// forward and one backward pass in turns (Narayanan et al., PipeDream-2BW, ICML 2021: PipeDream-Flush).
+enum class PipelineSchedule { kGpipe, kOneForwardOneBackward };
+
+/// Consecutive workers hold the model together, each of them one of `stages` parts (pipeline_stages.hpp): worker i is
+/// stage i mod stages of replica i / stages. A micro-batch is a batch of a worker, and a step has accumulation_steps.
+struct Pipeline {
+  int stages = 1;
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+};
+
 struct AllReduceStrategy {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   Sharding sharding = Sharding::kNone;
   int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
+  std::optional<Pipeline> pipeline{};
 };
 
 /// Each worker averages its model with that of a random other worker in every step and waits for nobody.
@@ -131,6 +144,8 @@ struct Strategy {
 
   /// Whether one step of training is a step of all workers together.
   bool is_synchronous() const;
+  /// Null without one.
+  const Pipeline* pipeline() const;
 };
 
 /// "ring all-reduce", "synchronous parameter servers".
@@ -265,7 +280,9 @@ bool has_steady_state(const Scenario& scenario);
 
 /// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
 /// them, activations kept for the backward pass, input. Of what is sharded among n workers it holds 1 / n, and with
-/// sharded variables besides the units that are gathered at a time, each at most the largest.
+/// sharded variables besides the units that are gathered at a time, each at most the largest. Of a pipeline that of the
+/// stage with the most among those that the group's workers hold: its variables, the first one's input, and activations
+/// of every micro-batch on its way, which are all m, or min(m, p - s) by turns at stage s of p.
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
 /// The same of any workload; `slots` of the optimizer are on the GPU.
 Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots);

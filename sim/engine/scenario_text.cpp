@@ -140,6 +140,15 @@ constexpr std::string_view kSchema = R"json({
             "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
             "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
             "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use" },
+            "pipeline": {
+              "type": "object",
+              "description": "all_reduce: consecutive workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
+              "required": ["stages", "microbatches"],
+              "additionalProperties": false,
+              "properties": {
+                "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages" },
+                "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
+                "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
             "cycle_time": { "$ref": "#/$defs/time", "description": "all_reduce: what is ready at the end of a cycle is fused, up to bucket_size" },

@@ -65,8 +65,9 @@ class Mean {
   }
 
   StepParts take() {
-    const std::vector<Lag> lags_of = record_.is_synchronous ? lags(scenario_, record_, stands_for_)
-                                                            : std::vector<Lag>(record_.recorder.steps.size());
+    const bool has_lags = record_.is_synchronous && scenario_.training.strategy.pipeline() == nullptr;
+    const std::vector<Lag> lags_of =
+        has_lags ? lags(scenario_, record_, stands_for_) : std::vector<Lag>(record_.recorder.steps.size());
     std::map<WorkerId, Lag> last;
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];
@@ -78,7 +79,7 @@ class Mean {
     add_stops();
     if (sum_.steps > 0)
       for (Seconds* part : {&sum_.kernels, &sum_.update, &sum_.host, &sum_.input, &sum_.server, &sum_.network,
-                            &sum_.latency, &sum_.copies, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+                            &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
     return sum_;
   }
@@ -93,7 +94,7 @@ class Mean {
                                : Seconds{};
     StepTimes times = step.times;
     const Seconds waits = times.server + times.network + times.latency + times.copies;
-    const Seconds host = length - times.held - times.input - times.kernels - update - waits;
+    const Seconds host = length - times.held - times.input - times.kernels - update - waits - times.bubble;
 
     // For the slowest worker it waits before anything else: at the barrier, or for what the others contribute to.
     Seconds others = record_.is_synchronous ? Seconds{} : std::exchange(times.held, Seconds{});
@@ -113,6 +114,7 @@ class Mean {
     sum_.network += times.network * kept * weight;
     sum_.latency += times.latency * kept * weight;
     sum_.copies += times.copies * kept * weight;
+    sum_.bubble += times.bubble * weight;
     sum_.others += others * weight;
     sum_.checkpoint += (times.pause + for_checkpoint) * weight;
     held_ += times.held * weight;

@@ -19,6 +19,7 @@ struct StepParts {
   /// Waits that compute does not hide, by what the last message had to wait for (StepTimes). Synchronous workers that
   /// wait for others whose messages came later wait for what those wait for.
   Seconds server{}, network{}, latency{}, copies{};
+  Seconds bubble{};  // of a pipeline: until other stages have computed what the message brings
   /// Synchronous: until the slowest worker that counts is as far as it would be if messages took no time; bounded
   /// staleness: until it may begin.
   Seconds others{};
@@ -26,7 +27,7 @@ struct StepParts {
   Seconds stopped{};     // the job stood still
 
   /// Communication that is not hidden: the worker waits for network, servers and other workers.
-  Seconds exposed() const { return server + network + latency + copies + others; }
+  Seconds exposed() const { return server + network + latency + copies + bubble + others; }
   Seconds total() const { return kernels + update + host + input + exposed() + checkpoint + stopped; }
 };
 

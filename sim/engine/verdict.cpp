@@ -125,6 +125,8 @@ class Judge {
                  : "machines nearer to one another, or fewer steps (a larger batch)");
     add("pcie", step_.copies, "copies of variables and gradients between hosts and GPUs",
         "faster PCIe, NVLinks, or " + fewer_bytes());
+    add("bubble", step_.bubble, "waiting for other stages of the pipeline",
+        "more micro-batches in a step, fewer stages, or stages of equal length");
     add("slowest_worker", step_.others,
         is_synchronous_ ? "waiting for the slowest worker" : "waiting for workers that are behind",
         is_synchronous_ ? "workers of equal speed, batches by their speed, or a strategy that waits for fewer of them"

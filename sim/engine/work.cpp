@@ -18,7 +18,8 @@ std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers)
   std::int64_t sum = 0;
   for (std::size_t g = 0; g < workers.size(); ++g)
     if (workers[g] > 0) sum += workers[g] * samples_per_step(scenario, scenario.groups[g]);
-  return sum;
+  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  return pipeline == nullptr ? sum : sum / pipeline->stages;
 }
 
 std::int64_t number_of(const WorkerCounts& workers) {

@@ -21,11 +21,11 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Of all workers.
 int training_gpus(const Scenario& scenario);
 
-/// Samples of one step of a worker of the group: its batch, accumulation_steps times.
+/// Samples of one step of a worker of the group, or of a pipeline of them: its batch, accumulation_steps times.
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group);
 
-/// Samples that one update of these workers counts. Synchronous: b_i samples of each worker i, of which n - b of n are
-/// used if b are backup workers,
+/// Samples that one update of these workers counts. Synchronous: b_i samples of each worker i, or of each pipeline, of
+/// which n - b of n are used if b are backup workers,
 ///   sum b_i (n - b) / n,   or that of the full cluster if smaller_cluster keeps it;
 /// otherwise the mean of b_i.
 double samples_per_update(const Scenario& scenario, const WorkerCounts& workers);

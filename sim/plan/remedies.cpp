@@ -56,7 +56,6 @@ class Remedies {
 
   void add_for_training() {
     const Json& workload = effective_["workload"];
-    const Json& strategy = effective_["training"]["strategy"];
     const GradientExchange& exchange = scenario_.training.strategy.exchange;
     const bool is_full = scenario_.precision == Precision::kFp32;
     if (is_full) add("half precision", {"/workload/precision=fp16"}, RemedyKind::kOtherTraining);
@@ -66,9 +65,11 @@ class Remedies {
     if (const int batch = workload.value("batch_per_worker", 0); batch > 0)
       add("twice the batch of each worker", {"/workload/batch_per_worker=" + std::to_string(2 * batch)},
           RemedyKind::kOtherTraining);
-    const int accumulated = strategy.value("accumulation_steps", 1);
+    const bool has_pipeline = scenario_.training.strategy.pipeline() != nullptr;
     add("gradients of twice as many batches added up before each exchange",
-        {"/training/strategy/accumulation_steps=" + std::to_string(2 * accumulated)}, RemedyKind::kOtherTraining);
+        {std::string{"/training/strategy/"} + (has_pipeline ? "pipeline/microbatches=" : "accumulation_steps=") +
+         std::to_string(2 * exchange.accumulation_steps)},
+        RemedyKind::kOtherTraining);
     if (scenario_.copies_input.value_or(true))
       add("samples copied while the step before them computes", {"/workload/copies_input=false"});
   }

@@ -14,7 +14,7 @@ inline Json random_job(std::uint64_t seed) {
   Json scenario = ScenarioGenerator{seed}.generate();
   for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
   Json& strategy = scenario["training"]["strategy"];
-  for (const char* key : {"sharding", "prefetched_units"}) strategy.erase(key);
+  for (const char* key : {"sharding", "prefetched_units", "pipeline"}) strategy.erase(key);
   scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
   return scenario;
 }

@@ -48,6 +48,7 @@ class ScenarioGenerator {
     variable_home(seed_);
     sharding(seed_);
     several_gpus(seed_);
+    pipeline(seed_);
     return scenario_;
   }
 
@@ -237,6 +238,29 @@ class ScenarioGenerator {
     }
     Json& strategy = scenario_["training"]["strategy"];
     if (strategy.contains("backup_workers")) strategy["backup_workers"] = strategy["backup_workers"].get<int>() / 2;
+  }
+
+  /// Of half of the scenarios with all-reduce that it goes with.
+  void pipeline(std::uint64_t seed) {
+    Rng random{seed, "pipeline"};
+    Json& strategy = scenario_["training"]["strategy"];
+    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || strategy.contains("sharding") ||
+        random.below(2) == 0)
+      return;
+    std::uint64_t workers = 0;
+    for (const Json& group : scenario_["cluster"]["groups"]) {
+      if (group.contains("joins_at") || group.contains("leaves_at") || group.contains("workers_per_machine")) return;
+      workers += group["count"].get<std::uint64_t>() * group["instance"]["accelerators"].get<std::uint64_t>();
+    }
+    Json& layers = scenario_["workload"]["model"]["structure"]["layers"];
+    std::uint64_t stages = 1 + random.below(std::min<std::uint64_t>(workers, layers.size()));
+    while (workers % stages != 0) --stages;
+    for (Json& layer : layers) layer["output"] = std::to_string(kSize * (1 + random.below(10))) + "B";
+    if (strategy["algorithm"] == "hierarchical") strategy["algorithm"] = "ring";
+    strategy.erase("accumulation_steps");
+    strategy["pipeline"] = {{"stages", stages},
+                            {"microbatches", 1 + random.below(8)},
+                            {"schedule", random.below(2) == 0 ? "gpipe" : "1f1b"}};
   }
 
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a

@@ -34,7 +34,6 @@ class Bench final : public Executor::Client {
   Rank& add_rank(MachineIndex machine, const std::shared_ptr<Counters>& team = nullptr) {
     Rank::Place place{.host = {machine, Endpoint::kHost}, .gpu = {machine, 0}};
     place.connections = {network().path(place.host, {1 - machine, Endpoint::kHost})};
-    place.connections_of_hosts = 1;
     ends.emplace_back();
     return executor_.add_rank(place, clock(), team);
   }
