@@ -159,7 +159,6 @@ class ScenarioGenerator {
 
   /// Some of the workers are in a group of their own, which joins or leaves.
   void change_membership() {
-    const Json& strategy = scenario_["training"]["strategy"];
     Json& groups = scenario_["cluster"]["groups"];
     const int machines = groups[0]["count"].get<int>();
     if (machines < 2) return;

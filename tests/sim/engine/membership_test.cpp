@@ -164,6 +164,37 @@ TEST_CASE("when everybody has left there is no result") {
   }
 }
 
+TEST_CASE("workers join and leave with forward overlap, pushed variables, backup workers and aggregation") {
+  const Json servers{{"kind", "parameter_server"}, {"synchronization", "synchronous"}};
+  const auto with = [&](const char* key, const Json& value) {
+    Json strategy = servers;
+    strategy[key] = value;
+    return strategy;
+  };
+  Json backup_and_pushed = with("backup_workers", 1);
+  backup_and_pushed["pushes_back_each_variable"] = true;
+  for (const Json& strategy :
+       {Json{{"kind", "all_reduce"}, {"overlap", "forward"}}, with("backup_workers", 1),
+        with("pushes_back_each_variable", true), with("aggregation", "host"), backup_and_pushed}) {
+    CAPTURE(strategy.dump());
+    Json scenario = two_and(2, "1s", "2s", strategy, 200);
+    if (strategy["kind"] == "parameter_server") scenario = with_servers(scenario, 1);
+    const Scenario resolved = test::resolved(scenario);
+    const RunRecord record = simulate(resolved, {.is_plain = true});
+    CHECK(record.samples.done == resolved.training.samples);
+    int joined = 0, left = 0;
+    for (const EventSpan& event : record.recorder.events) {
+      joined += event.kind == "join" ? 1 : 0;
+      left += event.kind == "leave" ? 1 : 0;
+      if (event.kind == "join") CHECK(event.span.start >= 1.0_s);
+      if (event.kind == "leave") CHECK(event.span.start >= 2.0_s);
+    }
+    const int recorded = strategy["kind"] == "all_reduce" ? 1 : 2;  // one stands for both
+    CHECK(joined == recorded);
+    CHECK(left == recorded);
+  }
+}
+
 TEST_CASE("changes of membership that no strategy could follow are refused") {
   const auto refuse = [](const Json& scenario, const std::string& message) {
     try {
@@ -179,9 +210,7 @@ TEST_CASE("changes of membership that no strategy could follow are refused") {
   Json nobody = two_and(1, "2s", nullptr, ring, 10);
   nobody["cluster"]["groups"][0]["joins_at"] = "1s";
   refuse(nobody, "expected a group of workers that is there from the start");
-  refuse(two_and(1, "2s", nullptr, {{"kind", "all_reduce"}, {"overlap", "forward"}}, 10), "the overlap \"forward\"");
-  const Json backup{{"kind", "parameter_server"}, {"synchronization", "synchronous"}, {"backup_workers", 1}};
-  refuse(with_servers(two_and(1, "2s", nullptr, backup, 10), 1), "with backup workers");
+  refuse(two_and(1, "2s", nullptr, {{"kind", "all_reduce"}, {"sharding", "gradients"}}, 10), "with sharding");
   Json colocated = two_and(1, "2s", nullptr, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}, 10);
   colocated["cluster"]["groups"].push_back(
       {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "late"}, {"count", 1}});

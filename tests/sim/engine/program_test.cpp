@@ -115,17 +115,16 @@ TEST_CASE("a data-parallel step as text") {
         "11 fence after 12\n"
         "12 delay: 3ms after 9, 10\n"
         "stream 0 repeats 6 to 7 2 times\n");
-  CHECK(
-      to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}) ==
-      "0 delay: 1ms\n"
-      "1 copy samples to GPU: 4KiB after 0\n"
-      "2 begin after 1\n"
-      "3 gate of counter 0 at step - 1 after 2\n"
-      "4 all-reduce u0 in group 0: 1kB, advances counter 0 after 6\n"
-      "5 compute forward on stream 0: 5us host, 2ms after 2, 3\n"
-      "6 compute backward on stream 0: 5us host, 4ms\n"
-      "7 update after 4\n"
-      "8 fence after 6\n");
+  CHECK(to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}) ==
+        "0 delay: 1ms\n"
+        "1 copy samples to GPU: 4KiB after 0\n"
+        "2 begin after 1\n"
+        "3 gate of counter 0 at step - 1 after 2\n"
+        "4 all-reduce u0 in group 0: 1kB, advances counter 0 after 6\n"
+        "5 compute forward on stream 0: 5us host, 2ms after 2, 3\n"
+        "6 compute backward on stream 0: 5us host, 4ms\n"
+        "7 update after 4\n"
+        "8 fence after 6\n");
 }
 
 TEST_CASE("a step with a parameter server as text") {

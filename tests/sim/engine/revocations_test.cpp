@@ -390,7 +390,7 @@ void size_job(Json& scenario, std::uint64_t seed) {
     Json other = groups[0];
     other["name"] = "others";
     other["count"] = 1 + pick(machines - 1);
-    other["batch_per_worker"] = 2 + pick(4);
+    other["batch_per_worker"] = groups[0].value("batch_per_worker", 1) * (2 + pick(4));
     groups[0]["count"] = machines - other["count"].get<int>();
     groups.push_back(other);
   }
@@ -445,7 +445,7 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
   std::uint64_t finished = 0, differing = 0;
   for (std::size_t i = 0; i < count; ++i) {
     CAPTURE(first + i);
-    REQUIRE(lengths[i].has_succeeded);
+    REQUIRE_MESSAGE(lengths[i].has_succeeded, lengths[i].text);
     for (std::size_t k = i; k < count + exact; k += count) {
       CHECK(!results[k].has_died);
       if (results[k].has_succeeded) continue;

@@ -102,12 +102,28 @@ TEST_CASE("workers and batches that do not fit the machine are refused") {
   CHECK(test::problem_of(scenario) ==
         "/cluster/groups/0/batch_per_worker: expected a batch that the 2 GPUs of a worker share equally; found 3 "
         "samples");
-  scenario = test::timed_scenario(2, {{"1000B"}}, {{"kind", "all_reduce"}}, 2);
+}
+
+TEST_CASE("all GPUs of all workers add up gradients in one collective, whatever they are workers of") {
+  const Json each = test::timed_scenario(3, {{"10000000B"}, {"4000000B"}}, {{"kind", "all_reduce"}}, 4);
+  Json shared = each;
+  shared["cluster"]["groups"][0]["workers_per_machine"] = 2;
+  shared["cluster"]["groups"][0]["batch_per_worker"] = 2;
+  const RunRecord a = simulate(test::resolved(each), {.is_plain = true});
+  const RunRecord b = simulate(test::resolved(shared), {.is_plain = true});
+  CHECK(b.end.value() == doctest::Approx(a.end.value()).epsilon(1e-12));
+  CHECK(b.sent == a.sent);
+  CHECK(b.samples.done == a.samples.done);
+}
+
+TEST_CASE("a worker's GPUs average with another's: what is fetched goes on to them, and gradients are added up first") {
+  // Two machines, 1 GB/s, 10 us; two GPUs each, 10 GB/s: 10 MB are fetched in 10 ms, then copied in 1 ms.
+  Json scenario = test::timed_scenario(2, {{"10000000B"}}, {{"kind", "pairwise_averaging"}}, 2);
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "10GBps"}, {"latency", "0us"}};
   scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
   scenario["cluster"]["groups"][0]["batch_per_worker"] = 2;
-  CHECK(test::problem_of(scenario) ==
-        "/cluster/groups/0/workers_per_machine: expected a worker on every GPU for a strategy without servers, so 2; "
-        "found 1");
+  const RunRecord record = simulate(test::resolved(scenario), {.is_plain = true});
+  CHECK(record.end.value() == doctest::Approx(2 * 10e-6 + 10e-3 + 1e-3).epsilon(1e-3));
 }
 
 }  // namespace rehearse
