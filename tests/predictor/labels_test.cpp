@@ -100,7 +100,7 @@ TEST_CASE("a job of labels gives them to the last bit, and so do several in one,
   const Json results = Json::parse(run_job(batch_of({job, bad, job})));
   REQUIRE(results.size() == 3);
   CHECK(results[0]["result"] == run_job(job));
-  CHECK(results[1]["error"] == "job: /options: unknown key \"colour\"");
+  CHECK(results[1]["error"] == "job: /options: unknown key \"colour\"; none is known here");
   CHECK(results[2] == results[0]);
 }
 

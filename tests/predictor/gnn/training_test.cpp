@@ -73,7 +73,7 @@ TEST_CASE("samples are chosen by split, setting, group, family and origin; unkno
   CHECK(count({.share = 0.0}) == 0);
   for (const std::size_t s : choose_samples(data, Split::kTrain, {.share = 0.5})) CHECK(data.samples[s].graph <= 2);
   CHECK_THROWS_WITH_AS(count({.settings = {"c"}}),
-                       "unknown setting \"c\"; known: \"a\", \"a asynchronous\", "
+                       "--setting: unknown setting \"c\"; known: \"a\", \"a asynchronous\", "
                        "\"a synchronous\", \"b\", \"b asynchronous\", \"b synchronous\"",
                        InputError);
   CHECK_THROWS_AS(count({.left_out_families = {"evn"}}), InputError);
