@@ -58,7 +58,7 @@ struct TeamPlace {
   int member = 0, members = 1;
   int gpus = 1;                        // of the worker
   int cores = 1;                       // of its machine
-  std::vector<bool> shares_machine{};  // [servers] with the team
+  std::vector<bool> shares_machine{};  // [servers] with the team, where that changes what they do
   std::vector<int> adder{};            // [units] member on whose GPU gradients are added up; empty: in host memory
 
   auto operator<=>(const TeamPlace&) const = default;

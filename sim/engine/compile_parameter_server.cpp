@@ -445,7 +445,9 @@ std::vector<TeamPlace> team_places(const Scenario& scenario, const std::vector<M
   const Aggregation aggregation = strategy != nullptr ? strategy->aggregation : Aggregation::kNone;
   TeamPlace place{
       .members = aggregation == Aggregation::kNone ? 1 : at.workers, .gpus = at.gpus / at.workers, .cores = at.cores};
-  for (const MachineIndex server : servers) place.shares_machine.push_back(server == machine);
+  const bool is_told_apart = scenario.profile.servers.between_processes.has_value() ||
+                             (strategy != nullptr && strategy->variables == VariableHome::kWorkerProcess);
+  for (const MachineIndex server : servers) place.shares_machine.push_back(is_told_apart && server == machine);
   if (aggregation == Aggregation::kGpu) place.adder = choose_adders(scenario.workload.variables, units, place.members);
   std::vector<TeamPlace> places(static_cast<std::size_t>(at.workers), place);
   if (place.members > 1)
