@@ -131,8 +131,7 @@ int run_command_line(int argc, char** argv) {
   simulate_verb->add_flag("--explain", simulate.explains, "Print where each number came from");
   simulate_verb->add_flag(
       "--print-program", simulate.prints_program,
-      "Print what the first worker does in a step, operation by operation, and what each waits for; "
-      "with all-reduce");
+      "Print what the first worker does in a step, operation by operation, and what each waits for");
   simulate_verb->add_flag("--json", simulate.common.prints_json, "Print summary.json instead of text");
   add_common(*simulate_verb, common);
   add_output(*simulate_verb, common,
