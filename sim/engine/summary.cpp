@@ -111,7 +111,11 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
       for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
     }
     cluster.spread = speed_spread(speeds);
-    forecast.updates = updates_to_loss(*scenario.convergence, cluster, *scenario.training.target->loss);
+    try {
+      forecast.updates = updates_to_loss(*scenario.convergence, cluster, *scenario.training.target->loss);
+    } catch (const NoResultError& error) {
+      throw NoResultError{scenario.file_name + ": /training/target/loss: " + error.what()};
+    }
     forecast.samples = forecast.updates * batch;
   }
   forecast.time = Seconds{forecast.updates / summary.steps_per_s};
