@@ -7,8 +7,8 @@
 
 namespace rehearse {
 
-/// A worker may begin its step k, counted from 0, when all present ones but `slack` have ended k - lag steps. With lag 0
-/// that is a barrier; with a slack some may be late; without a lag nobody waits.
+/// A worker may begin its step k, counted from 0, when all present ones but `slack` have ended k - lag steps. With lag
+/// 0 that is a barrier; with a slack some may be late; without a lag nobody waits.
 class StepGate {
  public:
   /// Whoever is there has ended the steps before `first`.
@@ -16,9 +16,7 @@ class StepGate {
 
   int present() const { return present_; }
   int needed() const { return present_ - slack_ > 1 ? present_ - slack_ : 1; }
-  bool may_begin(std::int64_t step) {
-    return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed();
-  }
+  bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed(); }
   /// One more has ended so many steps. Whether that opens the next one to those that waited for it.
   bool end(std::int64_t steps) { return ++ended(steps) == needed(); }
   /// A worker comes, or goes, that has ended so many steps or left them out.

@@ -94,9 +94,8 @@ ProvisionRequest spot_request(double deadline, const std::string& mean_lifetime)
 
 std::string answer_of(const ProvisionRequest& request) {
   const ProvisionCase provision_case = prepared(request);
-  const Provision result =
-      provision(provision_case, {},
-                evaluate_by_monte_carlo(test::shipped_catalog(), provision_case.file_name, {.pool = 2}, 40));
+  const Provision result = provision(
+      provision_case, {}, evaluate_by_monte_carlo(test::shipped_catalog(), provision_case.file_name, {.pool = 2}, 40));
   return result.answer ? plan_text(provision_case.problem, result.plans[*result.answer].plan.counts) : "none";
 }
 
@@ -179,9 +178,8 @@ TEST_CASE("the paper's objectives give the paper's plans") {
 
 TEST_CASE("the closed form and the simulation agree within 4 %, and the answer is in time") {
   const ProvisionCase provision_case = prepared(request_for(0.8, 2600));
-  const Provision result =
-      provision(provision_case, {},
-                evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 2}));
+  const Provision result = provision(
+      provision_case, {}, evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 2}));
   REQUIRE(result.answer);
   const ProposedPlan& answer = result.plans[*result.answer];
   CHECK(plan_text(provision_case.problem, answer.plan.counts) == "2*p3.2xlarge;2*g3.8xlarge");
@@ -346,9 +344,8 @@ TEST_CASE("machines may hold several workers, and lie in several regions") {
   CHECK(provision_case.problem.offers[2].worker.profiled > provision_case.problem.offers[0].worker.profiled);
   const MachinePlan plan = evaluate_plan(provision_case.problem, {1, 1, 0});
   CHECK(plan.workers == 5);
-  const PlanRisk risk =
-      evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 1})(
-          {scenario_of(provision_case, plan)}, {Seconds{2200}})[0];
+  const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 1})(
+      {scenario_of(provision_case, plan)}, {Seconds{2200}})[0];
   REQUIRE_MESSAGE(risk.error.empty(), risk.error);
   CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.04));
 }
