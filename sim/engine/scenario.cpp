@@ -15,6 +15,7 @@
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/machines.hpp"
 #include "sim/engine/pipeline_stages.hpp"
+#include "sim/engine/refusals.hpp"
 #include "sim/engine/substitutes.hpp"
 #include "sim/engine/work.hpp"
 
@@ -59,7 +60,7 @@ class ScenarioReader {
     read_workload(root_.child("workload"));
     read_cluster(root_.child("cluster"));
     read_training(root_.child("training"));
-    check_membership(root_.child("cluster"));
+    check_combinations(scenario_, root_);
     read_calibration();
     read_output();
     root_.reject_unknown_keys();
@@ -182,6 +183,8 @@ class ScenarioReader {
     effective["count"] = group.count;
     if (group.role == Role::kParameterServer && json.has("colocated_with")) {
       (void)json.required<std::string>("colocated_with");  // find_host() looks it up when all groups are known
+      know_keys(json, {"instance", "region", "market", "zone", "spot_pool", "disk", "standby", "replacement",
+                       "joins_at", "leaves_at", "workers_per_machine", "batch_per_worker"});
       json.reject_unknown_keys();
       return group;
     }
@@ -224,6 +227,8 @@ class ScenarioReader {
       }
     }
     if (json.has("replacement")) (void)json.child("replacement");  // read when all groups are known
+    if (group.role != Role::kWorker)
+      know_keys(json, {"joins_at", "leaves_at", "workers_per_machine", "batch_per_worker"});
     json.reject_unknown_keys();
     return group;
   }
@@ -234,9 +239,6 @@ class ScenarioReader {
     json.expect(!group.zone.empty() && group.zone.size() <= 100, "zone", "1 to 100 characters");
     group.is_standby = json.optional<bool>("standby", false);
     if (!json.has("spot_pool")) return;
-    if (group.market != Market::kSpot) json.fail("spot_pool", "expected \"market\": \"spot\" for machines of a pool");
-    if (group.joins_at > Seconds{} || group.leaves_at)
-      json.fail("spot_pool", "expected no \"joins_at\" or \"leaves_at\" of machines that may be revoked at any time");
     if (const JsonReader pool = json.child("spot_pool"); pool.is_object() && pool.has("replay"))
       return read_replay(pool, group, effective["spot_pool"]);
     std::string name;
@@ -289,8 +291,6 @@ class ScenarioReader {
     const auto own = static_cast<int>(&group - scenario_.groups.data());
     if (group.pool && !group.replay) group.replaced_by = own;
     if (!json.has("replacement")) return;
-    if (!group.pool && !group.replay)
-      json.fail("replacement", "expected a group with a \"spot_pool\" for machines to be replaced");
     const JsonReader replacement = json.child("replacement");
     group.replacement_delay = replacement.optional<Seconds>("delay", Seconds{});
     if (replacement.has("with") || group.replay) {
@@ -316,7 +316,6 @@ class ScenarioReader {
         scenario_.start_utc = Seconds{parse_utc(json.required<std::string>("start"))};
       } catch (const std::invalid_argument& error) { json.fail("start", error.what()); }
     if (!json.has("prices")) return;
-    if (!json.has("start")) json.fail("prices", "expected \"start\", the time at which the cluster starts, beside it");
     std::vector<std::pair<std::string, std::string>> wanted;
     for (const Group& group : scenario_.groups) wanted.emplace_back(group.zone, group.instance.name);
     const JsonReader prices = json.child("prices");
@@ -356,38 +355,6 @@ class ScenarioReader {
     if (!json.has("leaves_at")) return;
     group.leaves_at = json.required<Seconds>("leaves_at");
     json.expect(*group.leaves_at > group.joins_at, "leaves_at", "a time after \"joins_at\"");
-  }
-
-  /// Workers that join or leave need a strategy that says how.
-  void check_membership(const JsonReader& groups) const {
-    if (!scenario_.has_changing_membership() && !scenario_.has_revocations()) return;
-    const auto is_there = [](const Group& group) {
-      return group.role == Role::kWorker && group.is_there_from_the_start();
-    };
-    if (std::none_of(scenario_.groups.begin(), scenario_.groups.end(), is_there))
-      groups.fail("groups", "expected a group of workers that is there from the start; found none");
-    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-      const Group& group = scenario_.groups[g];
-      if (group.colocated_with < 0) continue;
-      const Group& host = scenario_.groups[static_cast<std::size_t>(group.colocated_with)];
-      if (host.joins_at > Seconds{} || host.leaves_at)
-        reader_of(g).fail("colocated_with", "expected servers on machines that stay; found group " +
-                                                in_quotes(group.name) + " on " + in_quotes(host.name) +
-                                                ", which joins or leaves");
-    }
-    const Strategy& strategy = scenario_.training.strategy;
-    const auto refuse = [&](const char* what) {
-      for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-        const Group& group = scenario_.groups[g];
-        if (group.joins_at > Seconds{} || group.leaves_at || group.pool || group.replay)
-          reader_of(g).fail(std::string{"expected workers that stay for the whole run with "} + what +
-                            "; found \"joins_at\", \"leaves_at\" or \"spot_pool\"");
-      }
-    };
-    if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
-        all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
-      refuse("sharding, as the part of a worker that leaves is gone");
-    if (strategy.pipeline() != nullptr) refuse("a pipeline, as the stage of a worker that leaves is gone");
   }
 
   /// The group on whose machines a colocated one runs.
@@ -526,8 +493,7 @@ class ScenarioReader {
     using LostWorker = Recovery::LostWorker;
     using LostChief = Recovery::LostChief;
     Recovery& recovery = scenario_.training.recovery;
-    const bool is_synchronous = scenario_.training.strategy.is_synchronous();
-    recovery.lost_worker = is_synchronous ? LostWorker::kShrink : LostWorker::kContinue;
+    recovery.lost_worker = scenario_.training.strategy.is_synchronous() ? LostWorker::kShrink : LostWorker::kContinue;
     if (!json.has("recovery")) return;
     const JsonReader reader = json.child("recovery");
     if (reader.has("lost_worker")) {
@@ -536,12 +502,6 @@ class ScenarioReader {
                                                     {"shrink", LostWorker::kShrink},
                                                     {"wait", LostWorker::kWait},
                                                     {"restart", LostWorker::kRestart}});
-      const bool is_of_synchronous =
-          recovery.lost_worker == LostWorker::kShrink || recovery.lost_worker == LostWorker::kWait;
-      if (recovery.lost_worker != LostWorker::kRestart && is_of_synchronous != is_synchronous)
-        reader.fail("lost_worker", std::string{is_synchronous ? "expected \"shrink\", \"wait\" or \"restart\""
-                                                              : "expected \"continue\" or \"restart\""} +
-                                       " for " + describe_strategy(scenario_.training.strategy));
     }
     if (reader.has("lost_chief"))
       recovery.lost_chief = read_word<LostChief>(
@@ -571,10 +531,6 @@ class ScenarioReader {
       json.fail("expected \"loss\" or \"samples\"; found " + std::string{target.loss ? "both" : "neither"});
     if (target.samples) json.expect(*target.samples >= 1 && *target.samples <= 1e18, "samples", "1 to 1e18 samples");
     if (target.loss) {
-      const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
-      if (servers == nullptr || servers->synchronization != Synchronization::kAsynchronous)
-        json.fail("loss", "expected asynchronous parameter servers, to which the convergence model belongs; found " +
-                              describe_strategy(scenario_.training.strategy));
       if (!scenario_.convergence) json.fail("loss", "expected \"convergence\" in the workload; found none");
       json.expect(*target.loss > scenario_.convergence->floor && *target.loss <= 1e12, "loss",
                   "a loss above the convergence model's floor of " + to_text(scenario_.convergence->floor));
@@ -590,13 +546,6 @@ class ScenarioReader {
                                       {{"parameter_server", Kind::kParameterServer},
                                        {"all_reduce", Kind::kAllReduce},
                                        {"pairwise_averaging", Kind::kPairwiseAveraging}});
-    const bool has_servers = scenario_.count(Role::kParameterServer) > 0;
-    if (kind == Kind::kParameterServer && !has_servers)
-      root_.child("cluster").fail("groups", "expected at least one group with role \"parameter_server\"; found none");
-    if (kind != Kind::kParameterServer && has_servers)
-      root_.child("cluster").fail("groups",
-                                  "expected no group with role \"parameter_server\" for a strategy without "
-                                  "servers; found one");
     switch (kind) {
       case Kind::kParameterServer:
         strategy.kind = read_parameter_server(json, effective);
@@ -609,7 +558,16 @@ class ScenarioReader {
         break;
     }
     read_exchange(json, effective);
+    know_keys(json, {"synchronization", "staleness_bound", "backup_workers", "pushes_back_each_variable", "placement",
+                     "aggregation", "variables", "algorithm", "sharding", "prefetched_units", "pipeline",
+                     "accumulation_steps", "bucket_size", "first_bucket_size", "partition_size", "cycle_time", "order",
+                     "overlap", "gradient_precision"});
     json.reject_unknown_keys();
+  }
+
+  /// Keys that have a meaning elsewhere: refusals.cpp says why not here.
+  static void know_keys(const JsonReader& json, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) (void)json.has(key);
   }
 
   ParameterServerStrategy read_parameter_server(const JsonReader& json, Json& effective) {
@@ -625,60 +583,36 @@ class ScenarioReader {
                                                  {"sharded", Placement::kSharded}});
     else
       effective["placement"] = "round_robin";
-    read_variable_home(json, strategy);
+    if (json.has("variables"))
+      strategy.variables = read_word<VariableHome>(json, "variables",
+                                                   {{"server_process", VariableHome::kServerProcess},
+                                                    {"worker_process", VariableHome::kWorkerProcess},
+                                                    {"gpus", VariableHome::kGpus}});
     const int workers = scenario_.count(Role::kWorker);
+    strategy.backup_workers = json.optional<int>("backup_workers", 0);
+    if (json.has("backup_workers"))
+      json.expect(strategy.backup_workers >= 0 && strategy.backup_workers < workers, "backup_workers",
+                  "0 or more, and fewer than the " + std::to_string(workers) + " workers");
+    strategy.pushes_back_each_variable = json.optional<bool>("pushes_back_each_variable", false);
+    if (json.has("aggregation"))
+      strategy.aggregation = read_word<Aggregation>(
+          json, "aggregation",
+          {{"none", Aggregation::kNone}, {"host", Aggregation::kHost}, {"gpu", Aggregation::kGpu}});
     switch (strategy.synchronization) {
       case Synchronization::kAsynchronous:
         break;
       case Synchronization::kSynchronous:
         strategy.staleness_bound = 0;
-        strategy.backup_workers = json.optional<int>("backup_workers", 0);
-        if (json.has("backup_workers"))
-          json.expect(strategy.backup_workers >= 0 && strategy.backup_workers < workers, "backup_workers",
-                      "0 or more, and fewer than the " + std::to_string(workers) + " workers");
         effective["backup_workers"] = strategy.backup_workers;
-        strategy.pushes_back_each_variable = json.optional<bool>("pushes_back_each_variable", false);
         effective["pushes_back_each_variable"] = strategy.pushes_back_each_variable;
-        strategy.aggregation = read_aggregation(json, effective);
+        if (!json.has("aggregation")) effective["aggregation"] = "none";
         break;
       case Synchronization::kStaleSynchronous:
         strategy.staleness_bound = json.required<std::int64_t>("staleness_bound");
         json.expect(*strategy.staleness_bound >= 0, "staleness_bound", "0 steps or more");
         break;
     }
-    if (strategy.variables == VariableHome::kGpus && strategy.aggregation != Aggregation::kGpu)
-      json.fail("variables", "expected \"aggregation\": \"gpu\" for variables that live on the GPUs");
     return strategy;
-  }
-
-  void read_variable_home(const JsonReader& json, ParameterServerStrategy& strategy) const {
-    if (!json.has("variables")) return;
-    strategy.variables = read_word<VariableHome>(json, "variables",
-                                                 {{"server_process", VariableHome::kServerProcess},
-                                                  {"worker_process", VariableHome::kWorkerProcess},
-                                                  {"gpus", VariableHome::kGpus}});
-    if (strategy.variables == VariableHome::kServerProcess) return;
-    int machines = 0;
-    for (const Group& group : scenario_.groups) {
-      if (group.role == Role::kParameterServer && group.colocated_with < 0)
-        json.fail("variables",
-                  "expected servers with \"colocated_with\" for variables in the workers' process; found "
-                  "group " +
-                      in_quotes(group.name) + " on machines of its own");
-      machines += group.role == Role::kWorker ? group.count : 0;
-    }
-    if (strategy.variables == VariableHome::kGpus && machines > 1)
-      json.fail("variables", "expected one machine with workers for variables that live on its GPUs; found " +
-                                 std::to_string(machines));
-  }
-
-  static Aggregation read_aggregation(const JsonReader& json, Json& effective) {
-    if (json.has("aggregation"))
-      return read_word<Aggregation>(
-          json, "aggregation",
-          {{"none", Aggregation::kNone}, {"host", Aggregation::kHost}, {"gpu", Aggregation::kGpu}});
-    effective["aggregation"] = "none";
-    return Aggregation::kNone;
   }
 
   AllReduceStrategy read_all_reduce(const JsonReader& json, Json& effective) {
@@ -687,22 +621,6 @@ class ScenarioReader {
       strategy.algorithm = read_word<CollectiveAlgorithm>(json, "algorithm", collective_algorithms());
     else
       effective["algorithm"] = "ring";
-    if (strategy.algorithm == CollectiveAlgorithm::kNvls)
-      for (const Group& group : scenario_.groups)
-        if (group.role == Role::kWorker &&
-            (group.count != 1 || group.workers() != scenario_.count(Role::kWorker) || !group.interconnect.nvswitch))
-          json.fail("algorithm", "expected all workers on one machine with an NVSwitch for \"nvls\"");
-    if (strategy.algorithm == CollectiveAlgorithm::kHierarchical) {
-      int gpus = 0;
-      for (const Group& group : scenario_.groups) {
-        if (gpus != 0 && group.instance.accelerators != gpus)
-          json.fail("algorithm",
-                    "expected the same number of GPUs on every machine for a hierarchical all-reduce; "
-                    "found " +
-                        std::to_string(gpus) + " and " + std::to_string(group.instance.accelerators));
-        gpus = group.instance.accelerators;
-      }
-    }
     read_sharding(json, strategy);
     if (json.has("pipeline")) read_pipeline(json, strategy, effective["pipeline"]);
     constexpr int kMaxClique = 1024;
@@ -713,7 +631,6 @@ class ScenarioReader {
     return strategy;
   }
 
-  /// Parts of a tensor are added up and gathered by rings: trees and stars handle it as a whole.
   static void read_sharding(const JsonReader& json, AllReduceStrategy& strategy) {
     if (!json.has("sharding")) return;
     strategy.sharding = read_word<Sharding>(json, "sharding",
@@ -721,24 +638,13 @@ class ScenarioReader {
                                              {"optimizer", Sharding::kOptimizer},
                                              {"gradients", Sharding::kGradients},
                                              {"parameters", Sharding::kParameters}});
-    if (strategy.sharding == Sharding::kNone) return;
-    if (strategy.algorithm != CollectiveAlgorithm::kRing && strategy.algorithm != CollectiveAlgorithm::kFastest)
-      json.fail("algorithm", "expected \"ring\" or \"fastest\" where parts of tensors are exchanged");
     strategy.prefetched_units = json.optional<int>("prefetched_units", strategy.prefetched_units);
-    if (!json.has("prefetched_units")) return;
-    if (strategy.sharding != Sharding::kParameters)
-      json.fail("prefetched_units", "expected \"sharding\": \"parameters\" with units that are gathered ahead");
-    json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
+    if (json.has("prefetched_units"))
+      json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
   }
 
   /// Its micro-batches are the batches that a step accumulates.
   void read_pipeline(const JsonReader& strategy_json, AllReduceStrategy& strategy, Json& effective) {
-    if (strategy.sharding != Sharding::kNone)
-      strategy_json.fail("sharding", "expected \"none\" with a pipeline, whose workers hold different variables");
-    if (strategy.algorithm == CollectiveAlgorithm::kHierarchical || strategy.algorithm == CollectiveAlgorithm::kNvls)
-      strategy_json.fail("algorithm",
-                         "expected an all-reduce among any GPUs with a pipeline, as a stage may have some of a "
-                         "machine: not \"hierarchical\" or \"nvls\"");
     const JsonReader json = strategy_json.child("pipeline");
     Pipeline pipeline{.stages = json.required<int>("stages")};
     const int workers = scenario_.count(Role::kWorker);
@@ -753,16 +659,6 @@ class ScenarioReader {
     else
       effective["schedule"] = "1f1b";
     json.reject_unknown_keys();
-    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
-      const Group& group = scenario_.groups[g];
-      if (group.gpus_per_worker > 1)
-        reader_of(g).expect(false, "workers_per_machine",
-                            "a worker on every GPU with a pipeline, so " + std::to_string(group.instance.accelerators));
-      if (group.batch != scenario_.first_workers().batch)
-        reader_of(g).fail("batch_per_worker",
-                          "expected the same batch in all groups with a pipeline, which is that of a micro-batch in "
-                          "each of its stages");
-    }
     strategy.pipeline = pipeline;
   }
 
@@ -780,11 +676,7 @@ class ScenarioReader {
     Strategy& strategy = scenario_.training.strategy;
     GradientExchange& exchange = strategy.exchange;
     const bool is_pairwise = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
-    const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(strategy.kind);
-    if (strategy.pipeline() != nullptr) {
-      if (json.has("accumulation_steps"))
-        json.fail("accumulation_steps", "expected none with a pipeline, whose \"microbatches\" are accumulated");
-    } else {
+    if (strategy.pipeline() == nullptr) {
       exchange.accumulation_steps = json.optional<int>("accumulation_steps", 1);
       if (json.has("accumulation_steps"))
         json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= kMaxPasses, "accumulation_steps",
@@ -799,9 +691,9 @@ class ScenarioReader {
       return value;
     };
     exchange.bucket_size = size("bucket_size");
-    if (exchange.bucket_size) exchange.first_bucket_size = size("first_bucket_size");
+    exchange.first_bucket_size = size("first_bucket_size");
     exchange.partition_size = size("partition_size");
-    if (is_all_reduce && json.has("cycle_time")) {
+    if (json.has("cycle_time")) {
       exchange.cycle_time = json.required<Seconds>("cycle_time");
       json.expect(*exchange.cycle_time >= Seconds{1e-6}, "cycle_time", "at least 1us");
     }
@@ -809,22 +701,12 @@ class ScenarioReader {
       exchange.order = read_word<Order>(json, "order", {{"fifo", Order::kFifo}, {"priority", Order::kPriority}});
     else
       effective["order"] = "fifo";
-    if (json.has("overlap")) {
-      std::vector<std::pair<std::string, Overlap>> words{{"none", Overlap::kNone}, {"backward", Overlap::kBackward}};
-      if (is_all_reduce) words.emplace_back("forward", Overlap::kForward);
-      exchange.overlap = read_word<Overlap>(json, "overlap", words);
-    } else {
+    if (json.has("overlap"))
+      exchange.overlap = read_word<Overlap>(
+          json, "overlap",
+          {{"none", Overlap::kNone}, {"backward", Overlap::kBackward}, {"forward", Overlap::kForward}});
+    else
       effective["overlap"] = "backward";
-    }
-    if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
-        all_reduce != nullptr && all_reduce->sharding != Sharding::kNone) {
-      if (exchange.cycle_time) json.fail("cycle_time", "expected none with sharding: cycles fuse all-reduces only");
-      if (exchange.overlap == Overlap::kForward)
-        json.fail("overlap",
-                  "expected \"none\" or \"backward\" with sharding: each part is updated before any is gathered");
-    }
-    if (strategy.pipeline() != nullptr && exchange.overlap == Overlap::kForward)
-      json.fail("overlap", "expected \"none\" or \"backward\" with a pipeline: its stages end a step together");
     if (json.has("gradient_precision"))
       exchange.gradient_precision =
           read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
@@ -896,10 +778,6 @@ class ScenarioReader {
                                     {{"keeps_batch_per_worker", SmallerCluster::kKeepsBatchPerWorker},
                                      {"larger_shares", SmallerCluster::kLargerShares},
                                      {"accumulates", SmallerCluster::kAccumulates}});
-    if (way != SmallerCluster::kKeepsBatchPerWorker && !scenario_.training.strategy.is_synchronous())
-      json.fail("smaller_cluster", "expected \"keeps_batch_per_worker\" for " +
-                                       describe_strategy(scenario_.training.strategy) +
-                                       ", whose steps are of one worker each: no global batch is to be kept");
   }
 
   /// Larger shares need a model of other batches, and memory.

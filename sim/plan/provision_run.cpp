@@ -9,6 +9,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/refusals.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/engine/work.hpp"
 #include "sim/plan/cluster_variants.hpp"
@@ -83,11 +84,10 @@ class Preparation {
     base_ = parse_json(request_.scenario, request_.scenario_file);
     const JsonReader json{base_, request_.scenario_file, "", &request_.origins};
     const JsonReader cluster = json.child("cluster");
+    check_combinations_of("provision", json);
     Json servers = Json::array();
     origins_ = request_.origins;
     for (const JsonReader& group : cluster.children("groups")) {
-      if (group.has("colocated_with"))
-        group.fail("colocated_with", "expected servers on machines of their own, since workers are what is looked for");
       if (group.optional<std::string>("role", "") != "worker") {
         origins_.add("/cluster/groups/" + std::to_string(servers.size()), group.place());
         servers.push_back(group.value());
@@ -143,13 +143,7 @@ class Preparation {
       replace_by_its_like(group);
       const Json one = with_group(group);
       const JsonOrigins origins = origins_with(candidate);
-      if (const Json pool = group.value("spot_pool", Json{}); pool.is_object() && pool.contains("replay"))
-        JsonReader{one, request_.scenario_file, "", &origins}
-            .child("cluster")
-            .children("groups")
-            .back()
-            .child("spot_pool")
-            .fail("replay", "expected a law of lifetimes, as plans have other numbers of machines than a replay");
+      check_combinations_of("provision: candidate", JsonReader{one, request_.scenario_file, "", &origins});
       Scenario scenario;
       try {
         scenario = read_scenario(one, request_.scenario_file, catalog_, origins);
@@ -200,12 +194,6 @@ class Preparation {
   }
 
   void check_training(const Scenario& scenario) const {
-    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-    if (servers == nullptr || servers->synchronization != Synchronization::kAsynchronous)
-      throw InputError{request_.scenario_file +
-                       ": /training/strategy: expected asynchronous parameter servers, to which the convergence model "
-                       "belongs; found " +
-                       describe_strategy(scenario.training.strategy)};
     if (!scenario.convergence)
       throw InputError{request_.scenario_file +
                        ": /workload: expected \"convergence\", which rehearse calibrate writes; found none"};

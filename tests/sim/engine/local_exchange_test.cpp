@@ -37,13 +37,6 @@ Json on_machines(int machines, int gpus, const std::string& variables, const std
   return scenario;
 }
 
-std::string refusal(const Json& json) {
-  try {
-    (void)test::resolved(json);
-  } catch (const InputError& error) { return error.what(); }
-  return "accepted";
-}
-
 }  // namespace
 
 TEST_CASE("a remote call costs what it says, one between processes of a machine its own, one in the process neither") {
@@ -106,17 +99,6 @@ TEST_CASE("variables on the GPUs pass between GPUs alone, and are updated at the
   scenario["cluster"]["groups"][0]["instance"]["accelerators"] = 1;
   check_time(scenario, 3e-3 + 20 * 10e-6);
   CHECK(test::simulated(scenario)["sent_B"] == 0);
-}
-
-TEST_CASE("variables live with workers only where servers share their machines") {
-  CHECK(refusal(on_machines(2, 4, "worker_process", "host")) == "accepted");
-  CHECK(refusal(on_machines(2, 4, "gpus", "gpu"))
-            .find("/training/strategy/variables: expected one machine with workers for variables that live on its "
-                  "GPUs; found 2") != std::string::npos);
-  CHECK(refusal(on_machines(1, 4, "gpus", "host")).find("expected \"aggregation\": \"gpu\"") != std::string::npos);
-  Json apart = test::with_servers(on_machines(1, 4, "worker_process", "host"), 1);
-  apart["cluster"]["groups"].erase(1);
-  CHECK(refusal(apart).find("found group \"ps\" on machines of its own") != std::string::npos);
 }
 
 }  // namespace rehearse

@@ -112,21 +112,4 @@ TEST_CASE("memory: what is sharded is held in parts; gathered units come besides
   CHECK(needed("parameters", 1) == exactly(4 * kS + 2 * 48e6));
 }
 
-TEST_CASE("what sharding does not go with is refused with its reason") {
-  const auto problem = [](const char* key, const Json& value) {
-    Json scenario = sharded(4, kThree, "gradients");
-    scenario["training"]["strategy"][key] = value;
-    return test::problem_of(scenario);
-  };
-  CHECK(problem("algorithm", "tree") ==
-        "/training/strategy/algorithm: expected \"ring\" or \"fastest\" where parts of tensors are exchanged");
-  CHECK(problem("cycle_time", "1ms") ==
-        "/training/strategy/cycle_time: expected none with sharding: cycles fuse all-reduces only");
-  CHECK(problem("overlap", "forward").starts_with("/training/strategy/overlap: expected \"none\" or \"backward\""));
-  CHECK(problem("prefetched_units", 2).starts_with("/training/strategy/prefetched_units: expected"));
-  Json leaving = sharded(4, kThree, "gradients");
-  leaving["cluster"]["groups"][0]["leaves_at"] = "1s";
-  CHECK(test::problem_of(leaving).find("the part of a worker that leaves is gone") != std::string::npos);
-}
-
 }  // namespace rehearse

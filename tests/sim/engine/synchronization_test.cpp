@@ -276,18 +276,4 @@ TEST_CASE("with one GPU per machine aggregation changes nothing") {
   }
 }
 
-TEST_CASE("aggregation needs a barrier") {
-  Json scenario = aggregating(2, {{"10000000B"}}, "host", {{"pcie", "10GBps"}});
-  const auto refusal = [](const Json& json) {
-    try {
-      (void)test::resolved(json);
-    } catch (const InputError& error) { return std::string{error.what()}; }
-    return std::string{"accepted"};
-  };
-  CHECK(refusal(scenario) == "accepted");
-  Json changed = scenario;
-  changed["training"]["strategy"]["synchronization"] = "asynchronous";
-  CHECK(refusal(changed).find("unknown key \"aggregation\"") != std::string::npos);
-}
-
 }  // namespace rehearse

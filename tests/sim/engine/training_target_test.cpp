@@ -81,11 +81,6 @@ TEST_CASE("a target that the scenario cannot have is refused, one outside of the
   CHECK(test::problem_of(trained(1, {{"loss", 0.5}})) ==
         "/training/target/loss: expected a loss above the convergence model's floor of 0.5; found 0.5");
   Json scenario = trained(1, {{"loss", 1}});
-  scenario["training"]["strategy"]["synchronization"] = "synchronous";
-  CHECK(test::problem_of(scenario) ==
-        "/training/target/loss: expected asynchronous parameter servers, to which the convergence model belongs; "
-        "found synchronous parameter servers");
-  scenario = trained(1, {{"loss", 1}});
   scenario["workload"].erase("convergence");
   CHECK(test::problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
   CHECK(test::resolved(trained(4, {{"loss", 1}})).warnings.size() + 1 ==

@@ -178,11 +178,6 @@ TEST_CASE("a size that cannot be is refused") {
   CHECK(test::problem_of(sized(scenario, "samples", 0)).starts_with("/training/samples: expected 1 to"));
   CHECK(test::problem_of(sized(scenario, "samples", 1'000'000'000)) ==
         "/training/samples: expected at most 10000000 steps of the full cluster; found 125000000 of 8 samples");
-  Json pairs = sized(job(2, {{"kind", "pairwise_averaging"}}), "steps", 10);
-  pairs["training"]["smaller_cluster"] = "accumulates";
-  CHECK(test::problem_of(pairs) ==
-        "/training/smaller_cluster: expected \"keeps_batch_per_worker\" for pairwise averaging, whose steps are of one "
-        "worker each: no global batch is to be kept");
 }
 
 TEST_CASE("samples are split to the last one") {

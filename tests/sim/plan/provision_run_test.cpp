@@ -281,8 +281,8 @@ TEST_CASE("what the loss model was not fitted for is refused") {
 
 TEST_CASE("a scenario that provision cannot work on is refused, a candidate that does not fit left out") {
   CHECK(problem_of<InputError>(request_for(0.8, 2600, {"/training/strategy/synchronization=synchronous"})) ==
-        "/training/strategy: expected asynchronous parameter servers, to which the convergence model belongs; found "
-        "synchronous parameter servers");
+        "--set /training/strategy/synchronization: expected asynchronous parameter servers: the convergence model was "
+        "fitted to their updates");
   ProvisionRequest request = request_for(0.8, 2600);
   Json scenario = parse_json(request.scenario, "scenario");
   scenario["workload"].erase("convergence");
@@ -307,10 +307,9 @@ TEST_CASE("machines of a plan are replaced by their like, and a replay is of mac
   ProvisionRequest request = load_provision_request(source_folder() + "/scenarios/spotdnn-revocation.json", {});
   request.loss = 0.8;
   request.deadline = Seconds{2600};
-  CHECK(
-      problem_of<InputError>(request) ==
-      "/cluster/groups/1/spot_pool/replay: expected a law of lifetimes, as plans have other numbers of machines than a "
-      "replay");
+  CHECK(problem_of<InputError>(request) ==
+        "/cluster/groups/1/spot_pool/replay: expected a law of lifetimes: plans have other numbers of machines than a "
+        "replay");
   Json scenario = parse_json(request.scenario, "scenario");
   for (Json& group : scenario["cluster"]["groups"])
     if (group.contains("replacement")) group["spot_pool"] = scenario["cluster"]["groups"].back()["spot_pool"];
