@@ -10,8 +10,8 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/collective_time.hpp"
 #include "sim/engine/kernel_time.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/summary.hpp"
 #include "sim/engine/work.hpp"
 
@@ -53,13 +53,12 @@ double framework_seconds(const Scenario& scenario, bool is_cold) {
 }
 
 double transfer_rate(const Scenario& scenario) {
-  const std::vector<Machine> machines = list_machines(scenario);
-  if (machines.size() < 2) throw InputError{"transfer_rate_Bps needs two machines; found one"};
-  const Topology topology = build_topology(scenario, machines);
-  const Path path = topology.path({0, Endpoint::kHost}, {1, Endpoint::kHost});
+  const Site site{scenario};
+  if (site.machines.size() < 2) throw InputError{"transfer_rate_Bps needs two machines; found one"};
+  const Path path = site.topology.path({0, Endpoint::kHost}, {1, Endpoint::kHost});
   double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e30;
   for (const int link : path.links)
-    rate = std::min(rate, topology.links()[static_cast<std::size_t>(link)].rate.value());
+    rate = std::min(rate, site.topology.links()[static_cast<std::size_t>(link)].rate.value());
   return rate;
 }
 

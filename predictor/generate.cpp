@@ -16,7 +16,7 @@
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/engine/machines.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/work.hpp"
 #include "sim/pool/result_store.hpp"
 

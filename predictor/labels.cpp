@@ -6,10 +6,10 @@
 
 #include "predictor/dataset.hpp"
 #include "sim/engine/collective_time.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/repeated_steps.hpp"
 #include "sim/engine/resource_profile.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/step_time.hpp"
 #include "sim/engine/summary.hpp"
 #include "sim/engine/work.hpp"
@@ -25,10 +25,7 @@ constexpr Bytes kMuch{64 * 1024 * 1024};  // of gradients, for the rate of an al
 
 constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
 
-std::size_t chief_of(const std::vector<Machine>& machines) {
-  const auto chief = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; });
-  return static_cast<std::size_t>(chief - machines.begin());
-}
+MachineIndex chief_of(const Site& site) { return site.workers.front().front().machine; }
 
 RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
   const Training& training = scenario.training;
@@ -47,14 +44,14 @@ RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
 }  // namespace
 
 /// From the chief's host to a server's, or else to another machine.
-Path way_from(const Scenario& scenario, const std::vector<Machine>& machines) {
-  const auto chief = static_cast<MachineIndex>(chief_of(machines));
+Path way_from(const Site& site) {
+  const MachineIndex chief = chief_of(site);
   MachineIndex other = chief;
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    if (static_cast<MachineIndex>(m) != chief && (other == chief || machines[m].servers > 0))
+  for (std::size_t m = 0; m < site.machines.size(); ++m)
+    if (static_cast<MachineIndex>(m) != chief && (other == chief || site.machines[m].servers > 0))
       other = static_cast<MachineIndex>(m);
   if (other == chief) return {};
-  return build_topology(scenario, machines).path({chief, Endpoint::kHost}, {other, Endpoint::kHost});
+  return site.topology.path({chief, Endpoint::kHost}, {other, Endpoint::kHost});
 }
 
 /// Of each worker, after the warm-up.
@@ -116,11 +113,12 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
   const Profile& profile = scenario.profile;
   const double stretch = step_time_factor(scenario, group).value_or(1);
   const ComputePlan step = plan_step(scenario, group);
-  const std::vector<Machine> machines = list_machines(scenario);
-  const Machine& chief = machines[chief_of(machines)];
+  const Site site{scenario};
+  const std::vector<Machine>& machines = site.machines;
+  const Machine& chief = site.machine(chief_of(site));
   const auto is_colocated = [](const Group& g) { return g.colocated_with >= 0; };
   const auto server = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.servers > 0; });
-  const Path way = way_from(scenario, machines);
+  const Path way = way_from(site);
   const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const auto is = [](bool condition) { return condition ? 1.0 : 0.0; };
   const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
@@ -185,11 +183,11 @@ std::vector<float> node_features_of(const Scenario& scenario) {
 }
 
 std::vector<double> simulate_labels(const Scenario& scenario) {
-  const std::vector<Machine> machines = list_machines(scenario);
-  const TrafficOf traffic = machines.size() == 1 ? TrafficOf::kGpus : TrafficOf::kNics;
+  const Site site{scenario};
+  const TrafficOf traffic = site.machines.size() == 1 ? TrafficOf::kGpus : TrafficOf::kNics;
   SimulateOptions options{.keeps_activity = true, .records_gpu_links = traffic == TrafficOf::kGpus, .is_plain = true};
-  options.scope.machines.assign(machines.size(), false);
-  options.scope.machines[chief_of(machines)] = true;
+  options.scope.machines.assign(site.machines.size(), false);
+  options.scope.machines[static_cast<std::size_t>(chief_of(site))] = true;
   const RunRecord record = record_of(scenario, options);
   const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();

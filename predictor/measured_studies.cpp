@@ -15,7 +15,7 @@
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/engine/gradient_units.hpp"
-#include "sim/engine/machines.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -239,11 +239,11 @@ std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::s
 }
 
 std::optional<StepTraffic> step_traffic(const Scenario& scenario) {
-  const std::vector<Machine> machines = list_machines(scenario);
-  if (machines.size() == 1) return {};
+  const Site site{scenario};
+  if (site.machines.size() == 1) return {};
   const auto& kind = scenario.training.strategy.kind;
   if (const auto* servers = std::get_if<ParameterServerStrategy>(&kind))
-    return server_traffic(scenario, *servers, machines);
+    return server_traffic(scenario, *servers, site.machines);
   if (const auto* ring = std::get_if<AllReduceStrategy>(&kind)) return ring_traffic(scenario, *ring);
   return {};
 }

@@ -30,7 +30,7 @@ struct SketchedRing {
 };
 
 /// Of servers that stand machine by machine, the first machines having one more if it does not come out even
-/// (sim/engine/machines.hpp).
+/// (sim/engine/site.hpp).
 int machine_of_server(int server, int servers, int machines);
 
 /// Machines are alike. Without servers gradients are reduced in a ring.

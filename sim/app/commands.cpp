@@ -30,8 +30,8 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/compile.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/summary.hpp"
 
 namespace rehearse {
@@ -208,7 +208,7 @@ void print_validation(const Study& study, const Validation& validation, const St
 int run(const SimulateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   Scenario scenario = load_scenario(command, catalog);
-  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, list_machines(scenario));
+  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, Site{scenario});
   if (!command.trace_window.empty()) {
     scenario.output.timeline_start = scope.window.start;
     scenario.output.timeline_length = scope.window.end - scope.window.start;

@@ -451,16 +451,14 @@ Seconds CollectiveMethod::copy_time(Bytes payload) const {
   return protocol.copy ? payload / *protocol.copy / static_cast<double>(ranks) : Seconds{};
 }
 
-std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const std::vector<Endpoint>& gpus,
-                                                 const std::vector<Machine>& machines, Network& network,
+std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
-  const auto* strategy = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
+  const auto* strategy = std::get_if<AllReduceStrategy>(&site.scenario.training.strategy.kind);
   const CollectiveAlgorithm wanted = strategy != nullptr ? strategy->algorithm : CollectiveAlgorithm::kRing;
   const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
-  const int group = machines[static_cast<std::size_t>(gpus.front().machine)].group;
   const CollectiveParameters& parameters =
-      scenario.profile.collectives.on(scenario.groups[static_cast<std::size_t>(group)].interconnect.name);
+      site.scenario.profile.collectives.on(site.group(gpus.front().machine).interconnect.name);
   std::vector<CollectiveMethod> methods;
   for (const auto& [name, protocol] : parameters.protocols) {
     const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);

@@ -4,12 +4,12 @@
 #include <functional>
 #include <vector>
 
-#include "sim/engine/machines.hpp"
 #include "sim/engine/max_min_flows.hpp"
 #include "sim/engine/network.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/rate_pulses.hpp"
 #include "sim/engine/scenario.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -121,8 +121,7 @@ struct CollectiveMethod {
 /// scenario's algorithm itself, at no cost besides the links' (a ring, if it asks for the fastest). Parameters are
 /// those of the first GPU's machine.
 /// Reduce-scatter and all-gather are half of a ring each, (p - 1) (a + n / (p b)), by the protocols that are rings.
-std::vector<CollectiveMethod> collective_methods(const Scenario& scenario, const std::vector<Endpoint>& gpus,
-                                                 const std::vector<Machine>& machines, Network& network,
+std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind = CollectiveKind::kAllReduce);
 
 /// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.

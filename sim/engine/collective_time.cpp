@@ -37,13 +37,11 @@ Seconds collective_time(const Scenario& scenario, Bytes payload) {
   if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
     throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
                      describe_strategy(scenario.training.strategy)};
-  const std::vector<Machine> machines = list_machines(scenario);
-  const Topology topology = build_topology(scenario, machines);
-  PathsOnly network{topology};
+  const Site site{scenario};
+  PathsOnly network{site.topology};
   std::vector<Endpoint> gpus;
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    for (int gpu = 0; gpu < machines[m].workers; ++gpu) gpus.push_back({static_cast<int>(m), gpu});
-  const FastestCollective collective{collective_methods(scenario, gpus, machines, network), network};
+  for (const std::vector<Endpoint>& worker : site.workers) gpus.push_back(worker.front());
+  const FastestCollective collective{collective_methods(site, gpus, network), network};
   return collective.duration(collective.choose(payload), payload);
 }
 

@@ -21,9 +21,7 @@ Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& c
 Communicator::Kind& Communicator::of(CollectiveKind kind) {
   const auto known = kinds_.find(kind);
   if (known != kinds_.end()) return known->second;
-  return kinds_
-      .try_emplace(kind, collective_methods(cluster_.scenario, gpus_, cluster_.machines, cluster_.network, kind),
-                   cluster_, is_timed_)
+  return kinds_.try_emplace(kind, collective_methods(cluster_.site, gpus_, cluster_.network, kind), cluster_, is_timed_)
       .first->second;
 }
 

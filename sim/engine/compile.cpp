@@ -1,8 +1,5 @@
 #include "sim/engine/compile.hpp"
 
-#include <algorithm>
-
-#include "sim/engine/machines.hpp"
 #include "sim/engine/step_time.hpp"
 
 namespace rehearse {
@@ -57,15 +54,12 @@ std::string program_text(const Scenario& scenario) try {
   }
   if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
     return to_text(compile_step(scenario, plan, passes, plan_gradient_units(scenario, 0)), kernels);
-  const std::vector<Machine> machines = list_machines(scenario);
-  const std::vector<MachineIndex> servers = list_servers(machines);
-  const GradientUnits units = plan_gradient_units(scenario, static_cast<int>(servers.size()));
-  const auto first = static_cast<MachineIndex>(
-      std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; }) -
-      machines.begin());
-  return to_text(compile_step(scenario, plan, passes, units,
-                              team_places(scenario, machines, first, servers, units).front(), FirstVariables::kPushed),
-                 kernels);
+  const Site site{scenario};
+  const GradientUnits units = plan_gradient_units(scenario, static_cast<int>(site.servers.size()));
+  const MachineIndex first = site.workers.front().front().machine;
+  return to_text(
+      compile_step(scenario, plan, passes, units, team_places(site, first, units).front(), FirstVariables::kPushed),
+      kernels);
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

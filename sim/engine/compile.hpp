@@ -9,8 +9,7 @@
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/program.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -72,11 +71,8 @@ enum class FirstVariables : std::uint8_t { kPushed, kPulled };
 Program compile_parameter_server(const Scenario& scenario, const ComputePlan& plan, int passes,
                                  const GradientUnits& units, const TeamPlace& place, FirstVariables first);
 
-/// [servers] the machine of each.
-std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines);
 /// [workers of the machine] `units` as planned for the servers.
-std::vector<TeamPlace> team_places(const Scenario& scenario, const std::vector<Machine>& machines, MachineIndex machine,
-                                   const std::vector<MachineIndex>& servers, const GradientUnits& units);
+std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units);
 
 /// A worker that averages its model with that of a random other one (compile_pairwise.cpp).
 /// With `gpus` its connections are those from the first of them to the others, and its group 0 are all of them.

@@ -431,23 +431,16 @@ std::vector<int> choose_adders(const std::vector<Variable>& variables, const Gra
 
 }  // namespace
 
-std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines) {
-  std::vector<MachineIndex> servers;
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    servers.insert(servers.end(), static_cast<std::size_t>(machines[m].servers), static_cast<MachineIndex>(m));
-  return servers;
-}
-
-std::vector<TeamPlace> team_places(const Scenario& scenario, const std::vector<Machine>& machines, MachineIndex machine,
-                                   const std::vector<MachineIndex>& servers, const GradientUnits& units) {
-  const Machine& at = machines[static_cast<std::size_t>(machine)];
+std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units) {
+  const Scenario& scenario = site.scenario;
+  const Machine& at = site.machine(machine);
   const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const Aggregation aggregation = strategy != nullptr ? strategy->aggregation : Aggregation::kNone;
   TeamPlace place{
       .members = aggregation == Aggregation::kNone ? 1 : at.workers, .gpus = at.gpus / at.workers, .cores = at.cores};
   const bool is_told_apart = scenario.profile.servers.between_processes.has_value() ||
                              (strategy != nullptr && strategy->variables == VariableHome::kWorkerProcess);
-  for (const MachineIndex server : servers) place.shares_machine.push_back(is_told_apart && server == machine);
+  for (const MachineIndex server : site.servers) place.shares_machine.push_back(is_told_apart && server == machine);
   if (aggregation == Aggregation::kGpu) place.adder = choose_adders(scenario.workload.variables, units, place.members);
   std::vector<TeamPlace> places(static_cast<std::size_t>(at.workers), place);
   if (place.members > 1)

@@ -1,44 +1,44 @@
 #include "sim/engine/job.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/machine_events.hpp"
 
 namespace rehearse {
 
 namespace {
 using Kind = FleetEvent::Kind;
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 
 std::string text_of(const TrainingProgress& progress) {
   return "step " + std::to_string(progress.updates) + ", sample " + std::to_string(progress.samples);
 }
 }  // namespace
 
-Job::Job(JobSite site, MachineEvents* machine_events)
-    : site_{std::move(site)},
-      machine_events_{machine_events},
+JobState::JobState(const Site& site_, std::uint64_t seed, Clock& clock_, std::vector<EventSpan>& events_)
+    : site{site_},
+      clock{clock_},
+      events{events_},
+      machine_events{site, seed},
+      membership{site, machine_events.running_at_start(), clock},
+      checkpoints{site} {}
+
+Job::Job(JobState& state, JobTraining training)
+    : site_{state.site},
+      state_{state},
+      training_{std::move(training)},
       recovery_{site_.scenario.training.recovery},
-      provider_{site_.clock, site_.clock.new_owner()},
-      resumption_{site_.clock},
+      provider_{state_.clock, state_.clock.new_owner()},
+      resumption_{state_.clock},
       rented_(site_.machines.size()),
       joins_at_(site_.machines.size()),
-      starting_(site_.machines.size(), OwnedClock{site_.clock}),
+      starting_(site_.machines.size(), OwnedClock{state_.clock}),
       survivors_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
-  int worker = 0;
-  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
-    first_worker_.push_back(worker);
-    worker += site_.machines[m].workers;
-    if (site_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
-  }
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
 }
-
-Job::~Job() = default;
 
 JobResult Job::run() {
   if (recovery_.give_up_after)
@@ -53,31 +53,33 @@ JobResult Job::run() {
 
 JobResult Job::run_until_given_up() {
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
-    const Group& group = site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)];
+    const Group& group = site_.group(static_cast<MachineIndex>(m));
     if (group.joins_at > Seconds{})
       provider_.schedule(group.joins_at, [this, m] {
-        rented_[m] = Rental{.span = {site_.clock.now(), {}}};
+        rented_[m] = Rental{.span = {state_.clock.now(), {}}};
         receive(static_cast<MachineIndex>(m));
       });
   }
   schedule_next_event();
   resume();
-  site_.run();
-  result_.end = is_done_ ? session_->last_update() : site_.clock.now();
+  training_.run();
+  result_.end = is_done_ ? session_->last_update() : state_.clock.now();
   if (session_) result_.done = session_->progress();
   SampleCounts& samples = result_.samples;
   samples.done = result_.done.samples;
   samples.repeated = samples.done + samples.lost - std::max(most_samples_, samples.done);
-  result_.interruptions.checkpoints = site_.checkpoints.count();
+  result_.interruptions.checkpoints = state_.checkpoints.count();
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (rented_[m]) end_rental(m, result_.end, false);
   return result_;
 }
 
 void Job::updated(const TrainingProgress& progress) {
-  if (progress.samples < site_.scenario.training.samples || std::exchange(is_done_, true)) return;
-  provider_.retire();
-  site_.membership.set_next_event(kNever);
+  if (progress.samples >= site_.scenario.training.samples && !std::exchange(is_done_, true)) {
+    provider_.retire();
+    state_.membership.set_next_event(kNever);
+  }
+  if (training_.on_update) training_.on_update(progress);
 }
 
 void Job::end_rental(std::size_t machine, Seconds now, bool is_by_provider) {
@@ -91,11 +93,11 @@ void Job::end_rental(std::size_t machine, Seconds now, bool is_by_provider) {
 void Job::announce_next_change() {
   Seconds next = next_event_;
   for (const auto& date : joins_at_) next = std::min(next, date.value_or(kNever));
-  site_.membership.set_next_event(next);
+  state_.membership.set_next_event(next);
 }
 
 void Job::schedule_next_event() {
-  const auto event = machine_events_ != nullptr ? machine_events_->next() : std::nullopt;
+  const auto event = state_.machine_events.next();
   next_event_ = event ? event->at : kNever;
   announce_next_change();
   if (!event || event->at > Clock::kLatest) return;
@@ -115,12 +117,12 @@ void Job::react(const MachineEvent& event) {
     case Kind::kNotice:
       record(machine, "notice", "");
       ++result_.interruptions.notices;
-      if (!recovery_.uses_notice || !site_.membership.is_there(machine)) return;
+      if (!recovery_.uses_notice || !state_.membership.is_there(machine)) return;
       // Where the loss costs work, a checkpoint saves it; else the worker leaves between two steps.
       if (!is_worker(machine) || recovery_.lost_worker == Recovery::LostWorker::kRestart)
-        site_.checkpoints.ask_for_one();
+        state_.checkpoints.ask_for_one();
       else if (recovery_.lost_worker != Recovery::LostWorker::kWait)
-        site_.membership.dismiss(machine);
+        state_.membership.dismiss(machine);
       if (session_) session_->reconsider();
       return;
     case Kind::kRevoked:
@@ -133,14 +135,13 @@ void Job::start(MachineIndex machine) {
   const auto m = static_cast<std::size_t>(machine);
   record(machine, "running", "");
   ++result_.interruptions.replacements;
-  const auto startup =
-      startup_of(site_.scenario, site_.scenario.groups[static_cast<std::size_t>(site_.machines[m].group)]);
+  const auto startup = startup_of(site_.scenario, site_.group(machine));
   const Seconds framework =
       startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), true) : Seconds{};
-  rented_[m] = Rental{.span = {site_.clock.now(), {}}, .startup = framework};
-  joins_at_[m] = site_.clock.now() + framework;
+  rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
+  joins_at_[m] = state_.clock.now() + framework;
   announce_next_change();
-  starting_[m] = OwnedClock{site_.clock, site_.clock.new_owner()};
+  starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
   starting_[m].schedule(*joins_at_[m], [this, machine] { receive(machine); });
 }
 
@@ -149,13 +150,13 @@ void Job::receive(MachineIndex machine) {
   if (is_done_) return;
   joins_at_[m].reset();
   announce_next_change();
-  site_.membership.arrive(machine);
+  state_.membership.arrive(machine);
   if (machine == lost_chief_) {
     lost_chief_ = -1;
-    site_.checkpoints.chief = first_worker_[m];
+    state_.checkpoints.chief = machine;
     if (session_) return interrupt(false, 1, {}, "the chief is back");
   }
-  if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   if (session_)
     session_->join(machine);
   else
@@ -164,7 +165,7 @@ void Job::receive(MachineIndex machine) {
 
 void Job::revoke(MachineIndex machine) {
   const auto m = static_cast<std::size_t>(machine);
-  const Seconds now = site_.clock.now();
+  const Seconds now = state_.clock.now();
   record(machine, "revoked", "");
   ++result_.interruptions.revocations;
   if (rented_[m]) end_rental(m, now, true);
@@ -174,14 +175,13 @@ void Job::revoke(MachineIndex machine) {
     announce_next_change();
     return;
   }
-  site_.membership.vanish(machine);
-  if (site_.on_loss) site_.on_loss(machine);
-  const int chief = site_.checkpoints.chief;
-  if (chief >= first_worker_[m] && chief < first_worker_[m] + site_.machines[m].workers) {
-    site_.checkpoints.lose_chief(now);
+  state_.membership.vanish(machine);
+  if (training_.on_loss) training_.on_loss(machine);
+  if (state_.checkpoints.chief == machine) {
+    state_.checkpoints.lose_chief(now);
     if (recovery_.lost_chief == Recovery::LostChief::kRestart) {
       lost_chief_ = machine;
-      site_.checkpoints.chief = -1;
+      state_.checkpoints.chief = -1;
     } else {
       choose_chief();
     }
@@ -208,10 +208,10 @@ void Job::lose(MachineIndex machine) {
 }
 
 void Job::choose_chief() {
-  site_.checkpoints.chief = -1;
-  for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (is_worker(static_cast<MachineIndex>(m)) && site_.membership.is_there(static_cast<MachineIndex>(m))) {
-      site_.checkpoints.chief = first_worker_[m];
+  state_.checkpoints.chief = -1;
+  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
+    if (is_worker(m) && state_.membership.is_there(m)) {
+      state_.checkpoints.chief = m;
       return;
     }
 }
@@ -220,7 +220,7 @@ int Job::workers_there() const {
   int workers = 0;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
-    if (site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine))
+    if (state_.membership.is_there(machine) && !state_.membership.has_to_leave(machine))
       workers += site_.machines[m].workers;
   }
   return workers;
@@ -228,7 +228,7 @@ int Job::workers_there() const {
 
 void Job::deserted() {
   if (!session_ || is_done_) return;
-  if (machine_events_ == nullptr) fail();
+  if (!site_.scenario.has_revocations()) fail();
   interrupt(false, recovery_.minimum_workers.value_or(1), {}, "every worker has left");
 }
 
@@ -237,7 +237,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   result_.done = session_->progress();
   most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
-  stopped_at_ = noticed_from_ = site_.clock.now();
+  stopped_at_ = noticed_from_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
   needed_workers_ = needed_workers;
@@ -245,7 +245,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   bool has_survivor = false;
   for (std::size_t m = 0; m < survivors_.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
-    survivors_[m] = site_.membership.is_there(machine);
+    survivors_[m] = state_.membership.is_there(machine);
     has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
   }
   if (keeps_updates && has_survivor)
@@ -258,7 +258,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
 void Job::roll_back() {
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
-  const TrainingProgress saved = site_.checkpoints.latest(site_.clock.now());
+  const TrainingProgress saved = state_.checkpoints.latest(state_.clock.now());
   if (saved.updates >= result_.done.updates) return;
   result_.interruptions.lost_updates += result_.done.updates - saved.updates;
   result_.samples.lost += result_.done.samples - saved.samples;
@@ -268,48 +268,48 @@ void Job::roll_back() {
 void Job::try_to_resume() {
   if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (is_server(static_cast<MachineIndex>(m)) && !site_.membership.is_there(static_cast<MachineIndex>(m))) return;
-  const Seconds now = site_.clock.now();
+    if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
+  const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
   if (!keeps_updates_) {
     delay = recovery_.restart_time;
     if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
   }
   is_resuming_ = true;
-  resumption_ = OwnedClock{site_.clock, site_.clock.new_owner()};
+  resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};
   resumption_.schedule_in(delay, [this] {
     is_resuming_ = false;
     record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
-    result_.stopped.push_back({stopped_at_, site_.clock.now()});
-    result_.interruptions.stopped += site_.clock.now() - stopped_at_;
+    result_.stopped.push_back({stopped_at_, state_.clock.now()});
+    result_.interruptions.stopped += state_.clock.now() - stopped_at_;
     resume();
   });
 }
 
 /// Those who have the model begin, the others join them.
 void Job::resume() {
-  site_.checkpoints.resume(result_.done.updates, site_.clock.now(), !keeps_updates_);
-  if (site_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  state_.checkpoints.resume(result_.done.updates, state_.clock.now(), !keeps_updates_);
+  if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
-  if (keeps_updates_ && site_.clock.now() > Seconds{})
+  if (keeps_updates_ && state_.clock.now() > Seconds{})
     for (std::size_t m = 0; m < survivors_.size(); ++m) {
       const auto machine = static_cast<MachineIndex>(m);
-      if (survivors_[m] || !site_.membership.is_there(machine)) continue;
-      site_.membership.set_apart(machine);
+      if (survivors_[m] || !state_.membership.is_there(machine)) continue;
+      state_.membership.set_apart(machine);
       newcomers.push_back(machine);
     }
-  session_ = site_.begin_session(result_.done);
+  session_ = training_.begin_session(*this, result_.done);
   session_->begin();
   workers_at_begin_ = std::max(workers_at_begin_, workers_there());
   for (const MachineIndex machine : newcomers) {
-    site_.membership.arrive(machine);
+    state_.membership.arrive(machine);
     session_->join(machine);
   }
 }
 
 void Job::record(MachineIndex machine, const char* kind, const std::string& detail) {
-  const Seconds now = site_.clock.now();
-  site_.events.push_back({machine, kind, {now, now}, detail});
+  const Seconds now = state_.clock.now();
+  state_.events.push_back({machine, kind, {now, now}, detail});
 }
 
 std::string Job::progress_text() const {
@@ -324,8 +324,8 @@ void Job::fail() const {
   bool has_worker = false;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
-    has_worker = has_worker ||
-                 (is_worker(machine) && site_.membership.is_there(machine) && !site_.membership.has_to_leave(machine));
+    has_worker = has_worker || (is_worker(machine) && state_.membership.is_there(machine) &&
+                                !state_.membership.has_to_leave(machine));
   }
   if (!has_worker) throw RunError{"/cluster/groups", "every worker has left" + progress};
   throw RunError{"/training/strategy", "deadlock" + progress + ": " + session_->deadlock()};

@@ -6,26 +6,32 @@
 #include <memory>
 #include <vector>
 
+#include "sim/engine/machine_events.hpp"
 #include "sim/engine/membership.hpp"
 #include "sim/engine/strategy.hpp"
 
 namespace rehearse {
 
-class MachineEvents;
-struct MachineEvent;
+/// What a job shares with its training.
+struct JobState {
+  /// With the machine events of `seed`.
+  JobState(const Site& site, std::uint64_t seed, Clock& clock, std::vector<EventSpan>& events);
 
-/// Where a job takes place. The same rules (Recovery) hold for a training that is simulated message by message and for
-/// one whose speed in each membership is known.
-struct JobSite {
-  const Scenario& scenario;
-  const std::vector<Machine>& machines;
+  const Site& site;
   Clock& clock;
   std::vector<EventSpan>& events;
-  Membership& membership;
-  Checkpoints& checkpoints;
-  std::function<std::unique_ptr<Session>(TrainingProgress done)> begin_session;
-  std::function<void(MachineIndex)> on_loss;  // of a machine, with what it was doing; may be empty
-  std::function<void()> run;                  // advances time until nothing is left to do
+  MachineEvents machine_events;
+  Membership membership;
+  Checkpoints checkpoints;
+};
+
+/// How a job trains. The same rules (Recovery) hold for a training that is simulated message by message and for one
+/// whose speed in each membership is known.
+struct JobTraining {
+  std::function<std::unique_ptr<Session>(SessionOwner& job, TrainingProgress done)> begin_session;
+  std::function<void()> run;                               // advances time until nothing is left to do
+  std::function<void(const TrainingProgress&)> on_update;  // after each; may be empty
+  std::function<void(MachineIndex)> on_loss;               // of a machine, with what it was doing; may be empty
 };
 
 struct JobResult {
@@ -37,17 +43,14 @@ struct JobResult {
   Interruptions interruptions;
 };
 
-class Job {
+class Job final : public SessionOwner {
  public:
-  /// `machine_events` may be null: no machine is revoked.
-  Job(JobSite site, MachineEvents* machine_events);
-  ~Job();
-  /// To be called by the training after each update, and when every worker has left and the model with them.
-  void updated(const TrainingProgress& progress);
-  void deserted();
+  Job(JobState& state, JobTraining training);
+  void updated(const TrainingProgress& progress) override;
+  void deserted() override;
   /// Runs the job to its end. Throws NoResultError if it does not come to one.
   JobResult run();
-  /// The same, but gives what there is when the site's run() ends before the job does.
+  /// The same, but gives what there is when the training's run() ends before the job does.
   JobResult run_until_given_up();
   const Session& session() const { return *session_; }
 
@@ -60,8 +63,8 @@ class Job {
   void receive(MachineIndex machine);
   void lose(MachineIndex machine);
   void choose_chief();
-  bool is_worker(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].workers > 0; }
-  bool is_server(MachineIndex machine) const { return site_.machines[static_cast<std::size_t>(machine)].servers > 0; }
+  bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
+  bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
   int workers_there() const;  // that do not have to leave
   void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
   void roll_back();
@@ -72,13 +75,13 @@ class Job {
   void record(MachineIndex machine, const char* kind, const std::string& detail);
   [[noreturn]] void fail() const;
 
-  JobSite site_;
-  MachineEvents* machine_events_;
+  const Site& site_;
+  JobState& state_;
+  JobTraining training_;
   const Recovery& recovery_;
   std::unique_ptr<Session> session_;
   OwnedClock provider_, resumption_;
   Seconds next_event_{};
-  std::vector<int> first_worker_;                 // [machines]
   std::vector<std::optional<Rental>> rented_;     // [machines] now
   std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
   std::vector<OwnedClock> starting_;              // [machines]

@@ -40,19 +40,20 @@ namespace {
 
 class LockstepTraining final : public Session, private Executor::Client {
  public:
-  LockstepTraining(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
+  LockstepTraining(Cluster& cluster, RunMonitor& monitor, SessionOwner& job, TrainingProgress done)
       : cluster_{cluster},
-        scenario_{cluster.scenario},
-        exchange_{cluster.scenario.training.strategy.exchange},
+        job_{job},
+        scenario_{cluster.site.scenario},
+        exchange_{scenario_.training.strategy.exchange},
         clock_{cluster.clock, cluster.clock.new_owner()},
-        reductions_{plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity)},
+        reductions_{plan_reductions(scenario_, cluster.is_exact, cluster.recorder.keeps_activity)},
         monitor_{monitor},
-        pipeline_{cluster.scenario.training.strategy.pipeline()},
-        units_{pipeline_ == nullptr ? plan_gradient_units(cluster.scenario, 0) : GradientUnits{}},
+        pipeline_{scenario_.training.strategy.pipeline()},
+        units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
         stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
-                                             : plan_pipeline_exchange(cluster.scenario, monitor.stages())},
-        all_samples_{cluster.scenario.training.samples},
-        changes_members_{cluster.scenario.has_changing_membership() || cluster.scenario.has_revocations()},
+                                             : plan_pipeline_exchange(scenario_, monitor.stages())},
+        all_samples_{scenario_.training.samples},
+        changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster, clock_, monitor.traffic(), *this},
         done_{done},
         last_reduced_{cluster.clock.now()} {
@@ -178,7 +179,7 @@ class LockstepTraining final : public Session, private Executor::Client {
 
   /// [machines] whose workers take part in a step that begins now.
   std::vector<bool> members_now() {
-    std::vector<bool> members(cluster_.machines.size());
+    std::vector<bool> members(cluster_.site.machines.size());
     for (const Worker& worker : monitor_.workers())
       members[static_cast<std::size_t>(worker.gpu.machine)] =
           monitor_.is_there(worker.gpu.machine) && !monitor_.has_to_leave(worker);
@@ -246,7 +247,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     for (const Worker& worker : monitor_.workers()) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
       if (!members[m]) continue;
-      const auto g = static_cast<std::size_t>(cluster_.machines[m].group);
+      const auto g = static_cast<std::size_t>(cluster_.site.machines[m].group);
       ++counts[g];
       sharing.push_back(&worker);
       weights.push_back(worker.samples);
@@ -256,7 +257,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const std::vector<std::int64_t> samples = split_samples(formation.samples, weights);
     for (std::size_t w = 0; w < sharing.size(); ++w) {
       const MachineIndex machine = sharing[w]->gpu.machine;
-      const int group = cluster_.machines[static_cast<std::size_t>(machine)].group;
+      const int group = cluster_.site.machine(machine).group;
       const StepShare& share = shares[static_cast<std::size_t>(group)];
       Part& part = formation.parts[member_of_[static_cast<std::size_t>(sharing[w]->index)]];
       part.plan = pipeline_ != nullptr ? sharing[w]->plan : &monitor_.plan_of(machine, share, formation.workers);
@@ -270,10 +271,10 @@ class LockstepTraining final : public Session, private Executor::Client {
     const bool folds = reductions_.folds_workers;
     std::shared_ptr<Counters> pipeline_counters;
     std::vector<Member*> of_group(scenario_.groups.size());
-    std::vector<MachineIndex> recorded_by(cluster_.machines.size(), -1);
+    std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
     for (Worker& worker : monitor_.workers()) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
-      Member*& first = of_group[static_cast<std::size_t>(cluster_.machines[m].group)];
+      Member*& first = of_group[static_cast<std::size_t>(cluster_.site.machines[m].group)];
       if (folds && first != nullptr) {
         first->rank->stand_for_another();
         if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
@@ -376,7 +377,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     if (exchange_.overlap == Overlap::kForward) {
       for (Member* left : std::exchange(left_, {})) record_leave(*left);
       send_models();
-      if (cluster_.on_update) cluster_.on_update(done_);
+      job_.updated(done_);
       return;
     }
     std::vector<double> ends;
@@ -394,7 +395,7 @@ class LockstepTraining final : public Session, private Executor::Client {
       change_members(done_.updates);
     else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(std::move(ends));
-    if (cluster_.on_update) cluster_.on_update(done_);
+    job_.updated(done_);
   }
 
   /// From step `number` on: those that stay begin it as if nothing had happened.
@@ -502,7 +503,8 @@ class LockstepTraining final : public Session, private Executor::Client {
   void record_leave(Member& member) {
     std::erase(leaving_, &member);
     monitor_.record_leave(member.worker);
-    if (leaving_.empty() && formation_->members.empty()) cluster_.clock.schedule_in({}, cluster_.on_deserted);
+    if (leaving_.empty() && formation_->members.empty())
+      cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
   }
 
   /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [ranks] from now. What follows
@@ -555,6 +557,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   static constexpr double kSameLength = 1e-11;
 
   Cluster& cluster_;
+  SessionOwner& job_;
   const Scenario& scenario_;
   const GradientExchange& exchange_;
   OwnedClock clock_;
@@ -588,8 +591,9 @@ class LockstepTraining final : public Session, private Executor::Client {
 
 }  // namespace
 
-std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
-  return std::make_unique<LockstepTraining>(cluster, monitor, done);
+std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
+                                           TrainingProgress done) {
+  return std::make_unique<LockstepTraining>(cluster, monitor, job, done);
 }
 
 }  // namespace rehearse

@@ -34,25 +34,21 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
 
 }  // namespace
 
-MachineEvents::MachineEvents(const Scenario& scenario, std::uint64_t seed) : fleet_{fleet_of(scenario, seed)} {}
+MachineEvents::MachineEvents(const Site& site, std::uint64_t seed)
+    : site_{site},
+      fleet_{site.scenario.has_revocations() ? std::optional{fleet_of(site.scenario, seed)} : std::nullopt} {}
 
 std::optional<MachineEvent> MachineEvents::next() {
-  const auto event = fleet_.next();
+  const auto event = fleet_ ? fleet_->next() : std::nullopt;
   if (!event) return {};
   return MachineEvent{event->at, event->slot, event->kind};
 }
 
 std::vector<bool> MachineEvents::running_at_start() const {
   std::vector<bool> running;
-  for (int slot = 0; slot < fleet_.slots(); ++slot) running.push_back(fleet_.runs_at_start(slot));
+  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
+    running.push_back(fleet_ ? fleet_->runs_at_start(m) : site_.group(m).is_there_from_the_start());
   return running;
-}
-
-std::vector<bool> machines_at_start(const Scenario& scenario, const std::vector<Machine>& machines) {
-  std::vector<bool> there;
-  for (const Machine& machine : machines)
-    there.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].is_there_from_the_start());
-  return there;
 }
 
 }  // namespace rehearse

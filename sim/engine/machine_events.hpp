@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "platforms/fleet.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -17,19 +16,18 @@ struct MachineEvent {
 };
 
 /// Draws from the pools of the groups, with start-up times of the profile; groups with a recorded trace replay it.
+/// There are none where no machine is ever revoked.
 class MachineEvents {
  public:
-  MachineEvents(const Scenario& scenario, std::uint64_t seed);
+  MachineEvents(const Site& site, std::uint64_t seed);
 
   std::optional<MachineEvent> next();
   /// [machines]
   std::vector<bool> running_at_start() const;
 
  private:
-  Fleet fleet_;
+  const Site& site_;
+  std::optional<Fleet> fleet_;
 };
-
-/// Machines that are there at the start if no machine is ever revoked: [machines]
-std::vector<bool> machines_at_start(const Scenario& scenario, const std::vector<Machine>& machines);
 
 }  // namespace rehearse

@@ -1,26 +1,19 @@
 #include "sim/engine/membership.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace rehearse {
 
-namespace {
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
-}  // namespace
-
-Membership::Membership(const Scenario& scenario, const std::vector<Machine>& machines, std::vector<bool> is_there,
-                       Clock& clock)
-    : scenario_{scenario},
-      machines_{machines},
+Membership::Membership(const Site& site, std::vector<bool> is_there, Clock& clock)
+    : site_{site},
       clock_{clock},
       is_there_{std::move(is_there)},
       from_start_{is_there_},
-      is_dismissed_(machines.size()),
+      is_dismissed_(site.machines.size()),
       next_event_{kNever},
-      presence_(machines.size()) {
-  for (std::size_t m = 0; m < machines.size(); ++m)
+      presence_(site.machines.size()) {
+  for (std::size_t m = 0; m < presence_.size(); ++m)
     if (is_there_[m]) presence_[m].push_back({Seconds{}, kNever});
 }
 
@@ -31,18 +24,14 @@ void Membership::vanish(MachineIndex machine) {
 }
 
 bool Membership::has_to_leave(MachineIndex machine) const {
-  const std::optional<Seconds>& leaves_at = group_of(machine).leaves_at;
+  const std::optional<Seconds>& leaves_at = site_.group(machine).leaves_at;
   return (leaves_at && clock_.now() >= *leaves_at) || is_dismissed_[static_cast<std::size_t>(machine)];
-}
-
-const Group& Membership::group_of(MachineIndex machine) const {
-  return scenario_.groups[static_cast<std::size_t>(machines_[static_cast<std::size_t>(machine)].group)];
 }
 
 Seconds Membership::next_change() const {
   const Seconds now = clock_.now();
   Seconds next = next_event_;
-  for (const Group& group : scenario_.groups)
+  for (const Group& group : site_.scenario.groups)
     for (const Seconds date : {group.joins_at, group.leaves_at.value_or(Seconds{})})
       if (date > now) next = std::min(next, date);
   return next;
@@ -59,8 +48,10 @@ void Membership::end_presence(MachineIndex machine) {
   if (!spans.empty()) spans.back().end = std::min(spans.back().end, clock_.now());
 }
 
-Checkpoints::Checkpoints(const std::optional<Checkpointing>& rule, std::optional<Seconds> interval)
-    : rule_{rule}, interval_{interval} {}
+Checkpoints::Checkpoints(const Site& site)
+    : chief{site.workers.front().front().machine},
+      rule_{site.scenario.training.checkpoint},
+      interval_{checkpoint_interval(site.scenario)} {}
 
 bool Checkpoints::is_due(std::int64_t updates, Seconds now) const {
   if (!rule_) return false;

@@ -2,19 +2,21 @@
 // Which machines are there, and which checkpoints: what the job (job.hpp) and the training share.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "sim/engine/clock.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
+
+inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 
 class Membership {
  public:
   /// `is_there`: [machines] at the start.
-  Membership(const Scenario& scenario, const std::vector<Machine>& machines, std::vector<bool> is_there, Clock& clock);
+  Membership(const Site& site, std::vector<bool> is_there, Clock& clock);
 
   /// A machine that is there trains, or could.
   bool is_there(MachineIndex machine) const { return is_there_[static_cast<std::size_t>(machine)]; }
@@ -38,10 +40,7 @@ class Membership {
   const std::vector<std::vector<Span>>& presence() const { return presence_; }
 
  private:
-  const Group& group_of(MachineIndex machine) const;
-
-  const Scenario& scenario_;
-  const std::vector<Machine>& machines_;
+  const Site& site_;
   Clock& clock_;
   std::vector<bool> is_there_, from_start_, is_dismissed_;  // [machines]
   Seconds next_event_;
@@ -51,11 +50,10 @@ class Membership {
 /// When a checkpoint is due, and which there are.
 class Checkpoints {
  public:
-  /// `interval` overrules the scenario's rule by steps.
-  Checkpoints(const std::optional<Checkpointing>& rule, std::optional<Seconds> interval);
+  explicit Checkpoints(const Site& site);
 
-  /// The worker that writes them, by its index; -1: none.
-  int chief = 0;
+  /// The machine whose first worker writes them; -1: none.
+  MachineIndex chief;
 
   /// One is due at the next opportunity, whatever the rule says.
   void ask_for_one() { is_asked_for_ = true; }
@@ -77,8 +75,8 @@ class Checkpoints {
 
  private:
   std::optional<Checkpointing> rule_;
-  std::optional<Seconds> interval_;
-  std::int64_t periods_ = 0;  // of every_steps, up to the latest
+  std::optional<Seconds> interval_;  // overrules the rule by steps
+  std::int64_t periods_ = 0;         // of every_steps, up to the latest
   Seconds began_{};
   bool is_asked_for_ = false;
   TrainingProgress latest_, before_;

@@ -6,29 +6,34 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
-#include "sim/engine/machine_events.hpp"
-#include "sim/engine/machines.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 constexpr double kRounding = 1e-6;  // of an update: dates are sums of many terms
 
+/// Updates at speed_of the machines that are there; what changes the speed:
+///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
+///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another
+///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
+/// An update counts when it is complete.
 class MemoisedSession final : public Session {
  public:
-  MemoisedSession(const MemoisedSite& site, TrainingProgress done)
-      : site_{site},
-        strategy_{site.scenario.training.strategy},
+  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done)
+      : site_{state.site},
+        state_{state},
+        speed_of_{speed_of},
+        job_{job},
+        strategy_{site_.scenario.training.strategy},
         is_synchronous_{strategy_.is_synchronous()},
-        clock_{site.clock, site.clock.new_owner()},
-        next_{site.clock, site.clock.new_owner()},
-        trains_(site.machines.size()),
-        all_samples_{static_cast<double>(site.scenario.training.samples)},
+        clock_{state.clock, state.clock.new_owner()},
+        next_{state.clock, state.clock.new_owner()},
+        trains_(site_.machines.size()),
+        all_samples_{static_cast<double>(site_.scenario.training.samples)},
         updates_{static_cast<double>(done.updates)},
         samples_{static_cast<double>(done.samples)},
-        since_{site.clock.now()} {}
+        since_{state.clock.now()} {}
 
   ~MemoisedSession() override {
     clock_.retire();
@@ -37,13 +42,13 @@ class MemoisedSession final : public Session {
 
   void begin() override {
     for (std::size_t m = 0; m < trains_.size(); ++m)
-      trains_[m] = site_.machines[m].workers > 0 && site_.membership.is_there(static_cast<MachineIndex>(m)) &&
-                   !site_.membership.has_to_leave(static_cast<MachineIndex>(m));
+      trains_[m] = site_.machines[m].workers > 0 && state_.membership.is_there(static_cast<MachineIndex>(m)) &&
+                   !state_.membership.has_to_leave(static_cast<MachineIndex>(m));
     change();
   }
 
   void join(MachineIndex machine) override {
-    if (site_.machines[static_cast<std::size_t>(machine)].workers == 0) return;
+    if (site_.machine(machine).workers == 0) return;
     trains_[static_cast<std::size_t>(machine)] = true;
     if (std::holds_alternative<AllReduceStrategy>(strategy_.kind)) stand_still(transfer_time(machine));
     change();
@@ -65,13 +70,13 @@ class MemoisedSession final : public Session {
   void reconsider() override {
     bool has_left = false;
     for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (trains_[m] && site_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
+      if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
         trains_[m] = false;
         has_left = true;
         record(static_cast<MachineIndex>(m), "leave", clock_.now());
       }
     if (has_left && !has_worker() && !std::holds_alternative<ParameterServerStrategy>(strategy_.kind))
-      return site_.clock.schedule_in({}, site_.on_deserted);
+      return state_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
     change();
   }
 
@@ -89,7 +94,7 @@ class MemoisedSession final : public Session {
 
   /// To the machine, from one that has the model.
   Seconds transfer_time(MachineIndex machine) const {
-    BytesPerSecond rate = site_.machines[static_cast<std::size_t>(machine)].nic;
+    BytesPerSecond rate = site_.machine(machine).nic;
     for (std::size_t m = 0; m < trains_.size(); ++m)
       if (trains_[m] && static_cast<MachineIndex>(m) != machine) {
         rate = std::min(rate, site_.machines[m].nic);
@@ -101,7 +106,7 @@ class MemoisedSession final : public Session {
   void stand_still(Seconds duration) { stands_until_ = std::max(stands_until_, clock_.now()) + duration; }
 
   void record(MachineIndex machine, const char* kind, Seconds end) {
-    if (site_.events != nullptr) site_.events->push_back({machine, kind, {clock_.now(), end}, ""});
+    state_.events.push_back({machine, kind, {clock_.now(), end}, ""});
   }
 
   double updates_at(Seconds date) const { return updates_ + speed_.updates_per_s * (date - since_).value(); }
@@ -118,19 +123,12 @@ class MemoisedSession final : public Session {
       const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
       if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
     }
-    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? site_.speed_of(counts)
-                                                                                          : stands;
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? speed_of_(counts) : stands;
   }
 
   MachineIndex chief() const {
-    int first = 0;
-    for (std::size_t m = 0; m < trains_.size(); ++m) {
-      const int workers = site_.machines[m].workers;
-      if (site_.checkpoints.chief >= first && site_.checkpoints.chief < first + workers)
-        return trains_[m] ? static_cast<MachineIndex>(m) : -1;
-      first += workers;
-    }
-    return -1;
+    const MachineIndex chief = state_.checkpoints.chief;
+    return chief >= 0 && trains_[static_cast<std::size_t>(chief)] ? chief : -1;
   }
 
   /// Counts what has been done at the speed until now, and goes on at that of now.
@@ -145,7 +143,7 @@ class MemoisedSession final : public Session {
       updates_ = std::ceil(updates_ - kRounding);
       samples_ = all_samples_;
       end_ = now;
-      return site_.on_update(progress());
+      return job_.updated(progress());
     }
     write_checkpoint_if_due();
     speed_ = current_speed();
@@ -167,10 +165,10 @@ class MemoisedSession final : public Session {
   void write_checkpoint_if_due() {
     const Seconds now = clock_.now();
     const MachineIndex writer = chief();
-    if (writer < 0 || now < writes_until_ || !site_.checkpoints.is_due(progress().updates, now)) return;
+    if (writer < 0 || now < writes_until_ || !state_.checkpoints.is_due(progress().updates, now)) return;
     writer_ = writer;
     writes_until_ = now + *checkpoint_time(site_.scenario);
-    site_.checkpoints.begin(progress(), now, writes_until_);
+    state_.checkpoints.begin(progress(), now, writes_until_);
     record(writer, "checkpoint", writes_until_);
     // Synchronous: the step under way had not begun.
     if (!is_synchronous_) return;
@@ -182,7 +180,7 @@ class MemoisedSession final : public Session {
   /// The end of the training, of a pause, or the next checkpoint.
   void schedule_next() {
     next_.retire();
-    next_ = OwnedClock{site_.clock, site_.clock.new_owner()};
+    next_ = OwnedClock{state_.clock, state_.clock.new_owner()};
     const Seconds now = clock_.now();
     const auto when = [&](double updates) {
       return speed_.updates_per_s > 0 ? now + Seconds{std::max(0.0, updates - updates_) / speed_.updates_per_s}
@@ -192,9 +190,9 @@ class MemoisedSession final : public Session {
     for (const Seconds pause : {stands_until_, writes_until_})
       if (pause > now) next = std::min(next, pause);
     if (now >= writes_until_ && chief() >= 0 && speed_.updates_per_s > 0) {
-      const std::int64_t due = site_.checkpoints.next_updates();
+      const std::int64_t due = state_.checkpoints.next_updates();
       if (due < std::numeric_limits<std::int64_t>::max()) next = std::min(next, when(static_cast<double>(due)));
-      if (const Seconds date = site_.checkpoints.next_date(); date < kNever)
+      if (const Seconds date = state_.checkpoints.next_date(); date < kNever)
         next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));
     }
     if (next < kNever) next_.schedule(next, [this] { change(); });
@@ -206,7 +204,10 @@ class MemoisedSession final : public Session {
     return since_ + Seconds{(end - updates_) / speed_.updates_per_s};
   }
 
-  MemoisedSite site_;
+  const Site& site_;
+  JobState& state_;
+  const SpeedOf& speed_of_;
+  SessionOwner& job_;
   const Strategy& strategy_;
   bool is_synchronous_;
   OwnedClock clock_, next_;
@@ -222,52 +223,30 @@ class MemoisedSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, TrainingProgress done) {
-  return std::make_unique<MemoisedSession>(site, done);
-}
-
-Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
   constexpr Seconds kLongest{60 * 86400.0};
-  const std::vector<Machine> machines = list_machines(scenario);
+  const Training& training = site.scenario.training;
   Trajectory trajectory;
   Clock clock;
-  std::optional<MachineEvents> machine_events;
-  if (scenario.has_revocations()) machine_events.emplace(scenario, seed);
-  Membership membership{scenario, machines,
-                        machine_events ? machine_events->running_at_start() : machines_at_start(scenario, machines),
-                        clock};
-  Checkpoints checkpoints{scenario.training.checkpoint, checkpoint_interval(scenario)};
-  Job* job = nullptr;
-  const MemoisedSite site{.scenario = scenario,
-                          .machines = machines,
-                          .clock = clock,
-                          .membership = membership,
-                          .checkpoints = checkpoints,
-                          .speed_of = speed_of,
-                          .on_update = [&](const TrainingProgress& progress) { job->updated(progress); },
-                          .on_deserted = [&] { job->deserted(); },
-                          .events = keeps_events ? &trajectory.events : nullptr};
   std::vector<EventSpan> unwanted;
-  Job the_job{{.scenario = scenario,
-               .machines = machines,
-               .clock = clock,
-               .events = keeps_events ? trajectory.events : unwanted,
-               .membership = membership,
-               .checkpoints = checkpoints,
-               .begin_session = [&](TrainingProgress done) { return train_at_known_speed(site, done); },
-               .on_loss = {},
-               .run =
-                   [&] {
-                     const Seconds limit = scenario.training.recovery.give_up_after.value_or(kLongest);
-                     while (!clock.is_empty() && clock.next_date() <= limit) {
-                       clock.advance_to(clock.next_date());
-                       unwanted.clear();
-                     }
-                   }},
-              machine_events ? &*machine_events : nullptr};
-  job = &the_job;
-  trajectory.job = the_job.run_until_given_up();
-  trajectory.is_finished = trajectory.job.done.samples == scenario.training.samples;
+  JobState state{site, seed, clock, keeps_events ? trajectory.events : unwanted};
+  Job job{state,
+          {.begin_session =
+               [&](SessionOwner& owner, TrainingProgress done) {
+                 return std::make_unique<MemoisedSession>(state, speed_of, owner, done);
+               },
+           .run =
+               [&] {
+                 const Seconds limit = training.recovery.give_up_after.value_or(kLongest);
+                 while (!clock.is_empty() && clock.next_date() <= limit) {
+                   clock.advance_to(clock.next_date());
+                   unwanted.clear();
+                 }
+               },
+           .on_update = {},
+           .on_loss = {}}};
+  trajectory.job = job.run_until_given_up();
+  trajectory.is_finished = trajectory.job.done.samples == training.samples;
   return trajectory;
 }
 

@@ -2,8 +2,6 @@
 // Training whose speed in each membership is known from simulations of that membership: what a job of days is made of.
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "sim/engine/job.hpp"
@@ -22,26 +20,6 @@ struct TrainingSpeed {
 };
 using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
 
-/// What a session needs of the world; it moves no byte.
-struct MemoisedSite {
-  const Scenario& scenario;
-  const std::vector<Machine>& machines;
-  Clock& clock;
-  Membership& membership;
-  Checkpoints& checkpoints;
-  SpeedOf speed_of;
-  std::function<void(const TrainingProgress&)> on_update;
-  std::function<void()> on_deserted;
-  std::vector<EventSpan>* events = nullptr;  // checkpoints, leaves; may be null
-};
-
-/// Updates at speed_of the machines that are there; what changes the speed:
-///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
-///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another
-///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
-/// An update counts when it is complete.
-std::unique_ptr<Session> train_at_known_speed(const MemoisedSite& site, TrainingProgress done);
-
 /// How a job on spot machines went.
 struct Trajectory {
   JobResult job;
@@ -49,8 +27,8 @@ struct Trajectory {
   std::vector<EventSpan> events;
 };
 
-/// One job from start to end, with the machine events of `seed`, at known speeds. No simulation of messages: takes
-/// milliseconds. `keeps_events`: otherwise none are recorded.
-Trajectory run_trajectory(const Scenario& scenario, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events);
+/// One job from start to end, with the machine events of `seed`, at known speeds. No byte moves: takes milliseconds.
+/// `keeps_events`: otherwise none are recorded.
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events);
 
 }  // namespace rehearse

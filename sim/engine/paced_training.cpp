@@ -27,20 +27,21 @@ namespace {
 
 class PacedTraining final : public Session, private Executor::Client {
  public:
-  PacedTraining(Cluster& cluster, RunMonitor& monitor, TrainingProgress done)
+  PacedTraining(Cluster& cluster, RunMonitor& monitor, SessionOwner& job, TrainingProgress done)
       : cluster_{cluster},
-        scenario_{cluster.scenario},
-        servers_strategy_{std::get_if<ParameterServerStrategy>(&cluster.scenario.training.strategy.kind)},
+        job_{job},
+        scenario_{cluster.site.scenario},
+        servers_strategy_{std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind)},
         clock_{cluster.clock, cluster.clock.new_owner()},
         monitor_{monitor},
-        all_samples_{cluster.scenario.training.samples},
-        is_synchronous_{cluster.scenario.training.strategy.is_synchronous()},
+        all_samples_{scenario_.training.samples},
+        is_synchronous_{scenario_.training.strategy.is_synchronous()},
         pushes_back_{servers_strategy_ != nullptr && servers_strategy_->pushes_back_each_variable},
-        changes_members_{may_leave_full_cluster(cluster.scenario)},
-        fuses_kernels_{
-            plan_reductions(cluster.scenario, cluster.is_exact, cluster.recorder.keeps_activity).fuses_kernels},
+        changes_members_{may_leave_full_cluster(scenario_)},
+        fuses_kernels_{plan_reductions(scenario_, cluster.is_exact, cluster.recorder.keeps_activity).fuses_kernels},
+        servers_{cluster.site.servers},
         steps_{servers_strategy_ != nullptr && !pushes_back_ ? servers_strategy_->staleness_bound : std::nullopt,
-               servers_strategy_ != nullptr ? servers_strategy_->backup_workers : 0, done.updates},
+               backup_workers(scenario_), done.updates},
         executor_{cluster, clock_, monitor.traffic(), *this, done.updates, &steps_},
         first_step_{done.updates},
         started_steps_{done.updates},
@@ -86,7 +87,7 @@ class PacedTraining final : public Session, private Executor::Client {
   /// A synchronous step, or one that servers miss, is lost for all. Without servers the last worker takes the model
   /// with it.
   bool lose(MachineIndex machine) override {
-    if (cluster_.machines[static_cast<std::size_t>(machine)].servers > 0) return false;
+    if (cluster_.site.machine(machine).servers > 0) return false;
     std::vector<Trainer*> lost;
     for (Trainer* trainer : present_)
       if (trainer->worker.gpu.machine == machine) lost.push_back(trainer);
@@ -114,7 +115,7 @@ class PacedTraining final : public Session, private Executor::Client {
     for (const auto& trainer : trainers_) {
       if (!trainer->is_training) continue;
       if (!waiting.empty()) waiting += "; ";
-      waiting += cluster_.machines[static_cast<std::size_t>(trainer->worker.gpu.machine)].name + " in its step " +
+      waiting += cluster_.site.machine(trainer->worker.gpu.machine).name + " in its step " +
                  std::to_string(trainer->worker.steps + 1) + " waits for " +
                  (trainer->rank->waits_in_kernels() ? "variables" : "its updates to be applied");
     }
@@ -170,9 +171,8 @@ class PacedTraining final : public Session, private Executor::Client {
   };
 
   void create_servers() {
-    for (std::size_t m = 0; m < cluster_.machines.size(); ++m)
+    for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m)
       executor_.add_cores(&monitor_.cores(static_cast<MachineIndex>(m)));
-    servers_ = list_servers(cluster_.machines);
     for (const MachineIndex machine : servers_) executor_.add_server({machine, &monitor_.cores(machine)});
     if (servers_strategy_ != nullptr) units_ = plan_gradient_units(scenario_, static_cast<int>(servers_.size()));
   }
@@ -181,8 +181,7 @@ class PacedTraining final : public Session, private Executor::Client {
     for (Worker& worker : monitor_.workers()) {
       trainers_.push_back(std::make_unique<Trainer>(worker, scenario_.seed));
       Trainer& trainer = *trainers_.back();
-      trainer.place = team_places(scenario_, cluster_.machines, worker.host.machine, servers_,
-                                  units_)[static_cast<std::size_t>(worker.gpu.gpu)];
+      trainer.place = team_places(cluster_.site, worker.host.machine, units_)[static_cast<std::size_t>(worker.gpu.gpu)];
       if (trainer.place.member == 0) teams_.push_back(std::make_unique<Team>());
       teams_.back()->members.push_back(&trainer);
       trainer.team = teams_.back().get();
@@ -242,9 +241,7 @@ class PacedTraining final : public Session, private Executor::Client {
     return entry->second;
   }
 
-  int group_of(const Trainer& trainer) const {
-    return cluster_.machines[static_cast<std::size_t>(trainer.worker.gpu.machine)].group;
-  }
+  int group_of(const Trainer& trainer) const { return cluster_.site.machine(trainer.worker.gpu.machine).group; }
 
   /// The number, from 0, of the step that the worker is in, or will begin next; counts those that it left out.
   static std::int64_t next_step(const Trainer& trainer) { return trainer.worker.steps + trainer.left_out; }
@@ -281,8 +278,7 @@ class PacedTraining final : public Session, private Executor::Client {
       trainer->counted_in = step;
       if (trainer->place.member == 0) ++teams;
     }
-    if (pushes_back_)
-      teams = std::max<std::int64_t>(1, teams - servers_strategy_->backup_workers / trainers_.front()->place.members);
+    if (pushes_back_) teams = needed_workers(teams, backup_workers(scenario_) / trainers_.front()->place.members);
     executor_.expect(step, teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
   }
@@ -296,7 +292,7 @@ class PacedTraining final : public Session, private Executor::Client {
     }
     samples_expected_ = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
     const std::vector<StepShare> shares = step_shares(scenario_, counts);
-    const bool has_backup = servers_strategy_->backup_workers > 0;
+    const bool has_backup = backup_workers(scenario_) > 0;
     const std::int64_t all =
         has_backup ? std::accumulate(weights.begin(), weights.end(), std::int64_t{}) : samples_expected_;
     const std::vector<std::int64_t> samples = split_samples(all, weights);
@@ -346,7 +342,7 @@ class PacedTraining final : public Session, private Executor::Client {
     monitor_.record_leave(trainer.worker);
     executor_.release();
     if (!present_.empty()) return;
-    if (servers_strategy_ == nullptr) cluster_.clock.schedule_in({}, cluster_.on_deserted);
+    if (servers_strategy_ == nullptr) cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
     admit_arrived();
   }
 
@@ -458,7 +454,7 @@ class PacedTraining final : public Session, private Executor::Client {
     const std::int64_t begun = round.empty() ? 0 : round.mapped().begun;
     const std::int64_t used = std::min(samples_expected_, begun);
     monitor_.drop(begun - used);
-    if (count_update(used)) tell_update();
+    if (count_update(used)) job_.updated(done_);
     if (done_.samples == all_samples_) return;
     admit_arrived();
     call_idle();
@@ -469,9 +465,6 @@ class PacedTraining final : public Session, private Executor::Client {
     if (!monitor_.count_update(done_, samples)) return false;
     end_ = clock_.now();
     return true;
-  }
-  void tell_update() {
-    if (cluster_.on_update) cluster_.on_update(done_);
   }
 
   void end_step(Trainer& trainer) {
@@ -492,7 +485,7 @@ class PacedTraining final : public Session, private Executor::Client {
       else
         samples_of_update_ += worker.step.samples;
       if (!is_synchronous_ || releases) {
-        if (count_update(std::exchange(samples_of_update_, 0))) tell_update();
+        if (count_update(std::exchange(samples_of_update_, 0))) job_.updated(done_);
       }
       worker.step.staleness =
           is_synchronous_ ? 0 : std::max<std::int64_t>(0, done_.updates - 1 - trainer.updates_at_start);
@@ -533,13 +526,14 @@ class PacedTraining final : public Session, private Executor::Client {
   }
 
   Cluster& cluster_;
+  SessionOwner& job_;
   const Scenario& scenario_;
   const ParameterServerStrategy* servers_strategy_;  // nullptr: in pairs
   OwnedClock clock_;
   RunMonitor& monitor_;
   std::int64_t all_samples_;
   bool is_synchronous_, pushes_back_, changes_members_, fuses_kernels_;
-  std::vector<MachineIndex> servers_;
+  const std::vector<MachineIndex>& servers_;
   GradientUnits units_;
   StepGate steps_;
   Executor executor_;
@@ -561,8 +555,9 @@ class PacedTraining final : public Session, private Executor::Client {
 
 }  // namespace
 
-std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, TrainingProgress done) {
-  return std::make_unique<PacedTraining>(cluster, monitor, done);
+std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
+                                           TrainingProgress done) {
+  return std::make_unique<PacedTraining>(cluster, monitor, job, done);
 }
 
 }  // namespace rehearse

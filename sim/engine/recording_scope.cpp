@@ -2,8 +2,8 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/recorder.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -28,8 +28,7 @@ int read_rank(const std::string& text, int workers) {
 
 }  // namespace
 
-RecordingScope read_recording_scope(const std::string& window, const std::string& ranks,
-                                    const std::vector<Machine>& machines) {
+RecordingScope read_recording_scope(const std::string& window, const std::string& ranks, const Site& site) {
   RecordingScope scope;
   if (!window.empty()) {
     scope.ends_with_profile = false;
@@ -43,17 +42,15 @@ RecordingScope read_recording_scope(const std::string& window, const std::string
       throw InputError{"--trace-window: expected an end after the start; found \"" + window + "\""};
   }
   if (ranks.empty()) return scope;
-  std::vector<std::size_t> machine_of;  // [workers]
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    machine_of.insert(machine_of.end(), static_cast<std::size_t>(machines[m].workers), m);
-  const int workers = static_cast<int>(machine_of.size());
-  scope.machines.resize(machines.size());
+  const int workers = static_cast<int>(site.workers.size());
+  scope.machines.resize(site.machines.size());
   for (const std::string& part : split(ranks, ",")) {
     const std::vector<std::string> ends = split(part, "..");
     const int first = read_rank(ends.front(), workers), last = read_rank(ends.back(), workers);
     if (ends.size() > 2 || last < first)
       throw InputError{"--trace-ranks: expected workers such as 0,8..15; found \"" + part + "\""};
-    for (int rank = first; rank <= last; ++rank) scope.machines[machine_of[static_cast<std::size_t>(rank)]] = true;
+    for (int rank = first; rank <= last; ++rank)
+      scope.machines[static_cast<std::size_t>(site.workers[static_cast<std::size_t>(rank)].front().machine)] = true;
   }
   return scope;
 }

@@ -23,8 +23,8 @@ Use& Use::operator-=(const Use& earlier) {
 }
 
 RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& checkpoints)
-    : cluster_{cluster}, membership_{membership}, checkpoints_{checkpoints}, traffic_{cluster.machines.size()} {
-  const Scenario& scenario = cluster.scenario;
+    : cluster_{cluster}, membership_{membership}, checkpoints_{checkpoints}, traffic_{cluster.site.machines.size()} {
+  const Scenario& scenario = cluster.site.scenario;
   for (const Group& group : scenario.groups) {
     plans_.emplace_back();
     if (group.role != Role::kWorker) continue;
@@ -40,8 +40,8 @@ RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& ch
     if (known != stage_plans_.end()) return known->second;
     return stage_plans_.emplace(key, plan_stage(whole, *stages_, key.second, scenario.workload)).first->second;
   };
-  for (std::size_t m = 0; m < cluster.machines.size(); ++m) {
-    const Machine& machine = cluster.machines[m];
+  for (std::size_t m = 0; m < cluster.site.machines.size(); ++m) {
+    const Machine& machine = cluster.site.machines[m];
     cores_.emplace_back(std::max(machine.cores, 1));
     int next_gpu = machine.workers;
     for (int gpu = 0; gpu < machine.workers; ++gpu) {
@@ -53,23 +53,23 @@ RunMonitor::RunMonitor(Cluster& cluster, Membership& membership, Checkpoints& ch
         workers_.back().other_gpus.push_back({static_cast<int>(m), next_gpu++});
     }
   }
-  skipped_use_.machines.resize(cluster.machines.size());
-  for (std::vector<Seconds>* of_steps : {&gpu_time_, &memory_time_}) of_steps->resize(cluster.machines.size());
-  timed_steps_.resize(cluster.machines.size());
-  recorded_by_.assign(cluster.machines.size(), -1);
+  skipped_use_.machines.resize(cluster.site.machines.size());
+  for (std::vector<Seconds>* of_steps : {&gpu_time_, &memory_time_}) of_steps->resize(cluster.site.machines.size());
+  timed_steps_.resize(cluster.site.machines.size());
+  recorded_by_.assign(cluster.site.machines.size(), -1);
   for (const Worker& worker : workers_) reporting_workers_ += is_there_from_the_start(worker) ? 1 : 0;
   if (scenario.training.warmup_steps == 0) use_at_start_ = use_so_far();
 }
 
 double RunMonitor::slowdown(Worker& worker) const {
-  const double variation = cluster_.scenario.training.step_time_variation;
+  const double variation = cluster_.site.scenario.training.step_time_variation;
   if (variation == 0) return 1;
   const double variance = std::log1p(variation * variation);
   return std::exp(std::sqrt(variance) * worker.noise.normal() - variance / 2);
 }
 
 Seconds RunMonitor::starts_at(const Worker& worker) const {
-  return cluster_.scenario.training.start_interval * static_cast<double>(worker.index);
+  return cluster_.site.scenario.training.start_interval * static_cast<double>(worker.index);
 }
 
 void RunMonitor::record_start(const Worker& worker) {
@@ -106,9 +106,9 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
   cluster_.recorder.steps.push_back(worker.step);
   worker.steps += worker.step.repeats - 1;
   samples_.computed += worker.step.samples * worker.step.repeats;
-  if (cluster_.scenario.training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker) time_step(worker);
+  if (cluster_.site.scenario.training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker) time_step(worker);
   end_recording(worker);
-  if (!is_there_from_the_start(worker) || worker.steps != cluster_.scenario.training.warmup_steps ||
+  if (!is_there_from_the_start(worker) || worker.steps != cluster_.site.scenario.training.warmup_steps ||
       ++warm_workers_ != reporting_workers_)
     return;
   if (window_is_closed_) return;
@@ -117,7 +117,7 @@ void RunMonitor::end_step(Worker& worker, std::int64_t global_step) {
 }
 
 bool RunMonitor::count_update(TrainingProgress& done, std::int64_t samples) {
-  const std::int64_t used = std::min(samples, cluster_.scenario.training.samples - done.samples);
+  const std::int64_t used = std::min(samples, cluster_.site.scenario.training.samples - done.samples);
   if (used <= 0) {
     drop(samples);
     return false;
@@ -137,22 +137,22 @@ void RunMonitor::time_step(const Worker& worker) {
 }
 
 const ComputePlan& RunMonitor::plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers) {
-  const int g = cluster_.machines[static_cast<std::size_t>(machine)].group;
-  const Group& group = cluster_.scenario.groups[static_cast<std::size_t>(g)];
+  const int g = cluster_.site.machines[static_cast<std::size_t>(machine)].group;
+  const Group& group = cluster_.site.scenario.groups[static_cast<std::size_t>(g)];
   if (share.batch == group.batch) return plans_[static_cast<std::size_t>(g)];
   const auto known = other_plans_.find({g, share.batch});
   if (known != other_plans_.end()) return known->second;
-  const Group other = with_batch(cluster_.scenario, group, share.batch, workers);
-  return other_plans_.emplace(std::pair{g, share.batch}, plan_step(cluster_.scenario, other)).first->second;
+  const Group other = with_batch(cluster_.site.scenario, group, share.batch, workers);
+  return other_plans_.emplace(std::pair{g, share.batch}, plan_step(cluster_.site.scenario, other)).first->second;
 }
 
 void RunMonitor::end_recording(const Worker& worker) {
   RecordingScope& scope = cluster_.recorder.scope;
   if (!cluster_.recorder.keeps_activity || !scope.ends_with_profile) return;
-  if (is_there_from_the_start(worker) && worker.steps == cluster_.scenario.training.warmup_steps + kProfiledSteps)
+  if (is_there_from_the_start(worker) && worker.steps == cluster_.site.scenario.training.warmup_steps + kProfiledSteps)
     ++profiled_workers_;
   const Seconds now = cluster_.clock.now();
-  const Seconds cut = cluster_.scenario.output.sampling_period * 2;  // samples that lie only partly in the window
+  const Seconds cut = cluster_.site.scenario.output.sampling_period * 2;  // samples that lie only partly in the window
   if (profiled_workers_ < reporting_workers_ || now < window_.start + kProfiledTime + cut) return;
   scope.window.end = now;
   scope.ends_with_profile = false;
@@ -166,14 +166,14 @@ void RunMonitor::close_window() {
 }
 
 Seconds RunMonitor::checkpoint_pause(const Worker& worker, const TrainingProgress& progress) {
-  const auto& rule = cluster_.scenario.training.checkpoint;
+  const auto& rule = cluster_.site.scenario.training.checkpoint;
   if (!rule) return Seconds{};
   const Seconds now = cluster_.clock.now();
   Seconds& recorded = cluster_.recorder.steps.back().times.pause;
-  if (worker.index != checkpoints_.chief)
+  if (worker.gpu.machine != checkpoints_.chief || worker.gpu.gpu != 0)
     return recorded = rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
   if (!checkpoints_.is_due(progress.updates, now)) return Seconds{};
-  const Seconds pause = *checkpoint_time(cluster_.scenario);
+  const Seconds pause = *checkpoint_time(cluster_.site.scenario);
   checkpoints_.begin(progress, now, now + pause);
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(progress.updates)});
@@ -216,10 +216,10 @@ LinkUse RunMonitor::busiest_link(const std::vector<Bytes>& carried, Seconds time
     if (!path.per_flow_rate) continue;
     const double utilization = as_double(carried[p]) / (path.per_flow_rate->value() * time.value());
     if (utilization <= busiest.utilization) continue;
-    const auto name = [&](Endpoint end) { return cluster_.machines[static_cast<std::size_t>(end.machine)].name; };
+    const auto name = [&](Endpoint end) { return cluster_.site.machines[static_cast<std::size_t>(end.machine)].name; };
     busiest = {name(network.source(index)) + " to " + name(network.destination(index)), true, utilization};
   }
-  for (std::size_t m = 0; m < cluster_.machines.size(); ++m)
+  for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m)
     for (const int nic : network.topology().nic_links(static_cast<int>(m))) of_link[static_cast<std::size_t>(nic)] = {};
   for (std::size_t i = 0; i < links.size(); ++i) {
     const double utilization = as_double(of_link[i]) / (links[i].rate.value() * time.value());
@@ -231,7 +231,7 @@ LinkUse RunMonitor::busiest_link(const std::vector<Bytes>& carried, Seconds time
 
 RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   RunRecord record;
-  record.machines = cluster_.machines;
+  record.machines = cluster_.site.machines;
   Use use = use_so_far();
   record.total = record.in_window = use.machines;
   for (std::size_t p = 0; p < use.paths.size(); ++p) {
@@ -251,23 +251,23 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
   record.drained = std::max(end, cluster_.clock.now());
   record.updates = updates;
   record.samples = samples_;
-  record.is_synchronous = cluster_.scenario.training.strategy.is_synchronous();
+  record.is_synchronous = cluster_.site.scenario.training.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
   record.presence = membership_.presence();
   for (std::vector<Span>& spans : record.presence)
     for (Span& there : spans) there = {std::min(there.start, end), std::min(there.end, end)};
   record.lost = traffic_.lost();
   for (const MachineUse& total : record.total) record.sent += total.sent, record.received += total.received;
-  const std::size_t machines = cluster_.machines.size();
-  const int passes = cluster_.scenario.training.strategy.exchange.accumulation_steps;
+  const std::size_t machines = cluster_.site.machines.size();
+  const int passes = cluster_.site.scenario.training.strategy.exchange.accumulation_steps;
   record.gpu_time_per_step.resize(machines);
   record.memory_time_per_step.resize(machines);
   record.update_per_step.resize(machines);
   record.placed_bytes.resize(machines);
   record.placed_variables.resize(machines);
   for (std::size_t m = 0; m < machines; ++m) {
-    if (cluster_.machines[m].workers == 0) continue;
-    const ComputePlan& plan = plans_[static_cast<std::size_t>(cluster_.machines[m].group)];
+    if (cluster_.site.machines[m].workers == 0) continue;
+    const ComputePlan& plan = plans_[static_cast<std::size_t>(cluster_.site.machines[m].group)];
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
@@ -282,7 +282,7 @@ RunRecord RunMonitor::collect(Seconds end, std::int64_t updates) {
     times->assign(machines, {});
   for (const Worker& worker : workers_) {  // stages of a machine: their mean
     const auto m = static_cast<std::size_t>(worker.gpu.machine);
-    const double share = 1.0 / cluster_.machines[m].workers;
+    const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
     record.update_per_step[m] += worker.plan->update * share;

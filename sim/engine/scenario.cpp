@@ -13,9 +13,9 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
 #include "sim/engine/gradient_units.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/refusals.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/substitutes.hpp"
 #include "sim/engine/work.hpp"
 
@@ -166,7 +166,7 @@ class ScenarioReader {
   void check_topology() const {
     if (std::holds_alternative<Star>(scenario_.fabric)) return;
     try {
-      (void)build_topology(scenario_, list_machines(scenario_));
+      (void)Site{scenario_};
     } catch (const std::invalid_argument& error) {
       root_.child("cluster").child("network").fail("topology", error.what());
     }

@@ -6,12 +6,10 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/engine/job.hpp"
-#include "sim/engine/machine_events.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/plain_loop.hpp"
 #include "sim/engine/run_monitor.hpp"
 #include "sim/engine/simgrid_backend.hpp"
-#include "sim/engine/strategy.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/work.hpp"
 
 namespace rehearse {
@@ -49,19 +47,18 @@ void check_invariants(const RunRecord& record, std::int64_t all_samples) {
 }
 
 /// Slower links make dates that a double cannot hold, faster ones bytes that take no time.
-void check_rates(const Scenario& scenario, const std::vector<Machine>& machines, const Topology& topology) {
+void check_rates(const Site& site) {
+  const Scenario& scenario = site.scenario;
   const auto require = [&](BytesPerSecond rate, const std::string& place, const std::string& what) {
     if (!(rate >= BytesPerSecond{1} && rate <= BytesPerSecond{1e18}))
       throw NoResultError{place + ": expected rates from 1Bps to 1e18Bps; found " + to_text(rate) + " of " + what +
                           scenario.set_by};
   };
   const auto place_of = [&](const TopologyLink& link) {
-    if (link.machine < 0) return scenario.file_name + ": /cluster/network";
-    const auto group = static_cast<std::size_t>(machines[static_cast<std::size_t>(link.machine)].group);
-    return scenario.groups[group].place;
+    return link.machine < 0 ? scenario.file_name + ": /cluster/network" : site.group(link.machine).place;
   };
-  for (const TopologyLink& link : topology.links()) require(link.rate, place_of(link), link.name);
-  for (const RegionLink& link : topology.region_links())
+  for (const TopologyLink& link : site.topology.links()) require(link.rate, place_of(link), link.name);
+  for (const RegionLink& link : site.topology.region_links())
     if (link.per_flow_rate)
       require(*link.per_flow_rate, link.place, "a connection from " + link.from + " to " + link.to);
 }
@@ -74,8 +71,8 @@ std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progre
 }
 
 template <class Backend>
-RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vector<Machine>& machines,
-                      const SimulateOptions& options) {
+RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions& options) {
+  const Scenario& scenario = site.scenario;
   RunProgress progress;
   if (options.on_progress) {
     const auto report = [&](std::uint64_t events) {
@@ -93,57 +90,40 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
   recorder.keeps_activity = options.keeps_activity;
   recorder.scope = options.scope;
   if (options.keeps_activity) recorder.watch(backend.network(), options.records_gpu_links);
-  std::optional<MachineEvents> machine_events;
-  if (scenario.has_revocations()) machine_events.emplace(scenario, scenario.seed);
-  Membership membership{scenario, machines,
-                        machine_events ? machine_events->running_at_start() : machines_at_start(scenario, machines),
-                        backend.clock()};
-  Checkpoints checkpoints{scenario.training.checkpoint, checkpoint_interval(scenario)};
-  Job* job = nullptr;
-  Cluster cluster{.scenario = scenario,
-                  .machines = machines,
+  JobState state{site, scenario.seed, backend.clock(), recorder.events};
+  Cluster cluster{.site = site,
                   .clock = backend.clock(),
                   .network = backend.network(),
                   .recorder = recorder,
-                  .is_exact = options.is_exact,
-                  .on_update =
-                      [&](const TrainingProgress& done) {
-                        progress.updates = full_steps(scenario, done);
-                        job->updated(done);
-                        if (options.on_update) options.on_update(progress.updates);
-                      },
-                  .on_deserted = [&] { job->deserted(); }};
-  RunMonitor monitor{cluster, membership, checkpoints};
-  Job the_job{{.scenario = scenario,
-               .machines = machines,
-               .clock = backend.clock(),
-               .events = recorder.events,
-               .membership = membership,
-               .checkpoints = checkpoints,
-               .begin_session =
-                   [&](TrainingProgress done) {
-                     const bool is_lockstep =
-                         std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
-                     return (is_lockstep ? train_in_lockstep : train_at_own_pace)(cluster, monitor, done);
-                   },
-               .on_loss = [&](MachineIndex machine) { monitor.lose(machine); },
-               .run =
-                   [&] {
-                     progress.is_set_up = true;
-                     backend.run();
-                   }},
-              machine_events ? &*machine_events : nullptr};
-  job = &the_job;
-  JobResult result = the_job.run();
-  the_job.session().settle();
+                  .is_exact = options.is_exact};
+  RunMonitor monitor{cluster, state.membership, state.checkpoints};
+  const bool is_lockstep = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  Job job{state,
+          {.begin_session =
+               [&](SessionOwner& owner, TrainingProgress done) {
+                 return (is_lockstep ? train_in_lockstep : train_at_own_pace)(cluster, monitor, owner, done);
+               },
+           .run =
+               [&] {
+                 progress.is_set_up = true;
+                 backend.run();
+               },
+           .on_update =
+               [&](const TrainingProgress& done) {
+                 progress.updates = full_steps(scenario, done);
+                 if (options.on_update) options.on_update(progress.updates);
+               },
+           .on_loss = [&](MachineIndex machine) { monitor.lose(machine); }}};
+  JobResult result = job.run();
+  job.session().settle();
   RunRecord record = monitor.collect(result.end, result.done.updates);
   record.samples.done = result.samples.done;
   record.samples.lost += result.samples.lost;
   record.samples.repeated = result.samples.repeated;
-  the_job.session().describe(record);
+  job.session().describe(record);
   record.rentals = std::move(result.rentals);
-  for (std::size_t m = 0; m < machines.size(); ++m) {
-    const Group& group = scenario.groups[static_cast<std::size_t>(machines[m].group)];
+  for (std::size_t m = 0; m < site.machines.size(); ++m) {
+    const Group& group = site.group(static_cast<MachineIndex>(m));
     if (group.pool || group.replay) continue;
     record.rentals[m].clear();  // until its workers have left
     for (const Span& there : record.presence[m]) record.rentals[m].push_back({there, false});
@@ -160,15 +140,14 @@ RunRecord simulate_on(Backend& backend, const Scenario& scenario, const std::vec
 }  // namespace
 
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try {
-  const std::vector<Machine> machines = list_machines(scenario);
-  const Topology topology = build_topology(scenario, machines);
-  check_rates(scenario, machines, topology);
+  const Site site{scenario};
+  check_rates(site);
   if (options.is_plain) {
-    PlainLoop loop{topology};
-    return simulate_on(loop, scenario, machines, options);
+    PlainLoop loop{site.topology};
+    return simulate_on(loop, site, options);
   }
-  SimgridBackend backend{topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
-  return simulate_on(backend, scenario, machines, options);
+  SimgridBackend backend{site.topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+  return simulate_on(backend, site, options);
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

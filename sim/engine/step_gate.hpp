@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "sim/engine/work.hpp"
+
 namespace rehearse {
 
 /// A worker may begin its step k, counted from 0, when all present ones but `slack` have ended k - lag steps. With lag
@@ -14,8 +16,7 @@ class StepGate {
   /// Whoever is there has ended the steps before `first`.
   StepGate(std::optional<std::int64_t> lag, int slack, std::int64_t first) : lag_{lag}, slack_{slack}, first_{first} {}
 
-  int present() const { return present_; }
-  int needed() const { return present_ - slack_ > 1 ? present_ - slack_ : 1; }
+  std::int64_t needed() const { return needed_workers(present_, slack_); }
   bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed(); }
   /// One more has ended so many steps. Whether that opens the next one to those that waited for it.
   bool end(std::int64_t steps) { return ++ended(steps) == needed(); }

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/engine/work.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -34,9 +36,7 @@ std::vector<Lag> lags(const Scenario& scenario, const RunRecord& record, const s
         {step.compute_end - step.times.stalled, pause, i, stands_for[static_cast<std::size_t>(step.machine)]});
     pause = step.times.pause;
   }
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  const int late = servers != nullptr ? servers->backup_workers : 0;
-  const std::int64_t needed = scenario.count(Role::kWorker) - late;
+  const std::int64_t needed = needed_workers(scenario.count(Role::kWorker), backup_workers(scenario));
   std::vector<Lag> result(steps.size());
   for (auto& [number, ready] : by_step) {
     std::stable_sort(ready.begin(), ready.end(), [](const Ready& a, const Ready& b) { return a.date < b.date; });

@@ -2,14 +2,12 @@
 // What a strategy is given, and the strategies there are: one file each.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "sim/engine/clock.hpp"
 #include "sim/engine/network.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -17,15 +15,24 @@ class RunMonitor;
 
 /// A simulated cluster, ready to be used by one strategy.
 struct Cluster {
-  const Scenario& scenario;
-  const std::vector<Machine>& machines;
+  const Site& site;
   Clock& clock;
   Network& network;
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact = false;
-  std::function<void(const TrainingProgress&)> on_update;  // after each
-  std::function<void()> on_deserted;                       // every worker has left, and with them the model
+};
+
+/// Whom a session tells: job.hpp.
+class SessionOwner {
+ public:
+  /// After each update.
+  virtual void updated(const TrainingProgress& progress) = 0;
+  /// Every worker has left, and with them the model. To be called by an event of nobody's.
+  virtual void deserted() = 0;
+
+ protected:
+  ~SessionOwner() = default;
 };
 
 /// Uninterrupted training by one strategy, from some update on until all samples are done or this is destroyed: then
@@ -52,9 +59,11 @@ class Session {
 };
 
 /// Workers that add up their gradients by collectives in every step (lockstep_training.cpp). `done` already.
-std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
+std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
+                                           TrainingProgress done);
 
 /// Workers that go on each by itself: with parameter servers, or averaging their models in pairs (paced_training.cpp).
-std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, TrainingProgress done);
+std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
+                                           TrainingProgress done);
 
 }  // namespace rehearse

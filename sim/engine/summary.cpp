@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/engine/machines.hpp"
 #include "sim/engine/step_parts.hpp"
 #include "sim/engine/verdict.hpp"
 
@@ -82,9 +81,9 @@ std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& r
 
 /// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
 /// unknown.
-std::optional<double> training_cost(const Scenario& scenario, Seconds time) {
+std::optional<double> training_cost(const Scenario& scenario, const std::vector<Machine>& machines, Seconds time) {
   double sum = 0;
-  for (const Machine& machine : list_machines(scenario)) {
+  for (const Machine& machine : machines) {
     const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
     const Span rented{group.joins_at, std::min(time, group.leaves_at.value_or(time))};
     if (group.is_standby || !(rented.end > rented.start)) continue;
@@ -119,7 +118,6 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
     forecast.samples = forecast.updates * batch;
   }
   forecast.time = Seconds{forecast.updates / summary.steps_per_s};
-  forecast.cost_usd = training_cost(scenario, forecast.time);
   return forecast;
 }
 
@@ -225,7 +223,10 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   }
   if (is_priced) summary.cost_usd = cost;
   if (scenario.has_revocations()) summary.interruptions = record.interruptions;
-  if (scenario.training.target) summary.to_target = forecast(scenario, summary);
+  if (scenario.training.target) {
+    summary.to_target = forecast(scenario, summary);
+    summary.to_target->cost_usd = training_cost(scenario, record.machines, summary.to_target->time);
+  }
 
   summary.verdict = judge(scenario, summary, step, record.busiest_link);
   std::array<char, 17> hex{};

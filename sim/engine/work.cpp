@@ -28,11 +28,6 @@ std::int64_t number_of(const WorkerCounts& workers) {
   return sum;
 }
 
-int backup_workers(const Scenario& scenario) {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  return servers != nullptr ? servers->backup_workers : 0;
-}
-
 bool keeps_global_batch(const Scenario& scenario) {
   return scenario.training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker;
 }
@@ -73,6 +68,11 @@ int training_gpus(const Scenario& scenario) {
   return gpus;
 }
 
+int backup_workers(const Scenario& scenario) {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  return servers != nullptr ? servers->backup_workers : 0;
+}
+
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
   return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;
 }
@@ -83,7 +83,7 @@ double samples_per_update(const Scenario& scenario, const WorkerCounts& workers)
   const auto sum = static_cast<double>(sum_of_steps(scenario, workers)), n = static_cast<double>(number);
   if (!scenario.training.strategy.is_synchronous()) return sum / n;
   if (keeps_global_batch(scenario) && workers != full_cluster(scenario)) return samples_per_update(scenario);
-  return std::round(sum * std::max(1.0, n - backup_workers(scenario)) / n);
+  return std::round(sum * static_cast<double>(needed_workers(number, backup_workers(scenario))) / n);
 }
 
 double samples_per_update(const Scenario& scenario) { return samples_per_update(scenario, full_cluster(scenario)); }

@@ -1,6 +1,7 @@
 #pragma once
 // How much a job has to do, in samples, and what a step of some of its workers does of it.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -21,12 +22,20 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Of all workers.
 int training_gpus(const Scenario& scenario);
 
+/// Of a synchronous step: workers whose gradients may be dropped.
+int backup_workers(const Scenario& scenario);
+
+/// Workers for which a step waits if so many are there, of whom some may be late: at least for one.
+constexpr std::int64_t needed_workers(std::int64_t present, std::int64_t late) {
+  return std::max<std::int64_t>(1, present - late);
+}
+
 /// Samples of one step of a worker of the group, or of a pipeline of them: its batch, accumulation_steps times.
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group);
 
 /// Samples that one update of these workers counts. Synchronous: b_i samples of each worker i, or of each pipeline, of
-/// which n - b of n are used if b are backup workers,
-///   sum b_i (n - b) / n,   or that of the full cluster if smaller_cluster keeps it;
+/// which u of n are used, the needed_workers(),
+///   sum b_i u / n,   or that of the full cluster if smaller_cluster keeps it;
 /// otherwise the mean of b_i.
 double samples_per_update(const Scenario& scenario, const WorkerCounts& workers);
 /// Of the full cluster.

@@ -12,8 +12,8 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/engine/machine_events.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/engine/site.hpp"
 #include "sim/engine/summary.hpp"
 #include "sim/engine/work.hpp"
 #include "sim/plan/cluster_variants.hpp"
@@ -84,11 +84,8 @@ const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& opt
 class Speeds {
  public:
   explicit Speeds(const Scenario& scenario) : scenario_{scenario} {
-    const std::vector<Machine> machines = list_machines(scenario);
-    reference_.resize(scenario.groups.size());
-    for (const Machine& machine : machines)
-      if (machine.workers > 0 && scenario.groups[static_cast<std::size_t>(machine.group)].is_there_from_the_start())
-        ++reference_[static_cast<std::size_t>(machine.group)];
+    for (const Group& group : scenario.groups)
+      reference_.push_back(group.role == Role::kWorker && group.is_there_from_the_start() ? group.count : 0);
     missing_.insert(reference_);
   }
 
@@ -209,12 +206,11 @@ class Speeds {
 Seconds overlap(Span a, Span b) { return std::max(Seconds{}, std::min(a.end, b.end) - std::max(a.start, b.start)); }
 
 /// Each rental's cost is split in proportion to time.
-std::optional<CostSplit> split_cost(const Scenario& scenario, const std::vector<Machine>& machines,
-                                    const JobResult& job) {
+std::optional<CostSplit> split_cost(const Site& site, const JobResult& job) {
   CostSplit split;
-  for (std::size_t m = 0; m < machines.size(); ++m)
+  for (std::size_t m = 0; m < site.machines.size(); ++m)
     for (const Rental& rental : job.rentals[m]) {
-      const auto usd = cost_of(scenario, machines[m], {rental});
+      const auto usd = cost_of(site.scenario, site.machines[m], {rental});
       if (!usd) return {};
       const Seconds length = rental.span.end - rental.span.start;
       const Span ready{rental.span.start + rental.startup, rental.span.end};
@@ -224,18 +220,16 @@ std::optional<CostSplit> split_cost(const Scenario& scenario, const std::vector<
       const double startup_share = length > Seconds{} ? rental.startup / length : 0;
       split.idle += *usd * idle_share;
       split.startup += *usd * startup_share;
-      (machines[m].workers > 0 ? split.workers : split.servers) += *usd * (1 - idle_share - startup_share);
+      (site.machines[m].workers > 0 ? split.workers : split.servers) += *usd * (1 - idle_share - startup_share);
     }
   return split;
 }
 
 /// By backup workers, of a cluster that stays as it is.
 std::int64_t dropped_samples(const Scenario& scenario, const TrainingProgress& done) {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  if (servers == nullptr || servers->backup_workers == 0) return 0;
-  const double workers = scenario.count(Role::kWorker);
-  return std::llround(static_cast<double>(done.updates) * samples_per_update(scenario) * servers->backup_workers /
-                      (workers - servers->backup_workers));
+  const int late = backup_workers(scenario);
+  return std::llround(static_cast<double>(done.updates) * samples_per_update(scenario) * late /
+                      static_cast<double>(needed_workers(scenario.count(Role::kWorker), late)));
 }
 
 Json to_json(const RunOutcome& run) {
@@ -296,7 +290,7 @@ RunPercentiles percentiles(const std::vector<double>& values) {
 
 namespace {
 
-Trajectory trajectory_of(const Scenario& job, std::uint64_t seed, Speeds& speeds, bool keeps_events) {
+Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, bool keeps_events) {
   return run_trajectory(
       job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
 }
@@ -314,15 +308,16 @@ const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader&
                            options.reject_unknown_keys();
                            Scenario job = scenario;
                            speeds.set_size(job);
-                           const std::vector<Machine> machines = list_machines(scenario);
+                           const Site site{job};
                            Json json{Json::array(), Json::array()};
                            for (std::uint64_t i = first; i < runs; i += stride) {
-                             const Trajectory trajectory = trajectory_of(job, scenario.seed + i, speeds, false);
+                             const Trajectory trajectory = trajectory_of(site, scenario.seed + i, speeds, false);
                              RunOutcome outcome{.is_finished = trajectory.is_finished,
                                                 .time_s = trajectory.job.end.value(),
-                                                .cost_usd = split_cost(job, machines, trajectory.job),
+                                                .cost_usd = {},
                                                 .interruptions = trajectory.job.interruptions,
                                                 .samples = trajectory.job.samples};
+                             outcome.cost_usd = split_cost(site, trajectory.job);
                              outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
                              json[0].push_back(to_json(outcome));
                            }
@@ -373,7 +368,7 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = trajectory_of(job, scenario.seed + result.sample_index, speeds, true);
+  result.sample = trajectory_of(Site{job}, scenario.seed + result.sample_index, speeds, true);
   result.speeds = speeds.all();
   return result;
 }

@@ -1,12 +1,19 @@
 #pragma once
 // Scenarios of measured layers on an ideal cluster, whose times can be worked out by hand.
 
+#include <doctest/doctest.h>
+
 #include <string>
 #include <vector>
 
 #include "tests/support/simulated.hpp"
 
 namespace rehearse::test {
+
+constexpr double kAlpha = 10e-6;  // s, from NIC to NIC of a timed scenario
+constexpr double kBeta = 1e9;     // B/s of a NIC
+
+inline doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
 
 struct TimedTensor {
   std::string gradient;
@@ -62,7 +69,7 @@ inline Json with_servers(Json scenario, int count) {
   return scenario;
 }
 
-/// time_s of a run, by default and exact, which must agree to 1e-9.
+/// time_s of a run, by default and exact.
 struct Times {
   double by_default = 0, exact = 0;
 };
@@ -80,6 +87,12 @@ inline Times times_of(const Json& scenario) {
     (is_exact ? times.exact : times.by_default) = result["time"].get<double>();
   }
   return times;
+}
+
+inline void check_time(const Json& scenario, double expected) {
+  const Times times = times_of(scenario);
+  CHECK(times.by_default == exactly(expected));
+  CHECK(times.exact == exactly(expected));
 }
 
 }  // namespace rehearse::test

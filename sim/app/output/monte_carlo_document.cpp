@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "sim/engine/machine_events.hpp"
-#include "sim/engine/machines.hpp"
+#include "sim/engine/site.hpp"
 
 namespace rehearse {
 
@@ -62,7 +62,7 @@ Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline)
 
 /// Machines over time, and the moments at which something happened to the job.
 std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& result) {
-  const std::vector<Machine> machines = list_machines(scenario);
+  const Site site{scenario};
   Section section{.title = "One run in detail",
                   .paragraphs = {"Run " + std::to_string(result.sample_index) +
                                  ", the median by time: the same as simulate --runs 1 --seed " +
@@ -73,15 +73,15 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
   Series stops{.name = "job stops", .x = {}, .y = {}, .is_points = true};
   Series checkpoints{.name = "checkpoint", .x = {}, .y = {}, .is_points = true};
   double count = 0;
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    if (machines[m].workers > 0 && !result.sample.job.rentals[m].empty() &&
+  for (std::size_t m = 0; m < site.machines.size(); ++m)
+    if (site.machines[m].workers > 0 && !result.sample.job.rentals[m].empty() &&
         result.sample.job.rentals[m].front().span.start == Seconds{})
       ++count;
   running.y.push_back(count);
   Table events{.header = {"event", "machine", "at, h", ""}, .rows = {}};
   for (const EventSpan& event : result.sample.events) {
     const double at = event.span.start.value() / 3600;
-    const bool is_worker = event.machine >= 0 && machines[static_cast<std::size_t>(event.machine)].workers > 0;
+    const bool is_worker = event.machine >= 0 && site.machine(event.machine).workers > 0;
     if (is_worker && (event.kind == "running" || event.kind == "revoked")) {
       running.x.insert(running.x.end(), 2, at);
       running.y.push_back(count);
@@ -96,9 +96,8 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
       points->y.push_back(count);
     }
     if (event.kind != "checkpoint" && event.kind != "request" && events.rows.size() < 200)
-      events.rows.push_back({event.kind,
-                             event.machine < 0 ? "job" : machines[static_cast<std::size_t>(event.machine)].name,
-                             display(at), event.detail});
+      events.rows.push_back(
+          {event.kind, event.machine < 0 ? "job" : site.machine(event.machine).name, display(at), event.detail});
   }
   running.x.push_back(result.sample.job.end.value() / 3600);
   running.y.push_back(count);

@@ -10,18 +10,11 @@ namespace rehearse {
 
 namespace {
 
+using test::check_time;
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
 using test::timed_scenario;
-
-constexpr double kAlpha = 10e-6;  // s, from NIC to NIC
-constexpr double kBeta = 1e9;     // B/s of a NIC
-
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
-
-void check_time(const Json& scenario, double expected) {
-  const test::Times times = test::times_of(scenario);
-  CHECK(times.by_default == exactly(expected));
-  CHECK(times.exact == exactly(expected));
-}
 
 /// One tensor of 24 MB, 1 ms forward, 2 ms backward.
 Json one_tensor(int machines, const std::string& algorithm, int gpus = 1) {

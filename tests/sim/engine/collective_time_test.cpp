@@ -10,10 +10,10 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kAlpha = 10e-6;  // s, from NIC to NIC
 constexpr double kNic = 1e9, kNvlink = 25e9, kPort = 100e9;
 
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
+using test::exactly;
+using test::kAlpha;
 
 /// `bytes` over machines of `gpus` GPUs with the interconnect `node`, and a library with these protocols on it.
 Json all_reduce(int machines, int gpus, const Json& node, const Json& protocols, std::int64_t bytes = 24'000'000,
@@ -35,9 +35,7 @@ double closed_form(const Json& scenario) { return collective_time(test::resolved
 
 void check_time(const Json& scenario, double expected) {
   CHECK(closed_form(scenario) == exactly(expected));
-  const test::Times times = test::times_of(scenario);
-  CHECK(times.by_default == exactly(expected));
-  CHECK(times.exact == exactly(expected));
+  test::check_time(scenario, expected);
 }
 
 std::string refusal(const Json& scenario) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/engine/compile.hpp"
-#include "sim/engine/machines.hpp"
 #include "sim/engine/plain_loop.hpp"
+#include "sim/engine/site.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -20,15 +20,10 @@ class Bench final : public Executor::Client {
  public:
   Bench()
       : scenario_{test::resolved(test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}}))},
-        machines_{list_machines(scenario_)},
-        topology_{build_topology(scenario_, machines_)},
-        loop_{topology_},
-        cluster_{.scenario = scenario_,
-                 .machines = machines_,
-                 .clock = loop_.clock(),
-                 .network = loop_.network(),
-                 .recorder = recorder},
-        traffic_{machines_.size()},
+        site_{scenario_},
+        loop_{site_.topology},
+        cluster_{.site = site_, .clock = loop_.clock(), .network = loop_.network(), .recorder = recorder},
+        traffic_{site_.machines.size()},
         executor_{cluster_, clock(), traffic_, *this} {}
 
   Rank& add_rank(MachineIndex machine, const std::shared_ptr<Counters>& team = nullptr) {
@@ -52,8 +47,7 @@ class Bench final : public Executor::Client {
 
  private:
   Scenario scenario_;
-  std::vector<Machine> machines_;
-  Topology topology_;
+  Site site_;
   PlainLoop loop_;
   Cluster cluster_;
   Traffic traffic_;

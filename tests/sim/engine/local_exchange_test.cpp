@@ -10,15 +10,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kAlpha = 10e-6;  // s
-
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
-
-void check_time(const Json& scenario, double expected) {
-  const test::Times times = test::times_of(scenario);
-  CHECK(times.by_default == exactly(expected));
-  CHECK(times.exact == exactly(expected));
-}
+using test::check_time;
+using test::kAlpha;
 
 Json profile() { return load_json_file(source_folder() + "/calibration/profiles/ideal.json"); }
 

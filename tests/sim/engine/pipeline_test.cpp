@@ -15,13 +15,11 @@ namespace rehearse {
 
 namespace {
 
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
 using test::timed_scenario;
 using test::TimedTensor;
-
-constexpr double kAlpha = 10e-6;  // s, from NIC to NIC
-constexpr double kBeta = 1e9;     // B/s of a NIC
-
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
 
 /// `machines` with `gpus` each; every layer passes on `output`.
 Json pipelined(int machines, const std::vector<TimedTensor>& layers, int stages, int microbatches,

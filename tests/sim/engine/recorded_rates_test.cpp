@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/engine/machines.hpp"
 #include "sim/engine/resource_profile.hpp"
 #include "sim/engine/simgrid_backend.hpp"
+#include "sim/engine/site.hpp"
 #include "tests/support/random_scenario.hpp"
 
 namespace rehearse {
@@ -38,7 +38,7 @@ void check_series(const Json& series, const std::vector<double>& expected) {
 /// The series of every machine, those of its GPUs' links if there is only one.
 Json rates_of(const Json& json, bool is_exact) {
   const Scenario scenario = test::resolved(json);
-  const bool is_one = list_machines(scenario).size() == 1;
+  const bool is_one = Site{scenario}.machines.size() == 1;
   const RunRecord record =
       simulate(scenario, {.keeps_activity = true, .records_gpu_links = is_one, .is_exact = is_exact});
   const ResourceProfile profile = resource_profile(record, Seconds{std::max(1e-5, record.end.value() / 500)}, {},

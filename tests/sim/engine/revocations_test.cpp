@@ -214,7 +214,7 @@ TEST_CASE("when all have left at their notice the job restarts with those that c
       replayed(scenario, 0, {{0.05, "remove", "n0"}, {0.05, "remove", "n1"}, {0.1, "add", "a"}, {0.1, "add", "b"}});
   scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
   CHECK(run(scenario).value("time", 0.0) == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
-  const Trajectory known = run_trajectory(test::resolved(scenario), 1, ring_speed, false);
+  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, false);
   CHECK(known.job.end.value() == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("losses that cost no update do not put off checkpoints") {
     events.push_back({0.07 * i + 0.01, "add", "m" + std::to_string(i)});
   }
   scenario = replayed(scenario, 0, events);
-  const Trajectory known = run_trajectory(test::resolved(scenario), 1, ring_speed, false);
+  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, false);
   const auto expected = static_cast<int>(known.job.end.value() / 0.105);
   CHECK(known.job.interruptions.checkpoints >= expected - 2);
   CHECK(run(scenario).value("restarts", -1) == 0);
@@ -311,7 +311,7 @@ TEST_CASE("jobs that restart take as long as Daly's formula says") {
   double sum = 0;
   for (int i = 0; i < kRuns; ++i) {
     const Trajectory run = run_trajectory(
-        scenario, static_cast<std::uint64_t>(i),
+        Site{scenario}, static_cast<std::uint64_t>(i),
         [](const MachineCounts&) {
           return TrainingSpeed{1 / kStep, 4};
         },
@@ -341,7 +341,7 @@ TEST_CASE("at known speeds a job goes as it does message by message") {
       json["seed"] = seed;
       const Json detail = run(json);
       const Scenario scenario = test::resolved(json);
-      const Trajectory known = run_trajectory(scenario, seed, ring_speed, false);
+      const Trajectory known = run_trajectory(Site{scenario}, seed, ring_speed, false);
       CHECK(known.job.end.value() == doctest::Approx(detail.value("time", 0.0)).epsilon(0.01));
       CHECK(known.job.interruptions.revocations == doctest::Approx(detail.value("revocations", 0)).epsilon(0.1));
     }

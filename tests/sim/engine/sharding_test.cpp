@@ -11,13 +11,12 @@ namespace rehearse {
 
 namespace {
 
+using test::check_time;
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
 using test::timed_scenario;
 using test::TimedTensor;
-
-constexpr double kAlpha = 10e-6;  // s, from NIC to NIC
-constexpr double kBeta = 1e9;     // B/s of a NIC
-
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
 
 /// Of one gathering, or one reduction, of `bytes` among p workers.
 double half_ring(int p, double bytes) { return (p - 1) * (kAlpha + bytes / (p * kBeta)); }
@@ -26,12 +25,6 @@ Json sharded(int machines, const std::vector<TimedTensor>& tensors, const std::s
   Json strategy{{"kind", "all_reduce"}, {"sharding", what}};
   if (prefetched >= 0) strategy["prefetched_units"] = prefetched;
   return timed_scenario(machines, tensors, strategy);
-}
-
-void check_time(const Json& scenario, double expected) {
-  const test::Times times = test::times_of(scenario);
-  CHECK(times.by_default == exactly(expected));
-  CHECK(times.exact == exactly(expected));
 }
 
 double sent_by_each(const Json& scenario, int machines) {

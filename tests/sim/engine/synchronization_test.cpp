@@ -13,18 +13,11 @@ namespace rehearse {
 
 namespace {
 
+using test::check_time;
+using test::exactly;
+using test::kAlpha;
 using test::timed_scenario;
 using test::with_servers;
-
-constexpr double kAlpha = 10e-6;  // s
-
-doctest::Approx exactly(double value) { return doctest::Approx(value).epsilon(1e-9); }
-
-void check_time(const Json& scenario, double expected) {
-  const test::Times times = test::times_of(scenario);
-  CHECK(times.by_default == exactly(expected));
-  CHECK(times.exact == exactly(expected));
-}
 
 Json synchronous() { return {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}; }
 

@@ -1,9 +1,11 @@
-#include "sim/engine/machines.hpp"
+#include "sim/engine/site.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace rehearse {
+
+namespace {
 
 std::vector<Machine> list_machines(const Scenario& scenario) {
   std::vector<Machine> machines;
@@ -38,7 +40,26 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
   return machines;
 }
 
-namespace {
+/// [workers] Those of a machine have its first GPUs; the others follow, worker after worker.
+std::vector<std::vector<Endpoint>> list_workers(const std::vector<Machine>& machines) {
+  std::vector<std::vector<Endpoint>> workers;
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    int next_gpu = machines[m].workers;
+    for (int gpu = 0; gpu < machines[m].workers; ++gpu) {
+      workers.push_back({{static_cast<MachineIndex>(m), gpu}});
+      for (int other = 1; other < machines[m].gpus / machines[m].workers; ++other)
+        workers.back().push_back({static_cast<MachineIndex>(m), next_gpu++});
+    }
+  }
+  return workers;
+}
+
+std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines) {
+  std::vector<MachineIndex> servers;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    servers.insert(servers.end(), static_cast<std::size_t>(machines[m].servers), static_cast<MachineIndex>(m));
+  return servers;
+}
 
 /// The links of the scenario with what their connections deliver, and with the rate at which a connection's window goes
 /// round, where NICs are faster than that.
@@ -62,8 +83,6 @@ std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vecto
   return links;
 }
 
-}  // namespace
-
 Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
   std::vector<TopologyMachine> nodes;
   for (const Machine& machine : machines) {
@@ -84,5 +103,14 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
   }
   return Topology{std::move(nodes), scenario.fabric, limited_links(scenario, machines), scenario.hop_latency};
 }
+
+}  // namespace
+
+Site::Site(const Scenario& scenario_)
+    : scenario{scenario_},
+      machines{list_machines(scenario)},
+      workers{list_workers(machines)},
+      servers{list_servers(machines)},
+      topology{build_topology(scenario, machines)} {}
 
 }  // namespace rehearse
