@@ -15,6 +15,11 @@
 // workers for a unit are in, a core applies them and the unit goes to all workers; a worker's next step begins with its
 // own last kernel, and waits for variables only where its kernels need them.
 //
+// With forward overlap a worker's next step begins with its own last kernel, too, and as soon as a server has
+// acknowledged a gradient the worker asks for that unit: the server answers, in synchronous training, once the
+// gradients of all workers for it are in. The gate of steps holds a worker until the gradients of others are applied on
+// which its bound on staleness depends.
+//
 // Aggregation: the workers of a machine can be one team towards the servers, in the program of its first member. A unit
 // is pulled once for all of them, when the last has begun its step, and pushed once, when all of their gradients for it
 // have been added up. That happens in host memory, with which each GPU exchanges by PCIe; or on one of the GPUs, each
@@ -53,7 +58,9 @@ class Compiler {
         passes_{passes},
         servers_{place.shares_machine.size()},
         pushes_back_{strategy_.pushes_back_each_variable},
-        pulls_{!pushes_back_ || first == FirstVariables::kPulled},
+        runs_ahead_{pushes_back_ || exchange_.overlap == Overlap::kForward},
+        shares_updates_{runs_ahead_ && strategy_.synchronization == Synchronization::kSynchronous},
+        pulls_{!runs_ahead_ || first == FirstVariables::kPulled},
         lives_on_gpus_{strategy_.variables == VariableHome::kGpus},
         variables_(units_.size(), kNone),
         pushed_(units_.size(), kNone),
@@ -80,9 +87,9 @@ class Compiler {
     last_ = kernels.last.empty() ? begin : kernels.last.back();
     await_variables(kernels);
     push(kernels);
-    if (pushes_back_) receive_pushed();
+    if (runs_ahead_) receive_next();
     end_step();
-    if (pushes_back_) builder_.program().common_counters = static_cast<int>(units_.size());
+    if (shares_updates_) builder_.program().common_counters = static_cast<int>(units_.size());
     return builder_.finish();
   }
 
@@ -202,17 +209,19 @@ class Compiler {
           if (server_of(u) != s || !is_pulled(u)) continue;
           if (request == kNone)
             request = then(asked, {.kind = OperationKind::kNotify, .is_event = true, .resource = to_server(s)});
-          const OperationIndex ready = is_in_process(s)
-                                           ? request
-                                           : then(request, {.kind = OperationKind::kServerWork,
-                                                            .work = ServerWorkKind::kRead,
-                                                            .resource = static_cast<int>(s),
-                                                            .label = static_cast<int>(u),
-                                                            .time = message_time(s, units_[u].value_bytes)});
-          on_host[u] = send_value(ready, u, false);
+          on_host[u] = send_value(is_in_process(s) ? request : then(request, read(u)), u, false);
         }
       }
     variables_ = receive(std::move(on_host), false);
+  }
+
+  /// Of a unit, by its server.
+  Operation read(std::size_t u) const {
+    return {.kind = OperationKind::kServerWork,
+            .work = ServerWorkKind::kRead,
+            .resource = units_[u].server,
+            .label = static_cast<int>(u),
+            .time = message_time(server_of(u), units_[u].value_bytes)};
   }
 
   /// From its server to the team.
@@ -310,7 +319,7 @@ class Compiler {
     if (!lives_on_gpus_) return gradient;
     const OperationIndex updated =
         then(gradient, {.kind = OperationKind::kDelay, .is_event = true, .time = time_on_gpu(u)});
-    if (pushes_back_) {
+    if (runs_ahead_) {
       signal(updated, CounterScope::kAll, static_cast<int>(u));
       pushed_[u] = share(updated, u, true);
     } else if (is_shared()) {
@@ -344,21 +353,35 @@ class Compiler {
       if (size > costs_.split_update_threshold) work.time += costs_.time_per_split_update;
       work.host = costs_.time_per_update;
     }
-    const bool is_counted = pushes_back_ || (strategy_.staleness_bound == 0 && strategy_.backup_workers == 0);
+    const bool is_counted =
+        shares_updates_ || (!runs_ahead_ && strategy_.staleness_bound == 0 && strategy_.backup_workers == 0);
     if (is_counted) {
       work.signal_scope = CounterScope::kAll;
       work.signals = static_cast<int>(u);
     }
-    work.is_event = pushes_back_;
+    work.is_event = shares_updates_;
     const OperationIndex applied = then(send(ready, u, to_server(s), size), work);
-    if (!pushes_back_)
-      applied_[s].push_back(applied);
-    else if (is_pulled(u))
-      pushed_[u] = send_value(gate(applied, CounterScope::kAll, static_cast<int>(u), 1), u, true);
+    if (!shares_updates_) applied_[s].push_back(applied);
+    if (runs_ahead_) bring_next(applied, u);
+  }
+
+  /// The unit's value for the next step: it comes by itself, or is asked for once its gradient is acknowledged.
+  void bring_next(OperationIndex applied, std::size_t u) {
+    const std::size_t s = server_of(u);
+    OperationIndex ready = applied;
+    if (!pushes_back_) ready = then(ready, {.kind = OperationKind::kNotify, .resource = from_server(s)});
+    if (!is_pulled(u)) {
+      if (!pushes_back_) signal(ready, CounterScope::kRank, static_cast<int>(u));
+      return;
+    }
+    if (!pushes_back_) ready = then(ready, {.kind = OperationKind::kNotify, .resource = to_server(s)});
+    if (shares_updates_) ready = gate(ready, CounterScope::kAll, static_cast<int>(u), 1);
+    if (!pushes_back_ && !is_in_process(s)) ready = then(ready, read(u));
+    pushed_[u] = send_value(ready, u, true);
   }
 
   /// The next step's kernels wait until the values of this one are on the GPU.
-  void receive_pushed() {
+  void receive_next() {
     if (!lives_on_gpus_) pushed_ = receive(std::move(pushed_), true);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!is_pulled(u)) continue;
@@ -368,15 +391,17 @@ class Compiler {
     }
   }
 
-  /// When all servers have acknowledged; or with the last kernel, if variables are pushed back.
+  /// When all servers have acknowledged; or with the last kernel, if the next step's variables come meanwhile.
   void end_step() {
     for (std::size_t s = 0; s < servers_; ++s) {
       if (applied_[s].empty()) continue;
       ends_.push_back(builder_.add({.kind = OperationKind::kNotify, .resource = from_server(s)}));
       for (const OperationIndex applied : applied_[s]) builder_.order(applied, ends_.back());
     }
-    if (pushes_back_) {
+    if (runs_ahead_) {
+      if (!shares_updates_) update();
       ends_ = {last_};
+      if (!pushes_back_) end_with_latest();
     } else if (is_shared()) {
       if (is_leader() && !lives_on_gpus_) {
         const OperationIndex all = join(last_);
@@ -387,9 +412,25 @@ class Compiler {
     }
     OperationIndex end = builder_.add({.kind = OperationKind::kFence});
     for (const OperationIndex before : ends_) builder_.order(before, end);
-    if (!pushes_back_ && strategy_.staleness_bound)
+    if (!shares_updates_ && strategy_.staleness_bound)
       end = gate(end, CounterScope::kSteps, 0, 1, static_cast<int>(*strategy_.staleness_bound));
     then(end, {.kind = OperationKind::kNext});
+  }
+
+  /// Asynchronous: all servers have acknowledged.
+  void update() {
+    const OperationIndex all = builder_.add({.kind = OperationKind::kDelay, .is_event = true});
+    builder_.order(last_, all);
+    for (const OperationIndex acknowledged : ends_) builder_.order(acknowledged, all);
+    then(all, {.kind = OperationKind::kUpdate});
+  }
+
+  /// What the step before has exchanged is there when a step ends, also what no kernel waits for.
+  void end_with_latest() {
+    ends_.push_back(builder_.program().has_variables);
+    if (pulls_ || !is_leader() || lives_on_gpus_) return;
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (!is_pulled(u)) ends_.push_back(gate(host_, CounterScope::kRank, static_cast<int>(u), 1, 1));
   }
 
   const Scenario& scenario_;
@@ -402,7 +443,9 @@ class Compiler {
   const TeamPlace& place_;
   int passes_;
   std::size_t servers_;
-  bool pushes_back_, pulls_, lives_on_gpus_;
+  bool pushes_back_, runs_ahead_;  // its next step begins with its last kernel
+  bool shares_updates_;            // then, with all workers
+  bool pulls_, lives_on_gpus_;
   ProgramBuilder builder_;
   OperationIndex host_ = kNone, last_ = kNone;        // before the step, its last kernel
   std::vector<OperationIndex> variables_;             // [units] of the step: when they are on this GPU

@@ -225,7 +225,9 @@ void Executor::issue(Rank& rank, int slot, OperationIndex index) {
       return counters.wait(operation.resource, {&rank, slot, index});
     }
     case OperationKind::kUpdate:
-      if (Round* round = find_round(step.number); round != nullptr && ++round->updated == round->expected)
+      if (Round* round = find_round(step.number); round == nullptr)
+        return end(rank, slot, index, ready), client_.update_of(rank, step.number);
+      else if (++round->updated == round->expected)
         is_updated_ = true;
       return end(rank, slot, index, ready);
     case OperationKind::kFence:

@@ -234,6 +234,8 @@ class Executor {
     virtual void know_end(Rank& rank, Seconds end) = 0;
     /// All ranks have come to the end of the update.
     virtual void update() = 0;
+    /// All that the rank sends of its step `number` has come to an update of its own, as no others share the step.
+    virtual void update_of(Rank& /*rank*/, std::int64_t /*number*/) {}
     /// The rank may begin its next step.
     virtual void begin_next(Rank&) {}
     /// Something has changed for a rank that waits to begin its next step: it goes on with go_on(), or not at all.

@@ -36,11 +36,14 @@ class PacedTraining final : public Session, private Executor::Client {
         monitor_{monitor},
         all_samples_{scenario_.training.samples},
         is_synchronous_{scenario_.training.strategy.is_synchronous()},
-        pushes_back_{servers_strategy_ != nullptr && servers_strategy_->pushes_back_each_variable},
+        runs_ahead_{servers_strategy_ != nullptr &&
+                    (servers_strategy_->pushes_back_each_variable ||
+                     scenario_.training.strategy.exchange.overlap == Overlap::kForward)},
+        shares_updates_{runs_ahead_ && is_synchronous_},
         changes_members_{may_leave_full_cluster(scenario_)},
         fuses_kernels_{plan_reductions(scenario_, cluster.is_exact, cluster.recorder.keeps_activity).fuses_kernels},
         servers_{cluster.site.servers},
-        steps_{servers_strategy_ != nullptr && !pushes_back_ ? servers_strategy_->staleness_bound : std::nullopt,
+        steps_{servers_strategy_ != nullptr && !shares_updates_ ? servers_strategy_->staleness_bound : std::nullopt,
                backup_workers(scenario_), done.updates},
         executor_{cluster, clock_, monitor.traffic(), *this, done.updates, &steps_},
         first_step_{done.updates},
@@ -55,8 +58,9 @@ class PacedTraining final : public Session, private Executor::Client {
     clock_.retire();
     for (const auto& trainer : trainers_) {
       trainer->rank->clock().retire();
-      if (trainer->is_training && pushes_back_ && next_step(*trainer) < done_.updates)
+      if (trainer->is_training && shares_updates_ && next_step(*trainer) < done_.updates)
         monitor_.cut_used_step(trainer->worker);
+      forget_sent(*trainer);
     }
     monitor_.lose_samples(samples_of_update_);
     for (const auto& [number, round] : rounds_) monitor_.lose_samples(round.ended);
@@ -102,10 +106,10 @@ class PacedTraining final : public Session, private Executor::Client {
 
   TrainingProgress progress() const override { return done_; }
 
-  /// Variables that are pushed back come to the workers after the last update.
+  /// The variables of another step come to the workers after the last update.
   Seconds last_update() const override {
     Seconds end = end_;
-    if (pushes_back_ && done_.samples == all_samples_)
+    if (runs_ahead_ && done_.samples == all_samples_)
       for (const auto& trainer : trainers_) end = std::max(end, trainer->rank->latest());
     return end;
   }
@@ -141,6 +145,11 @@ class PacedTraining final : public Session, private Executor::Client {
     std::shared_ptr<Counters> counters = std::make_shared<Counters>();
   };
 
+  /// A step, and its samples.
+  struct Sent {
+    std::int64_t number = 0, samples = 0;
+  };
+
   struct Trainer {
     Trainer(Worker& worker_, std::uint64_t seed)
         : worker{worker_}, choice{seed, "partners of worker " + std::to_string(worker_.index)} {}
@@ -157,6 +166,7 @@ class PacedTraining final : public Session, private Executor::Client {
     std::int64_t counted_in = -1;        // synchronous: the latest step that was shared with it
     std::int64_t latest_step = -1;       // that it has begun
     FirstVariables first = FirstVariables::kPushed;
+    std::vector<Sent> sent;  // asynchronous: steps that are not applied, if it runs ahead
     bool is_present = false;
     bool is_training = false;
     // Of the step that it is in, or will begin next:
@@ -165,7 +175,7 @@ class PacedTraining final : public Session, private Executor::Client {
     std::int64_t next_samples = 0;
   };
 
-  /// Of a step whose update is pushed back: samples of workers that have begun it, and that have ended it.
+  /// Of a step that others begin before its update: samples of workers that have begun it, and that have ended it.
   struct Round {
     std::int64_t begun = 0, ended = 0;
   };
@@ -278,7 +288,7 @@ class PacedTraining final : public Session, private Executor::Client {
       trainer->counted_in = step;
       if (trainer->place.member == 0) ++teams;
     }
-    if (pushes_back_) teams = needed_workers(teams, backup_workers(scenario_) / trainers_.front()->place.members);
+    if (shares_updates_) teams = needed_workers(teams, backup_workers(scenario_) / trainers_.front()->place.members);
     executor_.expect(step, teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
   }
@@ -322,6 +332,7 @@ class PacedTraining final : public Session, private Executor::Client {
       idle_.push_back(&trainer);
       return;
     }
+    forget_sent(trainer);
     trainer.is_present = true;
     trainer.first = FirstVariables::kPulled;
     if (trainer.place.member == 0) trainer.team->counters = std::make_shared<Counters>();
@@ -350,6 +361,7 @@ class PacedTraining final : public Session, private Executor::Client {
   void lose(Trainer& trainer) {
     trainer.is_present = false;
     std::erase(present_, &trainer);
+    const std::int64_t applied = next_step(trainer) - forget_sent(trainer);
     if (std::exchange(trainer.is_training, false)) {
       --started_steps_;
       started_samples_ -= trainer.worker.step.samples;
@@ -357,7 +369,7 @@ class PacedTraining final : public Session, private Executor::Client {
     trainer.ready_since.reset();
     executor_.reset(*trainer.rank, std::make_shared<Counters>());
     join_gpus(trainer);
-    const auto forget = [this, ended = next_step(trainer)] {
+    const auto forget = [this, ended = applied] {
       steps_.leave(ended);
       executor_.release();
     };
@@ -365,6 +377,27 @@ class PacedTraining final : public Session, private Executor::Client {
       clock_.schedule_in(scenario_.training.recovery.timeout, forget);
     else
       forget();
+  }
+
+  /// Gradients on their way are lost. Returns how many ended steps they are of. A step that is applied and has not
+  /// ended counts as one that has.
+  std::int64_t forget_sent(Trainer& trainer) {
+    std::int64_t ended = 0;
+    bool is_applied = runs_ahead_ && !shares_updates_ && trainer.is_training;
+    for (const Sent& sent : std::exchange(trainer.sent, {})) {
+      if (trainer.is_training && sent.number == next_step(trainer)) {
+        is_applied = false;
+        continue;
+      }
+      ++ended;
+      --started_steps_;
+      started_samples_ -= sent.samples;
+      monitor_.lose_samples(sent.samples);
+    }
+    if (!is_applied) return ended;
+    monitor_.cut_used_step(trainer.worker);
+    trainer.is_training = false;
+    return ended - 1;
   }
 
   /// They have part in the step that begins next, or in the current one if they were counted in. What they have pushed
@@ -392,7 +425,8 @@ class PacedTraining final : public Session, private Executor::Client {
 
   /// The worker is ready for its next step, if there is one for it.
   void go_on(Trainer& trainer) {
-    if (pushes_back_) trainer.left_out += std::max<std::int64_t>(0, done_.updates - next_step(trainer));  // it was late
+    if (shares_updates_)
+      trainer.left_out += std::max<std::int64_t>(0, done_.updates - next_step(trainer));  // it was late
     if (is_over(trainer)) {
       monitor_.close_window();
       trainer.ready_since.reset();
@@ -422,7 +456,8 @@ class PacedTraining final : public Session, private Executor::Client {
     worker.passes = trainer.next_passes;
     started_samples_ += worker.step.samples;
     trainer.latest_step = number;
-    if (pushes_back_) rounds_[number].begun += worker.step.samples;
+    if (runs_ahead_ && !shares_updates_) trainer.sent.push_back({number, worker.step.samples});
+    if (shares_updates_) rounds_[number].begun += worker.step.samples;
     const Program& program = program_of(trainer);
     trainer.first = FirstVariables::kPushed;
     executor_.begin_step(rank, program, trainer.groups, number);
@@ -460,6 +495,17 @@ class PacedTraining final : public Session, private Executor::Client {
     call_idle();
   }
 
+  void update_of(Rank& rank, std::int64_t number) override {
+    Trainer& trainer = trainer_of(rank);
+    const auto sent = std::find_if(trainer.sent.begin(), trainer.sent.end(),
+                                   [number](const Sent& step) { return step.number == number; });
+    const std::int64_t samples = sent->samples;
+    trainer.sent.erase(sent);
+    const bool releases = steps_.end(number + 1);
+    if (count_update(samples)) job_.updated(done_);
+    if (releases) executor_.release();
+  }
+
   /// An asynchronous step that ends when all samples are done began when more were left.
   bool count_update(std::int64_t samples) {
     if (!monitor_.count_update(done_, samples)) return false;
@@ -473,10 +519,13 @@ class PacedTraining final : public Session, private Executor::Client {
     Worker& worker = trainer.worker;
     const std::int64_t completed = next_step(trainer) + 1;
     bool releases = false;
-    if (pushes_back_) {
+    if (shares_updates_) {
       if (const auto round = rounds_.find(completed - 1); round != rounds_.end())
         round->second.ended += worker.step.samples;
       monitor_.end_step(worker, completed);
+    } else if (runs_ahead_) {
+      worker.step.staleness = done_.updates - trainer.updates_at_start;  // so far
+      monitor_.end_step(worker, done_.updates);
     } else {
       releases = steps_.end(completed);
       const bool is_late = is_synchronous_ && completed <= done_.updates;
@@ -515,13 +564,13 @@ class PacedTraining final : public Session, private Executor::Client {
     Seconds after = clock_.now() - step.compute_end;
     if (servers_strategy_ == nullptr) after -= trainer.worker.plan->update;
     const Waits& stalls = rank.stalls();
-    const Waits waits = rank.waits_before_end(pushes_back_ ? Seconds{} : after);
+    const Waits waits = rank.waits_before_end(runs_ahead_ ? Seconds{} : after);
     times.latency += stalls.latency + waits.latency;
     times.network += stalls.network + waits.network;
     times.server += stalls.server + waits.server;
     times.copies += stalls.copies + waits.copies + waits.other;
     const bool asks =
-        servers_strategy_ != nullptr && !pushes_back_ && servers_strategy_->variables != VariableHome::kGpus;
+        servers_strategy_ != nullptr && !runs_ahead_ && servers_strategy_->variables != VariableHome::kGpus;
     (asks ? times.held : times.copies) += stalls.other;  // until the last of the team asked
   }
 
@@ -532,7 +581,10 @@ class PacedTraining final : public Session, private Executor::Client {
   OwnedClock clock_;
   RunMonitor& monitor_;
   std::int64_t all_samples_;
-  bool is_synchronous_, pushes_back_, changes_members_, fuses_kernels_;
+  bool is_synchronous_;
+  bool runs_ahead_;      // with servers: steps begin before the update of the one before
+  bool shares_updates_;  // then, synchronous
+  bool changes_members_, fuses_kernels_;
   const std::vector<MachineIndex>& servers_;
   GradientUnits units_;
   StepGate steps_;

@@ -22,7 +22,7 @@ enum class OperationKind : std::uint8_t {
   kFetch,       // of as many bytes from the GPU of a rank that is chosen then
   kCollective,  // with the other ranks of a group, once all of them have come to it
   kGate,        // passes when a counter has come so far
-  kUpdate,      // part of the step's update, which is complete when all ranks have come to it
+  kUpdate,      // part of the step's update, which is complete when all ranks have come to it that share the step
   kFence,       // end of the step: the training says who goes on
   kNext,        // the next step begins
 };

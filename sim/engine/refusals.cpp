@@ -254,11 +254,6 @@ const auto kRefusals = std::to_array<Refusal>({
     {"cycles of parts",
      [](const Subject& s) { return place_if(is_sharded(s) && exchange_of(s).cycle_time, "/training/strategy/cycle_time"); },
      "none with sharding", "cycles fuse all-reduces only"},
-    {"forward overlap with servers",
-     [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && exchange_of(s).overlap == Overlap::kForward, "/training/strategy/overlap");
-     },
-     "\"none\" or \"backward\" with parameter servers", "their workers pull all variables at the beginning of a step"},
     {"forward overlap of parts",
      [](const Subject& s) {
        return place_if(is_sharded(s) && exchange_of(s).overlap == Overlap::kForward, "/training/strategy/overlap");

@@ -49,6 +49,7 @@ class ScenarioGenerator {
     sharding(seed_);
     several_gpus(seed_);
     pipeline(seed_);
+    forward_overlap(seed_);
     return scenario_;
   }
 
@@ -237,6 +238,13 @@ class ScenarioGenerator {
     }
     Json& strategy = scenario_["training"]["strategy"];
     if (strategy.contains("backup_workers")) strategy["backup_workers"] = strategy["backup_workers"].get<int>() / 2;
+  }
+
+  /// Of a third of the scenarios with servers.
+  void forward_overlap(std::uint64_t seed) {
+    Rng random{seed, "forward overlap"};
+    Json& strategy = scenario_["training"]["strategy"];
+    if (strategy["kind"] == "parameter_server" && random.below(3) == 0) strategy["overlap"] = "forward";
   }
 
   /// Of half of the scenarios with all-reduce that it goes with.

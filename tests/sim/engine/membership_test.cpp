@@ -173,9 +173,16 @@ TEST_CASE("workers join and leave with forward overlap, pushed variables, backup
   };
   Json backup_and_pushed = with("backup_workers", 1);
   backup_and_pushed["pushes_back_each_variable"] = true;
-  for (const Json& strategy :
-       {Json{{"kind", "all_reduce"}, {"overlap", "forward"}}, with("backup_workers", 1),
-        with("pushes_back_each_variable", true), with("aggregation", "host"), backup_and_pushed}) {
+  Json backup_and_forward = with("backup_workers", 1);
+  backup_and_forward["overlap"] = "forward";
+  Json asynchronous = with("overlap", "forward");
+  asynchronous["synchronization"] = "asynchronous";
+  Json stale = with("overlap", "forward");
+  stale["synchronization"] = "stale_synchronous";
+  stale["staleness_bound"] = 1;
+  for (const Json& strategy : {Json{{"kind", "all_reduce"}, {"overlap", "forward"}}, with("backup_workers", 1),
+                               with("pushes_back_each_variable", true), with("aggregation", "host"), backup_and_pushed,
+                               with("overlap", "forward"), backup_and_forward, asynchronous, stale}) {
     CAPTURE(strategy.dump());
     Json scenario = two_and(2, "1s", "2s", strategy, 200);
     if (strategy["kind"] == "parameter_server") scenario = with_servers(scenario, 1);

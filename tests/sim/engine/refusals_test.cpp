@@ -100,7 +100,6 @@ std::map<std::string, Json> examples() {
       {"a first bucket of none", all_reduce({{strategy + "first_bucket_size", "1MB"}})},
       {"cycles with servers", servers({{strategy + "cycle_time", "1ms"}})},
       {"cycles of parts", all_reduce({{strategy + "cycle_time", "1ms"}, {strategy + "sharding", "gradients"}})},
-      {"forward overlap with servers", servers({{strategy + "overlap", "forward"}})},
       {"forward overlap of parts",
        all_reduce({{strategy + "overlap", "forward"}, {strategy + "sharding", "gradients"}})},
       {"forward overlap of pipelines", pipeline({{strategy + "overlap", "forward"}})},

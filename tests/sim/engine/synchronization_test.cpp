@@ -55,6 +55,59 @@ TEST_CASE("pushing back each variable: one push and one pull, no request and no 
   check_time(scenario, 3e-3 + 7e-3 + 2 * kAlpha + 2 * 3 * 10e-3);
 }
 
+TEST_CASE("forward overlap: the next forward pass of a layer waits only for its own variables") {
+  // One tensor leaves nothing to overlap: a pull and a push, and a round trip for each.
+  for (const int w : {1, 2, 5}) {
+    Json strategy = synchronous();
+    strategy["overlap"] = "forward";
+    Json scenario = one_tensor(w, strategy);
+    scenario["training"]["steps"] = 4;
+    check_time(scenario, 4 * (4 * kAlpha + 2 * w * 10e-3 + 3e-3));
+  }
+  // Two tensors, of layers a and b. Kernels: 0 to 6 ms; the gradient of b at 4 ms, that of a at 6 ms. Pushes of b: 4 to
+  // 14 ms, a: 14 to 24 ms. Three latencies after 14 ms the server sends b, to 24 ms, and then a, which has been applied
+  // meanwhile, to 34 ms; a latency later the next step's first kernel runs.
+  for (const auto& [synchronization, bound] : {std::pair{"synchronous", -1}, std::pair{"asynchronous", -1},
+                                               std::pair{"stale_synchronous", 0}, std::pair{"stale_synchronous", 2}}) {
+    Json strategy{{"kind", "parameter_server"}, {"synchronization", synchronization}, {"overlap", "forward"}};
+    if (bound >= 0) strategy["staleness_bound"] = bound;
+    CAPTURE(strategy.dump());
+    Json scenario = with_servers(timed_scenario(1, {{"10000000B"}, {"10000000B"}}, strategy), 1);
+    scenario["training"]["steps"] = 5;
+    check_time(scenario, 5 * (4 * kAlpha + 34e-3));
+    const Json summary = test::simulated(scenario);
+    CHECK(summary["samples_done"] == 5);
+    CHECK(summary["sent_B"] == 5 * 2 * 20'000'000);
+    strategy["overlap"] = "backward";
+    scenario["training"]["strategy"] = strategy;
+    check_time(scenario, 5 * (4 * kAlpha + 43e-3));
+  }
+}
+
+TEST_CASE("forward overlap: a worker is ahead of others by its bound on staleness, counted in steps that are applied") {
+  // The slow worker's step: 3 ms + 100 ms of compute; the fast one waits for it at the gate in most of its steps.
+  for (const int bound : {0, 1, 3}) {
+    CAPTURE(bound);
+    Json scenario = with_servers(timed_scenario(1, {{"1000B"}},
+                                                {{"kind", "parameter_server"},
+                                                 {"synchronization", "stale_synchronous"},
+                                                 {"staleness_bound", bound},
+                                                 {"overlap", "forward"}}),
+                                 1);
+    Json slow = scenario["cluster"]["groups"][0];
+    slow["name"] = "slow";
+    slow["instance"]["accelerator"]["host_link"] = "1MBps";
+    scenario["cluster"]["groups"].push_back(slow);
+    scenario["training"]["steps"] = 40;
+    const Json summary = test::simulated(scenario);
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    // Every copy of the slow one takes 1 ms more: both work at its pace but for the first steps of the fast one.
+    const double step = 3e-3 + 2e-3 + 4 * kAlpha + 2 * 1e-6;
+    CHECK(summary["time_s"].get<double>() == doctest::Approx((40.0 - bound) / 2 * step).epsilon(0.05));
+    CHECK(summary["staleness_max"].get<int>() <= 2 * bound + 2);
+  }
+}
+
 TEST_CASE("sharded over s servers, a tensor moves s times as fast when the servers' NICs are the limit") {
   // 4 workers, 4 servers: each server has a quarter of the tensor: 4 * 2.5 MB per direction.
   Json strategy = synchronous();
