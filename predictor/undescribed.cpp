@@ -64,6 +64,7 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const 
     if (servers->backup_workers > 0) return Undescribed{at + "backup_workers", "gradients that are dropped"};
     if (servers->pushes_back_each_variable)
       return Undescribed{at + "pushes_back_each_variable", "variables that come before they are asked for"};
+    if (strategy.exchange.cycle_time) return Undescribed{at + "cycle_time", "messages that collect gradients"};
     if (servers->aggregation != Aggregation::kNone)
       return Undescribed{at + "aggregation", "gradients that are added up inside of a machine"};
   } else if (const auto* collective = std::get_if<AllReduceStrategy>(&strategy.kind)) {

@@ -20,6 +20,9 @@
 // gradients of all workers for it are in. The gate of steps holds a worker until the gradients of others are applied on
 // which its bound on staleness depends.
 //
+// With a cycle time gradients that are in a worker's memory at the end of a cycle go to their server as one message;
+// each is applied by itself.
+//
 // Aggregation: the workers of a machine can be one team towards the servers, in the program of its first member. A unit
 // is pulled once for all of them, when the last has begun its step, and pushed once, when all of their gradients for it
 // have been added up. That happens in host memory, with which each GPU exchanges by PCIe; or on one of the GPUs, each
@@ -360,7 +363,9 @@ class Compiler {
       work.signals = static_cast<int>(u);
     }
     work.is_event = shares_updates_;
-    const OperationIndex applied = then(send(ready, u, to_server(s), size), work);
+    const OperationIndex sent = send(ready, u, to_server(s), size);
+    builder_.program().operations[static_cast<std::size_t>(sent)].is_collected = exchange_.cycle_time.has_value();
+    const OperationIndex applied = then(sent, work);
     if (!shares_updates_) applied_[s].push_back(applied);
     if (runs_ahead_) bring_next(applied, u);
   }

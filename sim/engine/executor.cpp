@@ -19,6 +19,8 @@ std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
+Seconds end_of_cycle(Seconds now, Seconds cycle) { return std::max(now, cycle * std::ceil(now / cycle * (1 - 1e-12))); }
+
 /// Of one machine.
 bool is_between_gpus(const Network& network, PathIndex path) {
   const Endpoint from = network.source(path), to = network.destination(path);
@@ -55,12 +57,9 @@ Connection& Rank::connection(int index) {
   std::unique_ptr<Connection>& connection = connections_[at(index)];
   if (connection != nullptr) return *connection;
   Cluster& cluster = executor_.cluster_;
-  connection = std::make_unique<Connection>(clock_, cluster.network, executor_.traffic_, cluster.recorder,
-                                            place_.connections[at(index)], [this](const Connection::Message& message) {
-                                              executor_.end(*this, slot_of(message.tag), operation_of(message.tag),
-                                                            clock_.now());
-                                              executor_.tell_update();
-                                            });
+  connection = std::make_unique<Connection>(
+      clock_, cluster.network, executor_.traffic_, cluster.recorder, place_.connections[at(index)],
+      [this](const Connection::Message& message) { executor_.arrive(*this, message.tag); });
   return *connection;
 }
 
@@ -166,6 +165,8 @@ void Executor::reset(Rank& rank, std::shared_ptr<Counters> team) {
   rank.streams_.clear();
   for (std::optional<CopyEngine>& copies : rank.copies_) copies.reset();
   for (std::unique_ptr<Connection>& connection : rank.connections_) connection.reset();
+  rank.collected_.clear();
+  rank.fused_.clear();
   rank.fetch_.reset();
   rank.fetches_from_ = nullptr;
   std::erase(held_, &rank);
@@ -249,13 +250,60 @@ void Executor::start_at(Rank& rank, int slot, OperationIndex operation, Seconds 
 void Executor::start(Rank& rank, int slot, OperationIndex index) {
   const Rank::StepState& step = rank.steps_[at(slot)];
   const Operation& operation = step.program->operations[at(index)];
-  if (operation.kind == OperationKind::kSend)
+  if (operation.is_collected)
+    collect(rank, slot, index);
+  else if (operation.kind == OperationKind::kSend)
     rank.connection(operation.resource)
         .send({operation.label, step.number, operation.bytes, operation.priority, tag_of(slot, index)});
   else if (operation.kind == OperationKind::kServerWork)
     work(rank, slot, index);
   else
     (*step.groups)[at(operation.resource)]->come(rank, slot, index);
+}
+
+void Executor::collect(Rank& rank, int slot, OperationIndex operation) {
+  rank.collected_.push_back(tag_of(slot, operation));
+  if (rank.collected_.size() > 1) return;
+  const Seconds cycle = *cluster_.site.scenario.training.strategy.exchange.cycle_time;
+  rank.clock_.schedule(end_of_cycle(clock_.now(), cycle), [rank = &rank] { rank->executor_.send_collected(*rank); });
+}
+
+/// What is ready at the end of a cycle: for each connection as one message, or in several of up to the bucket's size.
+void Executor::send_collected(Rank& rank) {
+  const GradientExchange& exchange = cluster_.site.scenario.training.strategy.exchange;
+  const auto operation_at = [&rank](int tag) -> const Operation& {
+    return rank.steps_[at(slot_of(tag))].program->operations[at(operation_of(tag))];
+  };
+  std::vector<int> ready = std::exchange(rank.collected_, {});
+  std::stable_sort(ready.begin(), ready.end(),
+                   [&](int a, int b) { return operation_at(a).priority < operation_at(b).priority; });
+  std::map<int, Connection::Message> open;  // by connection
+  const auto send = [&](int connection, const Connection::Message& message) {
+    rank.connection(connection).send(message);
+  };
+  for (const int tag : ready) {
+    const Operation& operation = operation_at(tag);
+    const auto [entry, is_new] = open.try_emplace(operation.resource);
+    Connection::Message& message = entry->second;
+    if (!is_new && (!exchange.bucket_size || message.size + operation.bytes <= *exchange.bucket_size)) {
+      message.size += operation.bytes;
+      rank.fused_[message.tag].push_back(tag);
+      continue;
+    }
+    if (!is_new) send(operation.resource, message);
+    message = {operation.label, rank.steps_[at(slot_of(tag))].number, operation.bytes, operation.priority, tag};
+  }
+  for (const auto& [connection, message] : open) send(connection, message);
+}
+
+/// A message, with what was fused with it.
+void Executor::arrive(Rank& rank, int tag) {
+  std::vector<int> fused;
+  if (!rank.fused_.empty())
+    if (auto known = rank.fused_.extract(tag)) fused = std::move(known.mapped());
+  end(rank, slot_of(tag), operation_of(tag), clock_.now());
+  for (const int other : fused) end(rank, slot_of(other), operation_of(other), clock_.now());
+  tell_update();
 }
 
 void Executor::work(Rank& rank, int slot, OperationIndex index) {
@@ -531,8 +579,7 @@ void CollectiveGroup::launch() {
   if (!rule_.cycle_time) return start({take_next()});
   if (cycle_is_scheduled_) return;
   cycle_is_scheduled_ = true;
-  const double cycles = std::ceil(clock_.now() / *rule_.cycle_time * (1 - 1e-12));
-  clock_.schedule(std::max(clock_.now(), *rule_.cycle_time * cycles), [this] {
+  clock_.schedule(end_of_cycle(clock_.now(), *rule_.cycle_time), [this] {
     cycle_is_scheduled_ = false;
     start(take_fused());
   });

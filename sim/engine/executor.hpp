@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,6 +114,8 @@ class Rank {
   std::shared_ptr<Counters> own_counters_, team_counters_;
   std::array<std::optional<CopyEngine>, 2> copies_;       // to the GPU, from it
   std::vector<std::unique_ptr<Connection>> connections_;  // those in use
+  std::vector<int> collected_;                            // messages for the end of the cycle, by their tags
+  std::map<int, std::vector<int>> fused_;                 // what comes with a message, by its tag
   std::unique_ptr<Connection> fetch_;                     // the latest
   const Rank* fetches_from_ = nullptr;                    // what has not arrived
   OperationIndex fetched_ = kNone;
@@ -296,6 +299,9 @@ class Executor {
   void issue(Rank& rank, int slot, OperationIndex operation);
   void start_at(Rank& rank, int slot, OperationIndex operation, Seconds when);
   void start(Rank& rank, int slot, OperationIndex operation);
+  void collect(Rank& rank, int slot, OperationIndex operation);
+  void send_collected(Rank& rank);
+  void arrive(Rank& rank, int tag);
   void work(Rank& rank, int slot, OperationIndex operation);
   void fetch(Rank& rank, int slot, OperationIndex operation);
   void end_at(Rank& rank, int slot, OperationIndex operation, Seconds when);

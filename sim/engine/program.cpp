@@ -155,7 +155,8 @@ std::string text_of(const Operation& operation, const std::vector<std::string>& 
       return "compute" + name_of(kernels, operation.label) + " on stream " + resource + ": " + to_text(operation.host) +
              " host, " + to_text(operation.time);
     case OperationKind::kSend:
-      return "send" + label + " over connection " + resource + ": " + to_text(operation.bytes);
+      return "send" + label + " over connection " + resource +
+             (operation.is_collected ? " at the end of a cycle" : "") + ": " + to_text(operation.bytes);
     case OperationKind::kNotify:
       return "notify over connection " + resource;
     case OperationKind::kServerWork: {

@@ -51,12 +51,13 @@ struct Operation {
   CounterScope scope = CounterScope::kRank;         // of a gate's counter
   CounterScope signal_scope = CounterScope::kRank;  // of the counter in `signals`
   bool is_chain = false;
-  bool is_event = false;  // all that wait for it go on together when its end has come, not when that is known
-  int resource = 0;       // of its kind: stream, group, counter, connection, server (-1: own machine)
-  int label = 0;          // kernel: vertex of the operator graph; else one of Program::labels, -1: the samples
-  int priority = 0;       // of copies, messages and collectives: the lowest goes first
-  int signals = -1;       // the counter that it advances when it ends; work that applies: when the last one does
-  int lag = 0;            // gate: passes when the counter has reached each x (steps before this one + 1 - lag)
+  bool is_collected = false;  // message: goes at the end of a cycle, with what else is ready for the same connection
+  bool is_event = false;      // all that wait for it go on together when its end has come, not when that is known
+  int resource = 0;           // of its kind: stream, group, counter, connection, server (-1: own machine)
+  int label = 0;              // kernel: vertex of the operator graph; else one of Program::labels, -1: the samples
+  int priority = 0;           // of copies, messages and collectives: the lowest goes first
+  int signals = -1;           // the counter that it advances when it ends; work that applies: when the last one does
+  int lag = 0;                // gate: passes when the counter has reached each x (steps before this one + 1 - lag)
   int each = 1;
   int parts = 1;                       // work: cores on which it runs at once, each for `time`
   Seconds host{}, time{}, critical{};  // work that applies: `host` longer for the last one of a step

@@ -248,9 +248,13 @@ const auto kRefusals = std::to_array<Refusal>({
     {"a first bucket of none",
      [](const Subject& s) { return stated_of_strategy(s, !exchange_of(s).bucket_size, {"first_bucket_size"}); },
      "\"bucket_size\" beside it", "without it there are no buckets"},
-    {"cycles with servers",
-     [](const Subject& s) { return place_if(servers_of(s) != nullptr && exchange_of(s).cycle_time, "/training/strategy/cycle_time"); },
-     "none with parameter servers", "cycles fuse all-reduces"},
+    {"cycles of what no server gets",
+     [](const Subject& s) {
+       return place_if(servers_of(s) != nullptr && servers_of(s)->variables == VariableHome::kGpus &&
+                           exchange_of(s).cycle_time,
+                       "/training/strategy/cycle_time");
+     },
+     "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
     {"cycles of parts",
      [](const Subject& s) { return place_if(is_sharded(s) && exchange_of(s).cycle_time, "/training/strategy/cycle_time"); },
      "none with sharding", "cycles fuse all-reduces only"},

@@ -151,10 +151,10 @@ constexpr std::string_view kSchema = R"json({
                 "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
-            "cycle_time": { "$ref": "#/$defs/time", "description": "all_reduce: what is ready at the end of a cycle is fused, up to bucket_size" },
+            "cycle_time": { "$ref": "#/$defs/time", "description": "what is ready at the end of a cycle is fused, up to bucket_size: all_reduce: at all workers; parameter_server: at one, for the same server" },
             "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
             "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
-            "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; forward: all_reduce only" },
+            "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; backward: gradients go as they are ready; forward: besides, a step begins with the kernels of the one before, and each kernel waits for the variables that it reads" },
             "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; default: that of the workload" },
             "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }

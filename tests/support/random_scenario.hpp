@@ -240,11 +240,14 @@ class ScenarioGenerator {
     if (strategy.contains("backup_workers")) strategy["backup_workers"] = strategy["backup_workers"].get<int>() / 2;
   }
 
-  /// Of a third of the scenarios with servers.
+  /// Of a third of the scenarios with servers; and cycles, of a quarter of them.
   void forward_overlap(std::uint64_t seed) {
     Rng random{seed, "forward overlap"};
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["kind"] == "parameter_server" && random.below(3) == 0) strategy["overlap"] = "forward";
+    if (strategy["kind"] != "parameter_server") return;
+    if (random.below(3) == 0) strategy["overlap"] = "forward";
+    if (random.below(4) == 0 && strategy.value("variables", "") != "gpus")
+      strategy["cycle_time"] = std::to_string(1 + random.below(9)) + "ms";
   }
 
   /// Of half of the scenarios with all-reduce that it goes with.

@@ -108,6 +108,31 @@ TEST_CASE("forward overlap: a worker is ahead of others by its bound on stalenes
   }
 }
 
+TEST_CASE("gradients that are ready within a cycle go to a server as one message, or in several of the bucket's size") {
+  // The server has one core, which takes as long for a tensor as the network: reads at 10 and 20 ms, values sent until
+  // 30 ms, gradients at 33 and 35 ms. At the end of the cycle both go, 100 to 120 ms, and are applied one after the
+  // other; in two messages the first is applied while the second is on its way.
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+  profile["servers"]["time_per_byte"] = "1ns";
+  for (const char* synchronization : {"synchronous", "asynchronous"}) {
+    CAPTURE(synchronization);
+    Json scenario = with_servers(
+        timed_scenario(1, {{"10000000B"}, {"10000000B"}},
+                       {{"kind", "parameter_server"}, {"synchronization", synchronization}, {"cycle_time", "100ms"}}),
+        1);
+    scenario["cluster"]["groups"][1]["instance"]["vcpus"] = 1;
+    scenario["calibration"] = profile;
+    check_time(scenario, 140e-3 + 2 * kAlpha);
+    scenario["training"]["strategy"]["bucket_size"] = "15MB";
+    check_time(scenario, 130e-3 + 2 * kAlpha);
+    CHECK(test::simulated(scenario)["sent_B"] == 40'000'000);
+    // Cycles of 5 ms: the second layer's gradient, at 33 ms, goes at 35 ms, and the first one's two latencies after
+    // 35 ms at 40 ms, so behind it.
+    scenario["training"]["strategy"]["cycle_time"] = "5ms";
+    check_time(scenario, 65e-3 + 2 * kAlpha);
+  }
+}
+
 TEST_CASE("sharded over s servers, a tensor moves s times as fast when the servers' NICs are the limit") {
   // 4 workers, 4 servers: each server has a quarter of the tensor: 4 * 2.5 MB per direction.
   Json strategy = synchronous();
