@@ -5,9 +5,8 @@
 
 namespace rehearse {
 
-Communicator::Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<Endpoint> gpus,
-                           bool is_timed)
-    : cluster_{cluster}, clock_{clock}, traffic_{traffic}, gpus_{std::move(gpus)}, is_timed_{is_timed} {}
+Communicator::Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed)
+    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, is_timed_{is_timed} {}
 
 Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed)
     : collective{std::move(methods), cluster.network,
@@ -30,7 +29,7 @@ Communicator::~Communicator() {
   for (const Message& message : under_way_) {
     const PathIndex edge = message.edge;
     if (message.state == Message::kHasLeft)
-      traffic_.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
+      cluster_.traffic.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
     if (message.state != Message::kIsLeaving) continue;
     cluster_.network.cancel(message.flow);
     cluster_.network.count(edge, Bytes{} - message.size);
@@ -80,8 +79,8 @@ void Communicator::settle() {
         if (size == Bytes{}) continue;
         for (const PathIndex edge : kind.collective.methods()[m].plan[p].edges) {
           const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-          traffic_.sent(from, to, size);
-          traffic_.received(from, to, size);
+          cluster_.traffic.sent(from, to, size);
+          cluster_.traffic.received(from, to, size);
           cluster_.network.count(edge, size);
         }
       }
@@ -143,11 +142,11 @@ void Communicator::next_round() {
     const Seconds latency = this->latency(phase, edge);
     under_way_[e].flow = cluster_.network.start_flow(edge, size, [this, start, e, from, to, size, latency] {
       const Seconds now = clock_.now();
-      traffic_.sent(from, to, size);
+      cluster_.traffic.sent(from, to, size);
       under_way_[e].state = Message::kHasLeft;
       cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
       clock_.schedule_in(latency, [this, e, from, to, size] {
-        traffic_.received(from, to, size);
+        cluster_.traffic.received(from, to, size);
         under_way_[e].state = Message::kHasArrived;
         if (--messages_left_ == 0) next_round();
       });

@@ -15,7 +15,7 @@ namespace rehearse {
 class Communicator {
  public:
   /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
-  Communicator(Cluster& cluster, OwnedClock clock, Traffic& traffic, std::vector<Endpoint> gpus, bool is_timed);
+  Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed);
   /// Cuts what is under way.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -56,7 +56,6 @@ class Communicator {
 
   Cluster& cluster_;
   OwnedClock clock_;
-  Traffic& traffic_;
   std::vector<Message> under_way_;  // of the current round
   std::vector<Endpoint> gpus_;
   bool is_timed_;

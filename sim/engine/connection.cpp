@@ -5,24 +5,21 @@
 
 namespace rehearse {
 
-Connection::Connection(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
-                       OnArrival on_arrival)
+Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArrival on_arrival)
     : clock_{clock.for_new_owner()},
-      network_{network},
-      traffic_{traffic},
-      recorder_{recorder},
+      cluster_{cluster},
       path_{path},
-      latency_{network.latency(path)},
+      latency_{cluster.network.latency(path)},
       on_arrival_{std::move(on_arrival)} {}
 
 Connection::~Connection() {
   clock_.retire();
   if (!queue_.empty()) {
-    network_.cancel(flow_);
-    network_.count(path_, Bytes{} - queue_.front().size);
+    cluster_.network.cancel(flow_);
+    cluster_.network.count(path_, Bytes{} - queue_.front().size);
   }
   for (const Message& message : in_flight_)
-    traffic_.lost(network_.source(path_), network_.destination(path_), message.size);
+    cluster_.traffic.lost(cluster_.network.source(path_), cluster_.network.destination(path_), message.size);
 }
 
 void Connection::send(Message message) {
@@ -39,16 +36,16 @@ void Connection::start_next() {
     queue_.push_front(message);
   }
   head_started_ = clock_.now();
-  flow_ = network_.start_flow(path_, queue_.front().size, [this] { finish_head(); });
+  flow_ = cluster_.network.start_flow(path_, queue_.front().size, [this] { finish_head(); });
 }
 
 void Connection::finish_head() {
   const Message message = queue_.front();
   queue_.pop_front();
-  const Endpoint from = network_.source(path_), to = network_.destination(path_);
-  traffic_.sent(from, to, message.size);
-  if (recorder_.covers(from, to))
-    recorder_.add(MessageSpan{
+  const Endpoint from = cluster_.network.source(path_), to = cluster_.network.destination(path_);
+  cluster_.traffic.sent(from, to, message.size);
+  if (cluster_.recorder.covers(from, to))
+    cluster_.recorder.add(MessageSpan{
         from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
   in_flight_.push_back(message);
   clock_.schedule_in(latency_, [this] { arrive(); });
@@ -58,7 +55,7 @@ void Connection::finish_head() {
 void Connection::arrive() {
   const Message arrived = in_flight_.front();
   in_flight_.pop_front();
-  traffic_.received(network_.source(path_), network_.destination(path_), arrived.size);
+  cluster_.traffic.received(cluster_.network.source(path_), cluster_.network.destination(path_), arrived.size);
   on_arrival_(arrived);
 }
 

@@ -4,10 +4,7 @@
 #include <deque>
 #include <functional>
 
-#include "sim/engine/clock.hpp"
-#include "sim/engine/network.hpp"
-#include "sim/engine/recorder.hpp"
-#include "sim/engine/traffic.hpp"
+#include "sim/engine/strategy.hpp"
 
 namespace rehearse {
 
@@ -22,8 +19,7 @@ class Connection {
   };
   using OnArrival = std::function<void(const Message&)>;
 
-  Connection(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder, PathIndex path,
-             OnArrival on_arrival);
+  Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArrival on_arrival);
   /// Cuts what is under way: a message that has not arrived is lost, and one that has not left counts for nothing.
   ~Connection();
   Connection(const Connection&) = delete;
@@ -40,9 +36,7 @@ class Connection {
   void arrive();
 
   OwnedClock clock_;
-  Network& network_;
-  Traffic& traffic_;
-  Recorder& recorder_;
+  Cluster& cluster_;
   PathIndex path_;
   Seconds latency_;
   OnArrival on_arrival_;

@@ -19,19 +19,20 @@ class CopyEngine {
 
   /// `gpu_paths` lead from host to GPU or back, one for each GPU. `is_alone`: no flows to or from these GPUs are under
   /// way while there are copies.
-  CopyEngine(OwnedClock clock, Network& network, Traffic& traffic, Recorder& recorder,
-             const std::vector<PathIndex>& gpu_paths, bool is_alone, OnCopied on_copied)
-      : clock_{clock}, recorder_{recorder}, on_copied_{std::move(on_copied)} {
+  CopyEngine(OwnedClock clock, Cluster& cluster, const std::vector<PathIndex>& gpu_paths, bool is_alone,
+             OnCopied on_copied)
+      : clock_{clock}, recorder_{cluster.recorder}, on_copied_{std::move(on_copied)} {
+    const Network& network = cluster.network;
     const Path& path = network.path(gpu_paths.front());
     if (path.links.size() == 1 && is_alone) {
       rate_ = network.topology().links()[static_cast<std::size_t>(path.links.front())].rate;
       latency_ = path.latency;
       for (const PathIndex gpu_path : gpu_paths)
-        if (const auto link = recorder.find_link(network.path(gpu_path).links.front())) recorded_.push_back(*link);
+        if (const auto link = recorder_.find_link(network.path(gpu_path).links.front())) recorded_.push_back(*link);
       return;
     }
     for (const PathIndex gpu_path : gpu_paths)
-      shared_.push_back(std::make_unique<Connection>(clock, network, traffic, recorder, gpu_path,
+      shared_.push_back(std::make_unique<Connection>(clock, cluster, gpu_path,
                                                      [this](const Connection::Message& message) { copied(message); }));
   }
 

@@ -46,7 +46,7 @@ CopyEngine& Rank::copies(int direction) {
   };
   add(place_.gpu);
   for (const Endpoint gpu : place_.other_gpus) add(gpu);
-  return engine.emplace(clock_, cluster.network, executor_.traffic_, cluster.recorder, paths, place_.copies_are_alone,
+  return engine.emplace(clock_, cluster, paths, place_.copies_are_alone,
                         [this](const Connection::Message& message, Seconds when) {
                           executor_.end(*this, slot_of(message.tag), operation_of(message.tag), when);
                           executor_.tell_update();
@@ -56,9 +56,8 @@ CopyEngine& Rank::copies(int direction) {
 Connection& Rank::connection(int index) {
   std::unique_ptr<Connection>& connection = connections_[at(index)];
   if (connection != nullptr) return *connection;
-  Cluster& cluster = executor_.cluster_;
   connection = std::make_unique<Connection>(
-      clock_, cluster.network, executor_.traffic_, cluster.recorder, place_.connections[at(index)],
+      clock_, executor_.cluster_, place_.connections[at(index)],
       [this](const Connection::Message& message) { executor_.arrive(*this, message.tag); });
   return *connection;
 }
@@ -310,8 +309,8 @@ void Executor::work(Rank& rank, int slot, OperationIndex index) {
   const Rank::StepState& step = rank.steps_[at(slot)];
   const Operation& operation = step.program->operations[at(index)];
   const bool is_own = operation.resource < 0;
-  const MachineIndex machine = is_own ? rank.place_.host.machine : servers_[at(operation.resource)].machine;
-  CorePool& cores = *(is_own ? cores_[at(machine)] : servers_[at(operation.resource)].cores);
+  const MachineIndex machine = is_own ? rank.place_.host.machine : cluster_.site.servers[at(operation.resource)];
+  CorePool& cores = cluster_.cores[at(machine)];
   Seconds time = operation.time;
   bool completes = false;
   if (operation.work == ServerWorkKind::kApply && operation.signals >= 0)
@@ -345,12 +344,12 @@ void Executor::fetch(Rank& rank, int slot, OperationIndex index) {
   if (partner == nullptr) return end(rank, slot, index, ready);
   rank.fetches_from_ = partner;
   rank.fetched_ = index;
-  rank.fetch_ = std::make_unique<Connection>(rank.clock_, cluster_.network, traffic_, cluster_.recorder,
-                                             cluster_.network.path(partner->place_.gpu, rank.place_.gpu),
-                                             [this, rank = &rank](const Connection::Message& m) {
-                                               rank->fetches_from_ = nullptr;
-                                               end(*rank, slot_of(m.tag), operation_of(m.tag), clock_.now());
-                                             });
+  rank.fetch_ =
+      std::make_unique<Connection>(rank.clock_, cluster_, cluster_.network.path(partner->place_.gpu, rank.place_.gpu),
+                                   [this, rank = &rank](const Connection::Message& m) {
+                                     rank->fetches_from_ = nullptr;
+                                     end(*rank, slot_of(m.tag), operation_of(m.tag), clock_.now());
+                                   });
   rank.fetch_->clock().schedule(ready + rank.fetch_->latency(), [rank = &rank, tag = tag_of(slot, index)] {
     const Rank::StepState& at_step = rank->steps_[at(slot_of(tag))];
     const Operation& operation = at_step.program->operations[at(operation_of(tag))];

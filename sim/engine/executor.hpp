@@ -246,21 +246,12 @@ class Executor {
     /// From which rank it fetches; nullptr: there is none.
     virtual const Rank* choose_partner(Rank&) { return nullptr; }
   };
-  /// Where a server runs.
-  struct Server {
-    MachineIndex machine = 0;
-    CorePool* cores = nullptr;
-  };
 
   /// `first`: the number of the first step. `steps`: who may begin one; without it everybody may.
-  Executor(Cluster& cluster, OwnedClock clock, Traffic& traffic, Client& client, std::int64_t first = 0,
-           StepGate* steps = nullptr)
-      : cluster_{cluster}, clock_{clock}, traffic_{traffic}, client_{client}, first_{first}, steps_{steps} {}
+  Executor(Cluster& cluster, OwnedClock clock, Client& client, std::int64_t first = 0, StepGate* steps = nullptr)
+      : cluster_{cluster}, clock_{clock}, client_{client}, first_{first}, steps_{steps} {}
 
   Rank& add_rank(const Rank::Place& place, OwnedClock clock, std::shared_ptr<Counters> team = nullptr);
-  void add_server(Server server) { servers_.push_back(server); }
-  /// [machines]
-  void add_cores(CorePool* cores) { cores_.push_back(cores); }
   /// How many ranks come to the update of a step, and push each gradient: known before any does.
   void expect(std::int64_t number, std::int64_t ranks);
   /// One fewer does after all.
@@ -317,13 +308,10 @@ class Executor {
 
   Cluster& cluster_;
   OwnedClock clock_;
-  Traffic& traffic_;
   Client& client_;
   std::int64_t first_;
   StepGate* steps_;
   std::deque<Rank> all_;
-  std::vector<Server> servers_;
-  std::vector<CorePool*> cores_;  // [machines]
   Counters common_;
   std::vector<Rank*> held_;  // by the gate, in the order in which they came
   std::array<Round, 4> rounds_;

@@ -31,8 +31,8 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
-#include "sim/engine/run_monitor.hpp"
 #include "sim/engine/strategy.hpp"
+#include "sim/engine/training_log.hpp"
 
 namespace rehearse {
 
@@ -40,23 +40,25 @@ namespace {
 
 class LockstepTraining final : public Session, private Executor::Client {
  public:
-  LockstepTraining(Cluster& cluster, RunMonitor& monitor, SessionOwner& job, TrainingProgress done)
-      : cluster_{cluster},
-        job_{job},
-        scenario_{cluster.site.scenario},
+  LockstepTraining(const SessionParts& parts, TrainingProgress done)
+      : cluster_{parts.cluster},
+        workers_{parts.workers},
+        window_{parts.window},
+        log_{parts.log},
+        job_{parts.job},
+        scenario_{cluster_.site.scenario},
         exchange_{scenario_.training.strategy.exchange},
-        clock_{cluster.clock, cluster.clock.new_owner()},
-        reductions_{plan_reductions(scenario_, cluster.is_exact, cluster.recorder.keeps_activity)},
-        monitor_{monitor},
+        clock_{cluster_.clock, cluster_.clock.new_owner()},
+        reductions_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity)},
         pipeline_{scenario_.training.strategy.pipeline()},
         units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
         stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
-                                             : plan_pipeline_exchange(scenario_, monitor.stages())},
+                                             : plan_pipeline_exchange(scenario_, workers_.stages())},
         all_samples_{scenario_.training.samples},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
-        executor_{cluster, clock_, monitor.traffic(), *this},
+        executor_{cluster_, clock_, *this},
         done_{done},
-        last_reduced_{cluster.clock.now()} {
+        last_reduced_{cluster_.clock.now()} {
     create_members();
     members_ = members_now();
     formation_ = &formation_of(members_);
@@ -65,15 +67,15 @@ class LockstepTraining final : public Session, private Executor::Client {
     clock_.retire();
     settle();
     for (const auto& member : all_)
-      if (member->is_training && number_of(*member) < done_.updates) monitor_.cut_used_step(member->worker);
-    for (const auto& [number, step] : steps_) monitor_.lose_samples(step.ended);
+      if (member->is_training && number_of(*member) < done_.updates) log_.cut_used_step(member->worker);
+    for (const auto& [number, step] : steps_) log_.lose_samples(step.ended);
   }
 
   void begin() override {
     for (Member* member : formation_->members) {
       member->missed_steps = done_.updates - member->worker.steps;
-      clock_.schedule(std::max(clock_.now(), monitor_.starts_at(member->worker)), [this, member] {
-        monitor_.record_start(member->worker);
+      clock_.schedule(std::max(clock_.now(), workers_.starts_at(member->worker)), [this, member] {
+        log_.record_start(member->worker);
         begin_step(*member);
       });
     }
@@ -180,9 +182,9 @@ class LockstepTraining final : public Session, private Executor::Client {
   /// [machines] whose workers take part in a step that begins now.
   std::vector<bool> members_now() {
     std::vector<bool> members(cluster_.site.machines.size());
-    for (const Worker& worker : monitor_.workers())
+    for (const Worker& worker : workers_)
       members[static_cast<std::size_t>(worker.gpu.machine)] =
-          monitor_.is_there(worker.gpu.machine) && !monitor_.has_to_leave(worker);
+          workers_.is_there(worker.gpu.machine) && !workers_.has_to_leave(worker);
     return members;
   }
 
@@ -191,7 +193,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     Formation& formation = entry->second;
     if (!is_new) return formation;
     std::vector<Endpoint> gpus;
-    for (const Worker& worker : monitor_.workers())
+    for (const Worker& worker : workers_)
       if (members[static_cast<std::size_t>(worker.gpu.machine)]) {
         gpus.push_back(worker.gpu);
         gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
@@ -217,8 +219,7 @@ class LockstepTraining final : public Session, private Executor::Client {
                  std::vector<Endpoint> gpus) {
     formation.groups.push_back(std::make_unique<CollectiveGroup>(
         executor_, clock_, workers, CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, monitor_.traffic(), std::move(gpus),
-                                       reductions_.times_collectives)));
+        std::make_unique<Communicator>(cluster_, clock_, std::move(gpus), reductions_.times_collectives)));
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
@@ -244,7 +245,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     WorkerCounts counts(scenario_.groups.size());
     std::vector<std::int64_t> weights;
     std::vector<const Worker*> sharing;
-    for (const Worker& worker : monitor_.workers()) {
+    for (const Worker& worker : workers_) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
       if (!members[m]) continue;
       const auto g = static_cast<std::size_t>(cluster_.site.machines[m].group);
@@ -260,7 +261,7 @@ class LockstepTraining final : public Session, private Executor::Client {
       const int group = cluster_.site.machine(machine).group;
       const StepShare& share = shares[static_cast<std::size_t>(group)];
       Part& part = formation.parts[member_of_[static_cast<std::size_t>(sharing[w]->index)]];
-      part.plan = pipeline_ != nullptr ? sharing[w]->plan : &monitor_.plan_of(machine, share, formation.workers);
+      part.plan = pipeline_ != nullptr ? sharing[w]->plan : &workers_.plan_of(machine, share, formation.workers);
       part.passes = share.passes;
       part.samples += samples[w];
       part.program = &program_of(*part.plan, part.passes, sharing[w]->index);
@@ -272,7 +273,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     std::shared_ptr<Counters> pipeline_counters;
     std::vector<Member*> of_group(scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
-    for (Worker& worker : monitor_.workers()) {
+    for (Worker& worker : workers_) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
       Member*& first = of_group[static_cast<std::size_t>(cluster_.site.machines[m].group)];
       if (folds && first != nullptr) {
@@ -294,7 +295,7 @@ class LockstepTraining final : public Session, private Executor::Client {
       if (pipeline_ != nullptr) {
         const int stage = worker.index % pipeline_->stages;
         const auto connect = [&](int other) {
-          const Endpoint to = monitor_.workers()[static_cast<std::size_t>(other)].gpu;
+          const Endpoint to = workers_[static_cast<std::size_t>(other)].gpu;
           place.connections.push_back(cluster_.network.path(worker.gpu, to));
         };
         if (stage == 0) pipeline_counters = std::make_shared<Counters>();
@@ -305,9 +306,9 @@ class LockstepTraining final : public Session, private Executor::Client {
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
-      return monitor_.is_there_from_the_start(member->worker);
+      return workers_.is_there_from_the_start(member->worker);
     });
-    monitor_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
+    log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
   }
 
   /// One for each plan and number of passes.
@@ -315,7 +316,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
     if (is_new) {
       entry->second = pipeline_ == nullptr ? compile_step(scenario_, plan, passes, units_)
-                                           : compile_pipeline(scenario_, plan, monitor_.stages(), stage_exchange_,
+                                           : compile_pipeline(scenario_, plan, workers_.stages(), stage_exchange_,
                                                               worker % pipeline_->stages);
       if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
       labels_ = &entry->second.labels;
@@ -327,7 +328,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const std::int64_t number = number_of(member);
     if (done_.samples + (number - done_.updates) * formation_->samples >= all_samples_) {
       settle();
-      monitor_.close_window();
+      window_.close();
       return;
     }
     Formation& formation = *step(number).formation;
@@ -354,7 +355,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     Member& member = *all_[static_cast<std::size_t>(rank.index())];
     member.worker.step.last_pull = when;
     member.worker.step.times.input = when - member.worker.step.span.start - member.worker.plan->step_overhead;
-    return monitor_.slowdown(member.worker);
+    return workers_.slowdown(member.worker);
   }
 
   /// With forward overlap the step ends with its kernels, else with the update, which all members come to together.
@@ -368,7 +369,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   void update() override {
     const Formation& formation = *steps_.extract(done_.updates).mapped().formation;
     settle(formation);  // which settle() may not see any more
-    monitor_.count_update(done_, formation.samples);
+    log_.count_update(done_, formation.samples);
     end_ = clock_.now();
     std::map<const CollectiveGroup*, double> latency_shares;
     for (const auto& group : formation.groups) latency_shares[group.get()] = group->communicator().take_latency_share();
@@ -440,15 +441,14 @@ class LockstepTraining final : public Session, private Executor::Client {
   /// Newcomers begin together, as after a broadcast.
   void send_model(Endpoint from, MachineIndex machine, std::int64_t number) {
     std::unique_ptr<Connection>& connection = models_[machine];
-    connection = std::make_unique<Connection>(clock_, cluster_.network, monitor_.traffic(), cluster_.recorder,
-                                              cluster_.network.path(from, {machine, Endpoint::kHost}),
+    connection = std::make_unique<Connection>(clock_, cluster_, cluster_.network.path(from, {machine, Endpoint::kHost}),
                                               [this, machine, number](const Connection::Message&) {
                                                 Newcomers& newcomers = newcomers_.at(number);
                                                 newcomers.awaiting.erase(machine);
                                                 if (!newcomers.awaiting.empty()) return;
                                                 const auto all = newcomers_.extract(number);
                                                 for (Member* member : all.mapped().members) {
-                                                  monitor_.record_start(member->worker);
+                                                  log_.record_start(member->worker);
                                                   begin_step(*member);
                                                 }
                                               });
@@ -483,10 +483,10 @@ class LockstepTraining final : public Session, private Executor::Client {
     if (const auto step = steps_.find(completed - 1); step != steps_.end())
       step->second.ended += member.worker.step.samples;
     settle();
-    monitor_.end_step(member.worker, completed);
+    log_.end_step(member.worker, completed);
     if (completed >= member.leaves_at) return leave(member);
     const Seconds pause =
-        std::exchange(member.pause, Seconds{}) + monitor_.checkpoint_pause(member.worker, {completed, done_.samples});
+        std::exchange(member.pause, Seconds{}) + log_.checkpoint_pause(member.worker, {completed, done_.samples});
     if (pause == Seconds{})
       begin_step(member);
     else
@@ -502,7 +502,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
   void record_leave(Member& member) {
     std::erase(leaving_, &member);
-    monitor_.record_leave(member.worker);
+    log_.record_leave(member.worker);
     if (leaving_.empty() && formation_->members.empty())
       cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
   }
@@ -516,7 +516,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const bool repeats_last = is_same(ends, last_ends_) && is_same({length}, {last_length_});
     last_length_ = length;
     settle();
-    Use use = monitor_.use_so_far();
+    Use use = window_.use_so_far();
     std::optional<SteadyStep>& steady = formation_->steady;
     if (!steady && repeats_last) {
       steady = {length, ends, use};
@@ -530,7 +530,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const auto left = std::min(static_cast<double>(steps_left - 1), std::ceil(until_change / steady->length) - 1);
     if (left < 1) return;
     const auto count = static_cast<std::int64_t>(left);
-    monitor_.skip(count, steady->use);
+    window_.skip(count, steady->use);
     done_.updates += count;
     done_.samples += count * formation_->samples;
     const Seconds skipped{steady->length * left};
@@ -539,7 +539,7 @@ class LockstepTraining final : public Session, private Executor::Client {
       member->pause = skipped;
     }
     last_reduced_ += skipped;
-    use_before_ = monitor_.use_so_far();
+    use_before_ = window_.use_so_far();
   }
 
   static bool is_same(const std::vector<double>& some, const std::vector<double>& others) {
@@ -549,7 +549,7 @@ class LockstepTraining final : public Session, private Executor::Client {
 
   /// The next date at which membership may change, or from which on activity is recorded; infinity without.
   Seconds next_change() const {
-    const Seconds next = monitor_.next_change(), recording = cluster_.recorder.scope.window.start;
+    const Seconds next = workers_.next_change(), recording = cluster_.recorder.scope.window.start;
     return cluster_.recorder.keeps_activity && recording > clock_.now() ? std::min(next, recording) : next;
   }
 
@@ -557,12 +557,14 @@ class LockstepTraining final : public Session, private Executor::Client {
   static constexpr double kSameLength = 1e-11;
 
   Cluster& cluster_;
+  Workers& workers_;
+  SteadyWindow& window_;
+  TrainingLog& log_;
   SessionOwner& job_;
   const Scenario& scenario_;
   const GradientExchange& exchange_;
   OwnedClock clock_;
   Reductions reductions_;
-  RunMonitor& monitor_;
   const Pipeline* pipeline_;  // nullptr: none
   GradientUnits units_;
   PipelineExchange stage_exchange_;
@@ -591,9 +593,8 @@ class LockstepTraining final : public Session, private Executor::Client {
 
 }  // namespace
 
-std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
-                                           TrainingProgress done) {
-  return std::make_unique<LockstepTraining>(cluster, monitor, job, done);
+std::unique_ptr<Session> train_in_lockstep(const SessionParts& parts, TrainingProgress done) {
+  return std::make_unique<LockstepTraining>(parts, done);
 }
 
 }  // namespace rehearse

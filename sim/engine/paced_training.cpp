@@ -18,8 +18,8 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
-#include "sim/engine/run_monitor.hpp"
 #include "sim/engine/strategy.hpp"
+#include "sim/engine/training_log.hpp"
 
 namespace rehearse {
 
@@ -27,13 +27,15 @@ namespace {
 
 class PacedTraining final : public Session, private Executor::Client {
  public:
-  PacedTraining(Cluster& cluster, RunMonitor& monitor, SessionOwner& job, TrainingProgress done)
-      : cluster_{cluster},
-        job_{job},
-        scenario_{cluster.site.scenario},
+  PacedTraining(const SessionParts& parts, TrainingProgress done)
+      : cluster_{parts.cluster},
+        workers_{parts.workers},
+        window_{parts.window},
+        log_{parts.log},
+        job_{parts.job},
+        scenario_{cluster_.site.scenario},
         servers_strategy_{std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind)},
-        clock_{cluster.clock, cluster.clock.new_owner()},
-        monitor_{monitor},
+        clock_{cluster_.clock, cluster_.clock.new_owner()},
         all_samples_{scenario_.training.samples},
         is_synchronous_{scenario_.training.strategy.is_synchronous()},
         runs_ahead_{servers_strategy_ != nullptr &&
@@ -41,16 +43,17 @@ class PacedTraining final : public Session, private Executor::Client {
                      scenario_.training.strategy.exchange.overlap == Overlap::kForward)},
         shares_updates_{runs_ahead_ && is_synchronous_},
         changes_members_{may_leave_full_cluster(scenario_)},
-        fuses_kernels_{plan_reductions(scenario_, cluster.is_exact, cluster.recorder.keeps_activity).fuses_kernels},
-        servers_{cluster.site.servers},
+        fuses_kernels_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity).fuses_kernels},
+        servers_{cluster_.site.servers},
+        units_{servers_strategy_ != nullptr ? plan_gradient_units(scenario_, static_cast<int>(servers_.size()))
+                                            : GradientUnits{}},
         steps_{servers_strategy_ != nullptr && !shares_updates_ ? servers_strategy_->staleness_bound : std::nullopt,
                backup_workers(scenario_), done.updates},
-        executor_{cluster, clock_, monitor.traffic(), *this, done.updates, &steps_},
+        executor_{cluster_, clock_, *this, done.updates, &steps_},
         first_step_{done.updates},
         started_steps_{done.updates},
         started_samples_{done.samples},
         done_{done} {
-    create_servers();
     create_trainers();
   }
 
@@ -59,17 +62,17 @@ class PacedTraining final : public Session, private Executor::Client {
     for (const auto& trainer : trainers_) {
       trainer->rank->clock().retire();
       if (trainer->is_training && shares_updates_ && next_step(*trainer) < done_.updates)
-        monitor_.cut_used_step(trainer->worker);
+        log_.cut_used_step(trainer->worker);
       forget_sent(*trainer);
     }
-    monitor_.lose_samples(samples_of_update_);
-    for (const auto& [number, round] : rounds_) monitor_.lose_samples(round.ended);
+    log_.lose_samples(samples_of_update_);
+    for (const auto& [number, round] : rounds_) log_.lose_samples(round.ended);
   }
 
   void begin() override {
     std::vector<Trainer*> first;
     for (const auto& trainer : trainers_) {
-      if (!monitor_.is_there(trainer->worker.gpu.machine)) continue;
+      if (!workers_.is_there(trainer->worker.gpu.machine)) continue;
       trainer->left_out = done_.updates - trainer->worker.steps;
       trainer->is_present = true;
       steps_.enter(done_.updates);
@@ -77,8 +80,8 @@ class PacedTraining final : public Session, private Executor::Client {
       first.push_back(trainer.get());
     }
     for (Trainer* trainer : first)
-      trainer->rank->clock().schedule(std::max(clock_.now(), monitor_.starts_at(trainer->worker)), [this, trainer] {
-        monitor_.record_start(trainer->worker);
+      trainer->rank->clock().schedule(std::max(clock_.now(), workers_.starts_at(trainer->worker)), [this, trainer] {
+        log_.record_start(trainer->worker);
         go_on(*trainer);
       });
   }
@@ -180,15 +183,8 @@ class PacedTraining final : public Session, private Executor::Client {
     std::int64_t begun = 0, ended = 0;
   };
 
-  void create_servers() {
-    for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m)
-      executor_.add_cores(&monitor_.cores(static_cast<MachineIndex>(m)));
-    for (const MachineIndex machine : servers_) executor_.add_server({machine, &monitor_.cores(machine)});
-    if (servers_strategy_ != nullptr) units_ = plan_gradient_units(scenario_, static_cast<int>(servers_.size()));
-  }
-
   void create_trainers() {
-    for (Worker& worker : monitor_.workers()) {
+    for (Worker& worker : workers_) {
       trainers_.push_back(std::make_unique<Trainer>(worker, scenario_.seed));
       Trainer& trainer = *trainers_.back();
       trainer.place = team_places(cluster_.site, worker.host.machine, units_)[static_cast<std::size_t>(worker.gpu.gpu)];
@@ -209,9 +205,9 @@ class PacedTraining final : public Session, private Executor::Client {
     const Worker& worker = trainer.worker;
     const bool adds_on_gpus = !trainer.place.adder.empty();
     Rank::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
-    at.copies_are_alone = servers_strategy_ == nullptr ? monitor_.workers().size() == 1 &&
-                                                             worker.other_gpus.empty()  // else models come meanwhile
-                                                       : !adds_on_gpus || trainer.team->members.size() == 1;
+    at.copies_are_alone = servers_strategy_ == nullptr
+                              ? workers_.size() == 1 && worker.other_gpus.empty()  // else models come meanwhile
+                              : !adds_on_gpus || trainer.team->members.size() == 1;
     Network& network = cluster_.network;
     for (const MachineIndex server : servers_) {
       at.connections.push_back(network.path(worker.host, {server, Endpoint::kHost}));
@@ -233,9 +229,8 @@ class PacedTraining final : public Session, private Executor::Client {
     std::vector<Endpoint> gpus{worker.gpu};
     gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
     const OwnedClock clock = trainer.rank->clock();
-    trainer.group = std::make_unique<CollectiveGroup>(
-        executor_, clock, 1, CollectiveGroup::Rule{},
-        std::make_unique<Communicator>(cluster_, clock, monitor_.traffic(), gpus, false));
+    trainer.group = std::make_unique<CollectiveGroup>(executor_, clock, 1, CollectiveGroup::Rule{},
+                                                      std::make_unique<Communicator>(cluster_, clock, gpus, false));
     trainer.groups = {trainer.group.get()};
   }
 
@@ -269,7 +264,7 @@ class PacedTraining final : public Session, private Executor::Client {
     for (Trainer* idle : std::exchange(idle_, {})) {
       if (idle->is_present)
         go_on(*idle);
-      else if (monitor_.is_there(idle->worker.gpu.machine))
+      else if (workers_.is_there(idle->worker.gpu.machine))
         join(*idle);
     }
   }
@@ -283,7 +278,7 @@ class PacedTraining final : public Session, private Executor::Client {
     for (const auto& trainer : trainers_) {
       const bool arrives =  // with the end of the step before
           step > first_step_ && std::find(arrived_.begin(), arrived_.end(), trainer.get()) != arrived_.end();
-      if ((!trainer->is_present && !arrives) || monitor_.has_to_leave(trainer->worker)) continue;
+      if ((!trainer->is_present && !arrives) || workers_.has_to_leave(trainer->worker)) continue;
       sharing.push_back(trainer.get());
       trainer->counted_in = step;
       if (trainer->place.member == 0) ++teams;
@@ -309,7 +304,7 @@ class PacedTraining final : public Session, private Executor::Client {
     for (std::size_t i = 0; i < sharing.size(); ++i) {
       const StepShare& share = shares[static_cast<std::size_t>(group_of(*sharing[i]))];
       sharing[i]->next_plan =
-          &monitor_.plan_of(sharing[i]->worker.gpu.machine, share, static_cast<std::int64_t>(sharing.size()));
+          &workers_.plan_of(sharing[i]->worker.gpu.machine, share, static_cast<std::int64_t>(sharing.size()));
       sharing[i]->next_passes = share.passes;
       sharing[i]->next_samples = samples[i];
     }
@@ -340,7 +335,7 @@ class PacedTraining final : public Session, private Executor::Client {
     join_gpus(trainer);
     present_.push_back(&trainer);
     steps_.enter(next_step(trainer));
-    monitor_.record_start(trainer.worker);
+    log_.record_start(trainer.worker);
     go_on(trainer);
   }
 
@@ -350,7 +345,7 @@ class PacedTraining final : public Session, private Executor::Client {
     std::erase(present_, &trainer);
     steps_.leave(next_step(trainer));
     if (trainer.counted_in == next_step(trainer) && trainer.place.member == 0) executor_.withdraw(trainer.counted_in);
-    monitor_.record_leave(trainer.worker);
+    log_.record_leave(trainer.worker);
     executor_.release();
     if (!present_.empty()) return;
     if (servers_strategy_ == nullptr) cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
@@ -392,10 +387,10 @@ class PacedTraining final : public Session, private Executor::Client {
       ++ended;
       --started_steps_;
       started_samples_ -= sent.samples;
-      monitor_.lose_samples(sent.samples);
+      log_.lose_samples(sent.samples);
     }
     if (!is_applied) return ended;
-    monitor_.cut_used_step(trainer.worker);
+    log_.cut_used_step(trainer.worker);
     trainer.is_training = false;
     return ended - 1;
   }
@@ -406,7 +401,7 @@ class PacedTraining final : public Session, private Executor::Client {
     const bool is_begun = shared_step_ >= done_.updates;
     for (Trainer* waiting : std::exchange(arrived_, {})) {
       const bool is_in_step = !is_begun || waiting->counted_in == done_.updates;
-      const bool waits = !present_.empty() && !monitor_.has_to_leave(waiting->worker) &&
+      const bool waits = !present_.empty() && !workers_.has_to_leave(waiting->worker) &&
                          (!is_in_step || waiting->latest_step >= done_.updates);
       if (waits)
         arrived_.push_back(waiting);
@@ -417,7 +412,7 @@ class PacedTraining final : public Session, private Executor::Client {
 
   /// Those of a team leave together: after a step that all of them have ended and none has begun.
   bool leaves(const Trainer& trainer) const {
-    return monitor_.has_to_leave(trainer.worker) &&
+    return workers_.has_to_leave(trainer.worker) &&
            std::none_of(trainer.team->members.begin(), trainer.team->members.end(), [&](const Trainer* other) {
              return other->is_training && next_step(*other) == next_step(trainer);
            });
@@ -428,7 +423,7 @@ class PacedTraining final : public Session, private Executor::Client {
     if (shares_updates_)
       trainer.left_out += std::max<std::int64_t>(0, done_.updates - next_step(trainer));  // it was late
     if (is_over(trainer)) {
-      monitor_.close_window();
+      window_.close();
       trainer.ready_since.reset();
       idle_.push_back(&trainer);
       return;
@@ -476,7 +471,7 @@ class PacedTraining final : public Session, private Executor::Client {
   double begin_kernels(Rank& rank, Seconds when) override {
     Worker& worker = trainer_of(rank).worker;
     worker.step.times.input = when - worker.step.span.start - worker.step.times.held - worker.plan->step_overhead;
-    return monitor_.slowdown(worker);
+    return workers_.slowdown(worker);
   }
 
   void know_end(Rank& rank, Seconds end) override {
@@ -488,7 +483,7 @@ class PacedTraining final : public Session, private Executor::Client {
     const auto round = rounds_.extract(done_.updates);
     const std::int64_t begun = round.empty() ? 0 : round.mapped().begun;
     const std::int64_t used = std::min(samples_expected_, begun);
-    monitor_.drop(begun - used);
+    log_.drop(begun - used);
     if (count_update(used)) job_.updated(done_);
     if (done_.samples == all_samples_) return;
     admit_arrived();
@@ -508,7 +503,7 @@ class PacedTraining final : public Session, private Executor::Client {
 
   /// An asynchronous step that ends when all samples are done began when more were left.
   bool count_update(std::int64_t samples) {
-    if (!monitor_.count_update(done_, samples)) return false;
+    if (!log_.count_update(done_, samples)) return false;
     end_ = clock_.now();
     return true;
   }
@@ -522,15 +517,15 @@ class PacedTraining final : public Session, private Executor::Client {
     if (shares_updates_) {
       if (const auto round = rounds_.find(completed - 1); round != rounds_.end())
         round->second.ended += worker.step.samples;
-      monitor_.end_step(worker, completed);
+      log_.end_step(worker, completed);
     } else if (runs_ahead_) {
       worker.step.staleness = done_.updates - trainer.updates_at_start;  // so far
-      monitor_.end_step(worker, done_.updates);
+      log_.end_step(worker, done_.updates);
     } else {
       releases = steps_.end(completed);
       const bool is_late = is_synchronous_ && completed <= done_.updates;
       if (is_late)
-        monitor_.drop(worker.step.samples);
+        log_.drop(worker.step.samples);
       else
         samples_of_update_ += worker.step.samples;
       if (!is_synchronous_ || releases) {
@@ -538,10 +533,10 @@ class PacedTraining final : public Session, private Executor::Client {
       }
       worker.step.staleness =
           is_synchronous_ ? 0 : std::max<std::int64_t>(0, done_.updates - 1 - trainer.updates_at_start);
-      monitor_.end_step(worker, is_synchronous_ ? completed : done_.updates);
+      log_.end_step(worker, is_synchronous_ ? completed : done_.updates);
       if (is_late) trainer.left_out += done_.updates - completed;
     }
-    const Seconds pause = monitor_.checkpoint_pause(worker, done_);
+    const Seconds pause = log_.checkpoint_pause(worker, done_);
     if (pause == Seconds{})
       go_on(trainer);
     else
@@ -575,11 +570,13 @@ class PacedTraining final : public Session, private Executor::Client {
   }
 
   Cluster& cluster_;
+  Workers& workers_;
+  SteadyWindow& window_;
+  TrainingLog& log_;
   SessionOwner& job_;
   const Scenario& scenario_;
   const ParameterServerStrategy* servers_strategy_;  // nullptr: in pairs
   OwnedClock clock_;
-  RunMonitor& monitor_;
   std::int64_t all_samples_;
   bool is_synchronous_;
   bool runs_ahead_;      // with servers: steps begin before the update of the one before
@@ -607,9 +604,8 @@ class PacedTraining final : public Session, private Executor::Client {
 
 }  // namespace
 
-std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
-                                           TrainingProgress done) {
-  return std::make_unique<PacedTraining>(cluster, monitor, job, done);
+std::unique_ptr<Session> train_at_own_pace(const SessionParts& parts, TrainingProgress done) {
+  return std::make_unique<PacedTraining>(parts, done);
 }
 
 }  // namespace rehearse

@@ -5,11 +5,10 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/job.hpp"
 #include "sim/engine/plain_loop.hpp"
-#include "sim/engine/run_monitor.hpp"
 #include "sim/engine/simgrid_backend.hpp"
 #include "sim/engine/site.hpp"
+#include "sim/engine/training_log.hpp"
 #include "sim/engine/work.hpp"
 
 namespace rehearse {
@@ -91,32 +90,31 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   recorder.scope = options.scope;
   if (options.keeps_activity) recorder.watch(backend.network(), options.records_gpu_links);
   JobState state{site, scenario.seed, backend.clock(), recorder.events};
-  Cluster cluster{.site = site,
-                  .clock = backend.clock(),
-                  .network = backend.network(),
-                  .recorder = recorder,
-                  .is_exact = options.is_exact};
-  RunMonitor monitor{cluster, state.membership, state.checkpoints};
+  Cluster cluster{site, backend.clock(), backend.network(), recorder, options.is_exact};
+  Workers workers{site, state.membership};
+  SteadyWindow window{cluster};
+  TrainingLog log{cluster, workers, window, state};
   const bool is_lockstep = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
-  Job job{state,
-          {.begin_session =
-               [&](SessionOwner& owner, TrainingProgress done) {
-                 return (is_lockstep ? train_in_lockstep : train_at_own_pace)(cluster, monitor, owner, done);
-               },
-           .run =
-               [&] {
-                 progress.is_set_up = true;
-                 backend.run();
-               },
-           .on_update =
-               [&](const TrainingProgress& done) {
-                 progress.updates = full_steps(scenario, done);
-                 if (options.on_update) options.on_update(progress.updates);
-               },
-           .on_loss = [&](MachineIndex machine) { monitor.lose(machine); }}};
+  Job job{
+      state,
+      {.begin_session =
+           [&](SessionOwner& owner, TrainingProgress done) {
+             return (is_lockstep ? train_in_lockstep : train_at_own_pace)({cluster, workers, window, log, owner}, done);
+           },
+       .run =
+           [&] {
+             progress.is_set_up = true;
+             backend.run();
+           },
+       .on_update =
+           [&](const TrainingProgress& done) {
+             progress.updates = full_steps(scenario, done);
+             if (options.on_update) options.on_update(progress.updates);
+           },
+       .on_loss = [&](MachineIndex machine) { log.lose(machine); }}};
   JobResult result = job.run();
   job.session().settle();
-  RunRecord record = monitor.collect(result.end, result.done.updates);
+  RunRecord record = log.collect(result.end, result.done.updates);
   record.samples.done = result.samples.done;
   record.samples.lost += result.samples.lost;
   record.samples.repeated = result.samples.repeated;

@@ -1,26 +1,38 @@
 #pragma once
 // What a strategy is given, and the strategies there are: one file each.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "sim/engine/clock.hpp"
+#include "sim/engine/core_pool.hpp"
 #include "sim/engine/network.hpp"
 #include "sim/engine/site.hpp"
+#include "sim/engine/traffic.hpp"
 
 namespace rehearse {
 
-class RunMonitor;
+class Workers;
+class SteadyWindow;
+class TrainingLog;
 
 /// A simulated cluster, ready to be used by one strategy.
 struct Cluster {
+  Cluster(const Site& site_, Clock& clock_, Network& network_, Recorder& recorder_, bool is_exact_ = false)
+      : site{site_}, clock{clock_}, network{network_}, recorder{recorder_}, is_exact{is_exact_} {
+    for (const Machine& machine : site.machines) cores.emplace_back(std::max(machine.cores, 1));
+  }
+
   const Site& site;
   Clock& clock;
   Network& network;
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
-  bool is_exact = false;
+  bool is_exact;
+  Traffic traffic{site.machines.size()};
+  std::vector<CorePool> cores;  // [machines] of its parameter servers
 };
 
 /// Whom a session tells: job.hpp.
@@ -58,12 +70,19 @@ class Session {
   virtual void describe(RunRecord& record) const = 0;
 };
 
+/// What a session works with.
+struct SessionParts {
+  Cluster& cluster;
+  Workers& workers;
+  SteadyWindow& window;
+  TrainingLog& log;
+  SessionOwner& job;
+};
+
 /// Workers that add up their gradients by collectives in every step (lockstep_training.cpp). `done` already.
-std::unique_ptr<Session> train_in_lockstep(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
-                                           TrainingProgress done);
+std::unique_ptr<Session> train_in_lockstep(const SessionParts& parts, TrainingProgress done);
 
 /// Workers that go on each by itself: with parameter servers, or averaging their models in pairs (paced_training.cpp).
-std::unique_ptr<Session> train_at_own_pace(Cluster& cluster, RunMonitor& monitor, SessionOwner& job,
-                                           TrainingProgress done);
+std::unique_ptr<Session> train_at_own_pace(const SessionParts& parts, TrainingProgress done);
 
 }  // namespace rehearse

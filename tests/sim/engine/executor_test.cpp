@@ -22,9 +22,8 @@ class Bench final : public Executor::Client {
       : scenario_{test::resolved(test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}}))},
         site_{scenario_},
         loop_{site_.topology},
-        cluster_{.site = site_, .clock = loop_.clock(), .network = loop_.network(), .recorder = recorder},
-        traffic_{site_.machines.size()},
-        executor_{cluster_, clock(), traffic_, *this} {}
+        cluster_{site_, loop_.clock(), loop_.network(), recorder},
+        executor_{cluster_, clock(), *this} {}
 
   Rank& add_rank(MachineIndex machine, const std::shared_ptr<Counters>& team = nullptr) {
     Rank::Place place{.host = {machine, Endpoint::kHost}, .gpu = {machine, 0}};
@@ -50,7 +49,6 @@ class Bench final : public Executor::Client {
   Site site_;
   PlainLoop loop_;
   Cluster cluster_;
-  Traffic traffic_;
   Executor executor_;
 };
 
