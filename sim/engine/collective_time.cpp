@@ -40,7 +40,7 @@ Seconds collective_time(const Scenario& scenario, Bytes payload) {
   const Site site{scenario};
   PathsOnly network{site.topology};
   std::vector<Endpoint> gpus;
-  for (const std::vector<Endpoint>& worker : site.workers) gpus.push_back(worker.front());
+  for (const std::vector<Endpoint>& worker : site.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
   const FastestCollective collective{collective_methods(site, gpus, network), network};
   return collective.duration(collective.choose(payload), payload);
 }

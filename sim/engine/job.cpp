@@ -220,8 +220,7 @@ int Job::workers_there() const {
   int workers = 0;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
-    if (state_.membership.is_there(machine) && !state_.membership.has_to_leave(machine))
-      workers += site_.machines[m].workers;
+    if (state_.membership.stays(machine)) workers += site_.machines[m].workers;
   }
   return workers;
 }
@@ -324,8 +323,7 @@ void Job::fail() const {
   bool has_worker = false;
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
-    has_worker = has_worker || (is_worker(machine) && state_.membership.is_there(machine) &&
-                                !state_.membership.has_to_leave(machine));
+    has_worker = has_worker || (is_worker(machine) && state_.membership.stays(machine));
   }
   if (!has_worker) throw RunError{"/cluster/groups", "every worker has left" + progress};
   throw RunError{"/training/strategy", "deadlock" + progress + ": " + session_->deadlock()};

@@ -145,10 +145,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   };
 
   /// What a member does in a step, and all workers for which it stands.
-  struct Part {
-    const ComputePlan* plan = nullptr;
-    int passes = 1;
-    std::int64_t samples = 0;
+  struct Part : SharedStep::Part {
     const Program* program = nullptr;
     std::vector<CollectiveGroup*> groups{};
   };
@@ -183,8 +180,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   std::vector<bool> members_now() {
     std::vector<bool> members(cluster_.site.machines.size());
     for (const Worker& worker : workers_)
-      members[static_cast<std::size_t>(worker.gpu.machine)] =
-          workers_.is_there(worker.gpu.machine) && !workers_.has_to_leave(worker);
+      members[static_cast<std::size_t>(worker.gpu.machine)] = workers_.stays(worker);
     return members;
   }
 
@@ -242,29 +238,18 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   void share_step(const std::vector<bool>& members, Formation& formation) {
-    WorkerCounts counts(scenario_.groups.size());
-    std::vector<std::int64_t> weights;
     std::vector<const Worker*> sharing;
-    for (const Worker& worker : workers_) {
-      const auto m = static_cast<std::size_t>(worker.gpu.machine);
-      if (!members[m]) continue;
-      const auto g = static_cast<std::size_t>(cluster_.site.machines[m].group);
-      ++counts[g];
-      sharing.push_back(&worker);
-      weights.push_back(worker.samples);
-    }
-    const std::vector<StepShare> shares = step_shares(scenario_, counts);
-    formation.samples = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
-    const std::vector<std::int64_t> samples = split_samples(formation.samples, weights);
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) sharing.push_back(&worker);
+    const SharedStep shared = workers_.share_step(sharing);
+    formation.samples = shared.samples;
     for (std::size_t w = 0; w < sharing.size(); ++w) {
-      const MachineIndex machine = sharing[w]->gpu.machine;
-      const int group = cluster_.site.machine(machine).group;
-      const StepShare& share = shares[static_cast<std::size_t>(group)];
-      Part& part = formation.parts[member_of_[static_cast<std::size_t>(sharing[w]->index)]];
-      part.plan = pipeline_ != nullptr ? sharing[w]->plan : &workers_.plan_of(machine, share, formation.workers);
-      part.passes = share.passes;
-      part.samples += samples[w];
-      part.program = &program_of(*part.plan, part.passes, sharing[w]->index);
+      const int index = sharing[w]->index;
+      Part& part = formation.parts[member_of_[static_cast<std::size_t>(index)]];
+      part.plan = shared.parts[w].plan;
+      part.passes = shared.parts[w].passes;
+      part.samples += shared.parts[w].samples;
+      part.program = &program_of(*part.plan, part.passes, index);
     }
   }
 

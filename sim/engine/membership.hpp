@@ -29,6 +29,9 @@ class Membership {
   void dismiss(MachineIndex machine) { is_dismissed_[static_cast<std::size_t>(machine)] = true; }
   bool has_to_leave(MachineIndex machine) const;
 
+  /// It is there, and may begin another step.
+  bool stays(MachineIndex machine) const { return is_there(machine) && !has_to_leave(machine); }
+
   /// When it may change next; infinity if never.
   Seconds next_change() const;
   /// The next date at which something happens to a machine.

@@ -42,8 +42,7 @@ class MemoisedSession final : public Session {
 
   void begin() override {
     for (std::size_t m = 0; m < trains_.size(); ++m)
-      trains_[m] = site_.machines[m].workers > 0 && state_.membership.is_there(static_cast<MachineIndex>(m)) &&
-                   !state_.membership.has_to_leave(static_cast<MachineIndex>(m));
+      trains_[m] = site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m));
     change();
   }
 

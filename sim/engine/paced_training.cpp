@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -172,10 +171,7 @@ class PacedTraining final : public Session, private Executor::Client {
     std::vector<Sent> sent;  // asynchronous: steps that are not applied, if it runs ahead
     bool is_present = false;
     bool is_training = false;
-    // Of the step that it is in, or will begin next:
-    const ComputePlan* next_plan = nullptr;
-    int next_passes = 1;
-    std::int64_t next_samples = 0;
+    SharedStep::Part next;  // what it does in the step that it is in, or will begin next
   };
 
   /// Of a step that others begin before its update: samples of workers that have begun it, and that have ended it.
@@ -191,9 +187,7 @@ class PacedTraining final : public Session, private Executor::Client {
       if (trainer.place.member == 0) teams_.push_back(std::make_unique<Team>());
       teams_.back()->members.push_back(&trainer);
       trainer.team = teams_.back().get();
-      trainer.next_plan = worker.plan;
-      trainer.next_passes = worker.passes;
-      trainer.next_samples = worker.samples;
+      trainer.next = {worker.plan, worker.passes, worker.samples};
     }
     for (const auto& team : teams_) {
       const OwnedClock clock{cluster_.clock, cluster_.clock.new_owner()};
@@ -246,8 +240,6 @@ class PacedTraining final : public Session, private Executor::Client {
     return entry->second;
   }
 
-  int group_of(const Trainer& trainer) const { return cluster_.site.machine(trainer.worker.gpu.machine).group; }
-
   /// The number, from 0, of the step that the worker is in, or will begin next; counts those that it left out.
   static std::int64_t next_step(const Trainer& trainer) { return trainer.worker.steps + trainer.left_out; }
 
@@ -289,25 +281,11 @@ class PacedTraining final : public Session, private Executor::Client {
   }
 
   void share_samples(const std::vector<Trainer*>& sharing) {
-    WorkerCounts counts(scenario_.groups.size());
-    std::vector<std::int64_t> weights;
-    for (const Trainer* trainer : sharing) {
-      ++counts[static_cast<std::size_t>(group_of(*trainer))];
-      weights.push_back(trainer->worker.samples);
-    }
-    samples_expected_ = static_cast<std::int64_t>(samples_per_update(scenario_, counts));
-    const std::vector<StepShare> shares = step_shares(scenario_, counts);
-    const bool has_backup = backup_workers(scenario_) > 0;
-    const std::int64_t all =
-        has_backup ? std::accumulate(weights.begin(), weights.end(), std::int64_t{}) : samples_expected_;
-    const std::vector<std::int64_t> samples = split_samples(all, weights);
-    for (std::size_t i = 0; i < sharing.size(); ++i) {
-      const StepShare& share = shares[static_cast<std::size_t>(group_of(*sharing[i]))];
-      sharing[i]->next_plan =
-          &workers_.plan_of(sharing[i]->worker.gpu.machine, share, static_cast<std::int64_t>(sharing.size()));
-      sharing[i]->next_passes = share.passes;
-      sharing[i]->next_samples = samples[i];
-    }
+    std::vector<const Worker*> workers;
+    for (const Trainer* trainer : sharing) workers.push_back(&trainer->worker);
+    const SharedStep shared = workers_.share_step(workers);
+    samples_expected_ = shared.samples;
+    for (std::size_t i = 0; i < sharing.size(); ++i) sharing[i]->next = shared.parts[i];
   }
 
   /// The time at which the worker joins has come.
@@ -446,9 +424,9 @@ class PacedTraining final : public Session, private Executor::Client {
     worker.step = {.span = {*std::exchange(trainer.ready_since, {}), {}}};
     worker.step.times.held = clock_.now() - worker.step.span.start;
     if (is_synchronous_) share_step(number);
-    worker.step.samples = trainer.next_samples;
-    worker.plan = trainer.next_plan;
-    worker.passes = trainer.next_passes;
+    worker.step.samples = trainer.next.samples;
+    worker.plan = trainer.next.plan;
+    worker.passes = trainer.next.passes;
     started_samples_ += worker.step.samples;
     trainer.latest_step = number;
     if (runs_ahead_ && !shares_updates_) trainer.sent.push_back({number, worker.step.samples});

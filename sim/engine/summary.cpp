@@ -265,18 +265,11 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
                      {"time_s", part.time.value()},
                      {"what", part.what},
                      {"remedy", part.remedy}});
-  const auto low = [&](double speed) {
-    return summary.interval ? Json(speed * summary.interval->first) : Json(nullptr);
-  };
-  const auto high = [&](double speed) {
-    return summary.interval ? Json(speed * summary.interval->second) : Json(nullptr);
-  };
-  const auto shortest = [&](double time) {
-    return summary.interval ? Json(time / summary.interval->second) : Json(nullptr);
-  };
-  const auto longest = [&](double time) {
-    return summary.interval ? Json(time / summary.interval->first) : Json(nullptr);
-  };
+  const auto& interval = summary.interval;
+  const auto low = [&](double speed) { return interval ? Json(speed * interval->first) : Json(nullptr); };
+  const auto high = [&](double speed) { return interval ? Json(speed * interval->second) : Json(nullptr); };
+  const auto shortest = [&](double time) { return interval ? Json(time / interval->second) : Json(nullptr); };
+  const auto longest = [&](double time) { return interval ? Json(time / interval->first) : Json(nullptr); };
   Json json{{"format", 1},
             {"name", scenario.name},
             {"seed", scenario.seed},

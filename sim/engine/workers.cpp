@@ -1,6 +1,7 @@
 #include "sim/engine/workers.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "sim/engine/step_time.hpp"
 
@@ -39,12 +40,35 @@ Seconds Workers::starts_at(const Worker& worker) const {
   return site_.scenario.training.start_interval * static_cast<double>(worker.index);
 }
 
-const ComputePlan& Workers::plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers) {
-  const Group& group = site_.group(machine);
-  if (share.batch == group.batch) return plan_of(machine);
-  const auto [entry, is_new] = other_plans_.try_emplace({site_.machine(machine).group, share.batch});
-  if (is_new) entry->second = plan_step(site_.scenario, with_batch(site_.scenario, group, share.batch, workers));
-  return entry->second;
+SharedStep Workers::share_step(const std::vector<const Worker*>& sharing) {
+  const Scenario& scenario = site_.scenario;
+  WorkerCounts counts(scenario.groups.size());
+  std::vector<std::int64_t> weights;
+  for (const Worker* worker : sharing) {
+    ++counts[static_cast<std::size_t>(site_.machine(worker->gpu.machine).group)];
+    weights.push_back(worker->samples);
+  }
+  const std::vector<StepShare> shares = step_shares(scenario, counts);
+  SharedStep step{.samples = static_cast<std::int64_t>(samples_per_update(scenario, counts)), .parts = {}};
+  const std::int64_t all =
+      backup_workers(scenario) > 0 ? std::accumulate(weights.begin(), weights.end(), std::int64_t{}) : step.samples;
+  const std::vector<std::int64_t> samples = split_samples(all, weights);
+  for (std::size_t i = 0; i < sharing.size(); ++i) {
+    const MachineIndex machine = sharing[i]->gpu.machine;
+    const int g = site_.machine(machine).group;
+    const Group& group = site_.group(machine);
+    const StepShare& share = shares[static_cast<std::size_t>(g)];
+    const ComputePlan* plan = stages_ ? sharing[i]->plan : &plan_of(machine);
+    if (!stages_ && share.batch != group.batch) {
+      const auto [entry, is_new] = other_plans_.try_emplace({g, share.batch});
+      if (is_new)
+        entry->second =
+            plan_step(scenario, with_batch(scenario, group, share.batch, static_cast<std::int64_t>(sharing.size())));
+      plan = &entry->second;
+    }
+    step.parts.push_back({plan, share.passes, samples[i]});
+  }
+  return step;
 }
 
 }  // namespace rehearse

@@ -37,6 +37,18 @@ struct Worker {
   StepSpan step;           // the current one
 };
 
+/// A step that some workers share.
+struct SharedStep {
+  /// Of one of them.
+  struct Part {
+    const ComputePlan* plan = nullptr;  // of one pass
+    int passes = 1;
+    std::int64_t samples = 0;
+  };
+  std::int64_t samples = 0;  // of its update
+  std::vector<Part> parts;   // [those who share it]
+};
+
 class Workers {
  public:
   Workers(const Site& site, const Membership& membership);
@@ -59,15 +71,15 @@ class Workers {
   }
   bool is_there(MachineIndex machine) const { return membership_.is_there(machine); }
   bool has_to_leave(const Worker& worker) const { return membership_.has_to_leave(worker.gpu.machine); }
+  bool stays(const Worker& worker) const { return membership_.stays(worker.gpu.machine); }
   Seconds next_change() const { return membership_.next_change(); }
 
   /// What a worker of the machine does in a pass of a step of the group's own batch, by all workers of a pipeline.
   const ComputePlan& plan_of(MachineIndex machine) const {
     return plans_[static_cast<std::size_t>(site_.machine(machine).group)];
   }
-  /// What a worker of the machine does in a step of which `share` is its part and in which `workers` take part. Throws
-  /// NoResultError if it has not enough memory for it.
-  const ComputePlan& plan_of(MachineIndex machine, const StepShare& share, std::int64_t workers);
+  /// A step of these. Throws NoResultError if one has not enough memory for its part.
+  SharedStep share_step(const std::vector<const Worker*>& sharing);
 
  private:
   const Site& site_;

@@ -47,6 +47,14 @@ std::string refusal(const Json& scenario) {
 
 }  // namespace
 
+TEST_CASE("a worker's GPUs are ranks each") {
+  const Json all = all_reduce(2, 4, nvswitch(), Json::object());
+  Json by_workers = all;
+  by_workers["cluster"]["groups"][0]["workers_per_machine"] = 2;
+  by_workers["cluster"]["groups"][0]["batch_per_worker"] = 2;
+  check_time(by_workers, closed_form(all));
+}
+
 TEST_CASE("a ring with a library: launch + 2 (p - 1) (step + n / (p e b)) + n / (p copy)") {
   const Json protocols{
       {"simple", {{"launch", "20us"}, {"nvlink_step", "3us"}, {"efficiency", 0.8}, {"copy", "200GBps"}}}};
