@@ -594,14 +594,16 @@ int CollectiveGroup::take_next() {
   return label;
 }
 
-/// At least one, and as many as may be fused.
+/// At least one, and as many of its kind as may be fused.
 std::vector<int> CollectiveGroup::take_fused() {
   std::vector<int> fused;
   Bytes size{};
   while (!waiting_.empty()) {
     const int label = take_next();
     const Bytes bytes = operation_of(label).bytes;
-    if (!fused.empty() && rule_.largest && size + bytes > *rule_.largest) {
+    const bool is_too_large = rule_.largest && size + bytes > *rule_.largest;
+    if (!fused.empty() &&
+        (is_too_large || operation_of(label).collective != operation_of(fused.front()).collective)) {
       waiting_.push_front(label);
       break;
     }

@@ -5,6 +5,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -38,6 +39,8 @@ Job::Job(JobState& state, JobTraining training)
   result_.rentals.resize(site_.machines.size());
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
+  if (divides_model(site_.scenario.training.strategy))
+    needed_workers_ = least_workers_ = site_.scenario.count(Role::kWorker);
 }
 
 JobResult Job::run() {
@@ -61,7 +64,10 @@ JobResult Job::run_until_given_up() {
       });
   }
   schedule_next_event();
-  resume();
+  if (workers_there() >= least_workers_)
+    resume();
+  else
+    keeps_updates_ = false;
   training_.run();
   result_.end = is_done_ ? session_->last_update() : state_.clock.now();
   if (session_) result_.done = session_->progress();
@@ -239,7 +245,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   stopped_at_ = noticed_from_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
-  needed_workers_ = needed_workers;
+  needed_workers_ = std::max(least_workers_, needed_workers);
   delay_ = delay;
   bool has_survivor = false;
   for (std::size_t m = 0; m < survivors_.size(); ++m) {

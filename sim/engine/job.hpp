@@ -91,6 +91,7 @@ class Job final : public SessionOwner {
   // While the job stands still:
   bool keeps_updates_ = true;    // the survivors, or servers, have the model
   std::vector<bool> survivors_;  // [machines]
+  int least_workers_ = 0;        // without which nothing is trained
   int needed_workers_ = 1;
   Seconds delay_{};
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened

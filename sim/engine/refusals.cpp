@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "sim/engine/work.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -60,6 +62,7 @@ bool is_sharded(const Subject& subject) {
   return all_reduce_of(subject) != nullptr && all_reduce_of(subject)->sharding != Sharding::kNone;
 }
 const Pipeline* pipeline_of(const Subject& subject) { return subject.scenario->training.strategy.pipeline(); }
+bool is_divided(const Subject& subject) { return divides_model(subject.scenario->training.strategy); }
 CollectiveAlgorithm algorithm_of(const Subject& subject) {
   return all_reduce_of(subject) != nullptr ? all_reduce_of(subject)->algorithm : CollectiveAlgorithm::kRing;
 }
@@ -67,12 +70,6 @@ CollectiveAlgorithm algorithm_of(const Subject& subject) {
 bool is_worker(const Group& group) { return group.role == Role::kWorker; }
 bool changes(const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; }
 bool is_revoked(const Group& group) { return group.pool || group.replay; }
-
-Place changing_group(const Subject& subject, bool is_wrong) {
-  if (!is_wrong) return {};
-  return stated_of_group(subject, {"joins_at", "leaves_at", "spot_pool"},
-                         [](const Group& group) { return changes(group) || is_revoked(group); });
-}
 
 Place word_of_strategy(const Subject& subject, const std::string& key, std::initializer_list<const char*> words) {
   const Json* word = stated(subject, kStrategy + ("/" + key));
@@ -255,9 +252,6 @@ const auto kRefusals = std::to_array<Refusal>({
                        "/training/strategy/cycle_time");
      },
      "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
-    {"cycles of parts",
-     [](const Subject& s) { return place_if(is_sharded(s) && exchange_of(s).cycle_time, "/training/strategy/cycle_time"); },
-     "none with sharding", "cycles fuse all-reduces only"},
     {"forward overlap of parts",
      [](const Subject& s) {
        return place_if(is_sharded(s) && exchange_of(s).overlap == Overlap::kForward, "/training/strategy/overlap");
@@ -328,12 +322,35 @@ const auto kRefusals = std::to_array<Refusal>({
                        kGroups);
      },
      "a group of workers that is there from the start", "the others get the model from those that have it"},
-    {"parts that leave",
-     [](const Subject& s) { return changing_group(s, is_sharded(s)); },
-     "workers that stay for the whole run with sharding", "the part of a worker that leaves is gone"},
-    {"stages that leave",
-     [](const Subject& s) { return changing_group(s, pipeline_of(s) != nullptr); },
-     "workers that stay for the whole run with a pipeline", "the stage of a worker that leaves is gone"},
+    {"parts of another number of workers",
+     [](const Subject& s) {
+       if (!is_divided(s)) return Place{};
+       return stated_of_group(s, {"joins_at", "leaves_at", "standby"},
+                              [](const Group& group) { return changes(group) || group.is_standby; });
+     },
+     "none with sharding or a pipeline", "what each worker keeps of the model was cut for as many as there are"},
+    {"parts that are lost",
+     [](const Subject& s) {
+       if (!is_divided(s) || s.scenario->training.recovery.lost_worker == Recovery::LostWorker::kRestart)
+         return Place{};
+       return stated_of_group(s, {"spot_pool"}, is_revoked);
+     },
+     "\"lost_worker\": \"restart\" in the recovery with sharding or a pipeline",
+     "the part of a lost worker is in checkpoints only"},
+    {"a checkpoint of parts for fewer workers",
+     [](const Subject& s) {
+       return place_if(is_divided(s) && s.scenario->training.recovery.minimum_workers.has_value(),
+                       "/training/recovery/minimum_workers");
+     },
+     "none with sharding or a pipeline", "as many workers read the parts of a checkpoint as wrote them"},
+    {"parts on machines of another group",
+     [](const Subject& s) {
+       if (!is_divided(s)) return Place{};
+       return stated_of_group(s, {"replacement"}, [&](const Group& group) {
+         return group.replaced_by && &s.scenario->groups[static_cast<std::size_t>(*group.replaced_by)] != &group;
+       });
+     },
+     "machines of the same group with sharding or a pipeline", "the part of a lost worker fits its like"},
 
     // Training
     {"asynchronous workers that wait for a lost one",

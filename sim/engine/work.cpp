@@ -62,6 +62,11 @@ WorkerCounts full_cluster(const Scenario& scenario) {
   return number_of(workers) > 0 ? workers : all;
 }
 
+bool divides_model(const Strategy& strategy) {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
+  return all_reduce != nullptr && (all_reduce->sharding != Sharding::kNone || all_reduce->pipeline);
+}
+
 int training_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;

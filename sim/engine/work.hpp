@@ -22,6 +22,9 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Of all workers.
 int training_gpus(const Scenario& scenario);
 
+/// Whether workers keep different parts of what is trained, so that all of them are needed.
+bool divides_model(const Strategy& strategy);
+
 /// Of a synchronous step: workers whose gradients may be dropped.
 int backup_workers(const Scenario& scenario);
 

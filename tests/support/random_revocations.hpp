@@ -14,7 +14,8 @@ inline Json random_job(std::uint64_t seed) {
   Json scenario = ScenarioGenerator{seed}.generate();
   for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
   Json& strategy = scenario["training"]["strategy"];
-  for (const char* key : {"sharding", "prefetched_units", "pipeline"}) strategy.erase(key);
+  if (seed % 2 == 0)
+    for (const char* key : {"sharding", "prefetched_units", "pipeline"}) strategy.erase(key);
   scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
   return scenario;
 }
@@ -72,6 +73,11 @@ inline Json with_random_revocations(Json scenario, double length, std::uint64_t 
   else
     recovery["lost_worker"] = pick(3) == 0 ? "restart" : "continue";
   if (pick(3) == 0) recovery["minimum_workers"] = 1 + pick(3);
+  const Json& strategy = scenario["training"]["strategy"];
+  if (strategy.value("sharding", "none") != "none" || strategy.contains("pipeline")) {
+    recovery["lost_worker"] = "restart";
+    recovery.erase("minimum_workers");
+  }
   switch (pick(4)) {
     case 0:
       scenario["training"]["checkpoint"] = {

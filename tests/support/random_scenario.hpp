@@ -216,8 +216,7 @@ class ScenarioGenerator {
   void sharding(std::uint64_t seed) {
     Rng random{seed, "sharding"};
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || strategy.contains("cycle_time") ||
-        random.below(2) == 0)
+    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || random.below(2) == 0)
       return;
     for (const Json& group : scenario_["cluster"]["groups"])
       if (group.contains("joins_at") || group.contains("leaves_at")) return;

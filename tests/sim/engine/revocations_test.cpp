@@ -268,6 +268,40 @@ TEST_CASE("losses that cost no update do not put off checkpoints") {
   CHECK(run(scenario).value("restarts", -1) == 0);
 }
 
+TEST_CASE("workers that keep parts of the model restart from the last checkpoint when all of them are there again") {
+  const auto sharded = [](const char* what) {
+    Json scenario = ring(2, 4);
+    scenario["training"]["strategy"]["sharding"] = what;
+    return scenario;
+  };
+  Json pipeline = test::timed_scenario(2, {{"4B"}, {"4B"}},
+                                       {{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 3}}}});
+  for (Json& layer : pipeline["workload"]["model"]["structure"]["layers"]) layer["output"] = "1000B";
+  pipeline["training"]["steps"] = 4;
+  for (Json scenario : {sharded("optimizer"), sharded("gradients"), sharded("parameters"), pipeline}) {
+    CAPTURE(scenario["training"]["strategy"].dump());
+    const double all = run(scenario)["time"].get<double>();
+    scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "1s"}};
+    // Nothing is saved: half a run is lost, a machine comes after a whole one, and the job starts anew.
+    const Json lost = run(replayed(scenario, 0, {{all / 2, "remove", "n1"}, {all, "add", "n2"}}));
+    REQUIRE_MESSAGE(!lost.contains("error"), lost.dump());
+    CHECK(lost["time"].get<double>() == doctest::Approx(all + 1 + all).epsilon(1e-9));
+    // A step is saved: it need not be done again.
+    Json saved = scenario;
+    saved["training"]["checkpoint"] = {{"every_steps", 1}, {"fixed_time", "0s"}, {"rate", "1000000TBps"}};
+    const Json resumed = run(replayed(saved, 0, {{all * 0.4, "remove", "n1"}, {all, "add", "n2"}}));
+    REQUIRE_MESSAGE(!resumed.contains("error"), resumed.dump());
+    CHECK(resumed["time"].get<double>() == doctest::Approx(all + 1 + all * 3 / 4).epsilon(1e-6));
+    // Who is not there from the start is waited for, too.
+    Json late = replayed(scenario, 0, Json::array());
+    late["cluster"]["groups"][0]["spot_pool"]["replay"][1][0] = 2;
+    CHECK(run(late)["time"].get<double>() == doctest::Approx(2 + 1 + all).epsilon(1e-9));
+    const Json never = run(replayed(scenario, 0, {{all / 2, "remove", "n1"}}));
+    REQUIRE(never.contains("error"));
+    CHECK(never["error"].get<std::string>().find("waits for machines that never come") != std::string::npos);
+  }
+}
+
 TEST_CASE("disks are paid for while their machines are rented") {
   Json scenario = ring(2, 40);
   scenario["cluster"]["groups"][0]["market"] = "spot";
@@ -377,7 +411,9 @@ void size_job(Json& scenario, std::uint64_t seed) {
     Json other = groups[0];
     other["name"] = "others";
     other["count"] = 1 + pick(machines - 1);
-    other["batch_per_worker"] = groups[0].value("batch_per_worker", 1) * (2 + pick(4));
+    const int times = 2 + pick(4);
+    if (!training["strategy"].contains("pipeline"))  // whose stages share micro-batches
+      other["batch_per_worker"] = groups[0].value("batch_per_worker", 1) * times;
     groups[0]["count"] = machines - other["count"].get<int>();
     groups.push_back(other);
   }

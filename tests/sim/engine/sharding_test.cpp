@@ -80,6 +80,18 @@ TEST_CASE("units that are gathered ahead are hidden by kernels that take longer"
              first + 1e-3 + second + 0.1 + third + 0.2 + second + 0.1 + first + 0.1 + first);
 }
 
+TEST_CASE("cycles fuse reductions, and what is gathered after them in a cycle of its own") {
+  // Gradients are ready until 501 ms, parts are reduced from 1 s on, and gathered from the end of the cycle after that.
+  for (const char* what : {"optimizer", "gradients"}) {
+    Json scenario = sharded(4, kThree, what);
+    scenario["training"]["strategy"]["cycle_time"] = "1s";
+    check_time(scenario, 2 + half_ring(4, kS));
+    CHECK(sent_by_each(scenario, 4) == exactly(2 * 3 * kS / 4));
+    scenario["training"]["strategy"]["bucket_size"] = "50MB";  // none goes with the one that is ready after it
+    check_time(scenario, 6 + half_ring(4, 24e6));
+  }
+}
+
 TEST_CASE("each worker updates its part") {
   const auto time = [](const char* what, int workers) {
     Json scenario = sharded(workers, {{"24000000B"}}, what);
