@@ -46,9 +46,9 @@ struct PipelineExchange {
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);
 
 /// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the
-/// others of its pipeline. Its connections are that to the stage before, unless it is the first, and that to the next,
-/// unless it is the last. Collectives are in group 0, with the same stage of other pipelines, and in 1 + i, with the
-/// stages of its pipeline that have the i-th copies.
+/// others of its pipeline. Its connections are those to the stage before, unless it is the first, and those to the
+/// next, unless it is the last, from each of its GPUs to its like. Collectives are in group 0, with the same stage of
+/// other pipelines, and in 1 + i, with the stages of its pipeline that have the i-th copies.
 Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                          const PipelineExchange& exchange, int stage);
 

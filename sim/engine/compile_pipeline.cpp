@@ -7,6 +7,8 @@
 //               that several stages hold (tied embeddings), among these
 //   update      of the stage's variables; the step ends when all stages have updated theirs
 //
+// The GPUs of a worker share each micro-batch, and add up their gradients with those of the other pipelines.
+//
 // Kernels run in the order of the schedule: all m forward passes and then the backward ones (GPipe), or p - 1 - s
 // forward passes and then a forward and a backward one in turns (1F1B). Sending does not hold them up. With equal
 // stages and a network that takes no time both take m + p - 1 times as long as a micro-batch on a stage, of which it
@@ -36,6 +38,7 @@ class PipelineCompiler {
         exchange_{exchange},
         stage_{stage},
         microbatches_{rules_.accumulation_steps},
+        gpus_{scenario.first_workers().gpus_per_worker},
         is_last_{stage + 1 == pipeline_.stages} {
     const OperatorGraph& graph = scenario.workload.graph;
     const std::size_t each = graph.size() + 4 * static_cast<std::size_t>(pipeline_.stages);
@@ -95,8 +98,10 @@ class PipelineCompiler {
   void run(const ComputePlan& pass, int counter) {
     OperationIndex before = last_ == begin_ ? begin_ : -1;
     if (counter >= 0)
-      before = after(begin_,
-                     builder_.add({.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = counter}));
+      before =
+          after(begin_,
+                builder_.add(
+                    {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = counter, .each = gpus_}));
     latest_ = compile_kernels(builder_, pass, 1, 0).first;
     if (before >= 0 && !latest_.empty()) builder_.order(before, latest_.front());
     if (!latest_.empty())
@@ -105,14 +110,15 @@ class PipelineCompiler {
       last_ = after(last_, before);
   }
 
-  /// What has just been computed.
+  /// What has just been computed: each GPU sends its part to its like.
   void send(int cut, bool is_gradient, int microbatch, int connection) {
-    after(last_, builder_.add({.kind = OperationKind::kSend,
-                               .signal_scope = CounterScope::kTeam,
-                               .resource = connection,
-                               .label = 2 * cut + (is_gradient ? 1 : 0),
-                               .signals = counter_of(cut, is_gradient, microbatch),
-                               .bytes = stages_.passed[static_cast<std::size_t>(cut)]}));
+    for (int gpu = 0; gpu < gpus_; ++gpu)
+      after(last_, builder_.add({.kind = OperationKind::kSend,
+                                 .signal_scope = CounterScope::kTeam,
+                                 .resource = connection * gpus_ + gpu,
+                                 .label = 2 * cut + (is_gradient ? 1 : 0),
+                                 .signals = counter_of(cut, is_gradient, microbatch),
+                                 .bytes = stages_.passed[static_cast<std::size_t>(cut)]}));
   }
 
   OperationIndex collective(int group, int label, int priority, Bytes bytes) {
@@ -167,7 +173,7 @@ class PipelineCompiler {
   const Pipeline& pipeline_;
   const PipelineStages& stages_;
   const PipelineExchange& exchange_;
-  int stage_, microbatches_;
+  int stage_, microbatches_, gpus_;
   bool is_last_;
   ComputePlan forward_, backward_;
   ProgramBuilder builder_;

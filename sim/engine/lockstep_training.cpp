@@ -228,7 +228,9 @@ class LockstepTraining final : public Session, private Executor::Client {
       for (int pipeline = first_pipeline; pipeline <= last_pipeline; ++pipeline)
         for (const int stage : chosen_stages) {
           members.push_back(formation.members[static_cast<std::size_t>(pipeline * stages + stage)]);
-          gpus.push_back(members.back()->worker.gpu);
+          const Worker& worker = members.back()->worker;
+          gpus.push_back(worker.gpu);
+          gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
         }
       add_group(formation, members, static_cast<std::int64_t>(members.size()), std::move(gpus));
     };
@@ -280,8 +282,10 @@ class LockstepTraining final : public Session, private Executor::Client {
       if (pipeline_ != nullptr) {
         const int stage = worker.index % pipeline_->stages;
         const auto connect = [&](int other) {
-          const Endpoint to = workers_[static_cast<std::size_t>(other)].gpu;
-          place.connections.push_back(cluster_.network.path(worker.gpu, to));
+          const Worker& to = workers_[other];
+          place.connections.push_back(cluster_.network.path(worker.gpu, to.gpu));
+          for (std::size_t i = 0; i < worker.other_gpus.size(); ++i)
+            place.connections.push_back(cluster_.network.path(worker.other_gpus[i], to.other_gpus[i]));
         };
         if (stage == 0) pipeline_counters = std::make_shared<Counters>();
         if (stage > 0) connect(worker.index - 1);

@@ -215,12 +215,17 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "an all-reduce among any GPUs with a pipeline, not \"hierarchical\" or \"nvls\"",
      "a stage may have some of a machine's GPUs"},
-    {"a pipeline of workers with several GPUs",
+    {"a pipeline of stages with different numbers of GPUs",
      [](const Subject& s) {
+       const auto differ = [&](const Group& group) {
+         return std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), [&](const Group& other) {
+           return other.gpus_per_worker != group.gpus_per_worker;
+         });
+       };
        if (pipeline_of(s) == nullptr) return Place{};
-       return stated_of_group(s, {"workers_per_machine"}, [](const Group& group) { return group.gpus_per_worker > 1; });
+       return stated_of_group(s, {"workers_per_machine"}, differ);
      },
-     "a worker on every GPU with a pipeline", "each is a stage"},
+     "as many GPUs of every worker with a pipeline", "each GPU passes its part of a micro-batch on to its like"},
     {"a pipeline of unequal micro-batches",
      [](const Subject& s) {
        if (pipeline_of(s) == nullptr) return Place{};

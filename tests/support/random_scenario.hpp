@@ -216,8 +216,7 @@ class ScenarioGenerator {
   void sharding(std::uint64_t seed) {
     Rng random{seed, "sharding"};
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || random.below(2) == 0)
-      return;
+    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || random.below(2) == 0) return;
     for (const Json& group : scenario_["cluster"]["groups"])
       if (group.contains("joins_at") || group.contains("leaves_at")) return;
     strategy["algorithm"] = "ring";
@@ -258,8 +257,9 @@ class ScenarioGenerator {
       return;
     std::uint64_t workers = 0;
     for (const Json& group : scenario_["cluster"]["groups"]) {
-      if (group.contains("joins_at") || group.contains("leaves_at") || group.contains("workers_per_machine")) return;
-      workers += group["count"].get<std::uint64_t>() * group["instance"]["accelerators"].get<std::uint64_t>();
+      if (group.contains("joins_at") || group.contains("leaves_at")) return;
+      const auto gpus = group["instance"]["accelerators"].get<std::uint64_t>();
+      workers += group["count"].get<std::uint64_t>() * group.value("workers_per_machine", gpus);
     }
     Json& layers = scenario_["workload"]["model"]["structure"]["layers"];
     std::uint64_t stages = 1 + random.below(std::min<std::uint64_t>(workers, layers.size()));

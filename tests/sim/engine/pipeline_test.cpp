@@ -108,6 +108,32 @@ TEST_CASE("unequal stages: the slowest sets the pace of GPipe's two phases, or t
   CHECK(seconds(pipelined(p, layers, p, m, "gpipe", "20000000B")) == exactly(time(kAlpha + 20e6 / kBeta, 20e-3)));
 }
 
+TEST_CASE("the GPUs of a worker share its micro-batches, and each passes its part on") {
+  // g parts of 1 MB on a NIC at a time; the gradients of a stage's GPUs, and of those of other pipelines, are added up.
+  const std::vector<TimedTensor> layers{{"4B"}, {"4B"}};
+  constexpr int m = 3;
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const int g : {1, 2, 4}) {
+      CAPTURE(schedule);
+      CAPTURE(g);
+      const auto on = [&](int machines, const std::vector<TimedTensor>& of) {
+        Json scenario = pipelined(machines, of, 2, m, schedule, "1000000B", g);
+        scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
+        scenario["cluster"]["groups"][0]["batch_per_worker"] = g;
+        return scenario;
+      };
+      const double message = kAlpha + g * 1e6 / kBeta;
+      if (std::string{schedule} == "gpipe")  // messages of 4 ms hold up the passes of 1 and 2 ms
+        CHECK(seconds(on(2, layers)) ==
+              exactly(6e-3 + 2 * message + (m - 1) * (std::max(1e-3, g * 1e-3) + std::max(2e-3, g * 1e-3))));
+      CHECK(test::simulated(on(2, layers))["samples_done"] == m * g);
+      CHECK(sent(on(2, layers)) == exactly(2.0 * m * g * 1e6));
+      // Two pipelines: a ring of 2 g GPUs for each stage, of 24 and 12 MB, has two of its edges between machines.
+      CHECK(sent(on(4, {{"24000000B"}, {"12000000B"}})) ==
+            exactly(2 * 2.0 * m * g * 1e6 + 2 * 2.0 * (2 * g - 1) / (2 * g) * 36e6));
+    }
+}
+
 TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B") {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (const int p : {1, 2, 4, 8})

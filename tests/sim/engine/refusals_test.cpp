@@ -91,7 +91,7 @@ std::map<std::string, Json> examples() {
       {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
       {"a pipeline of sharded stages", pipeline({{strategy + "sharding", "gradients"}})},
       {"a pipeline whose stages are parts of machines", pipeline({{strategy + "algorithm", "hierarchical"}})},
-      {"a pipeline of workers with several GPUs",
+      {"a pipeline of stages with different numbers of GPUs",
        pipeline({{first + "workers_per_machine", 1}, {first + "batch_per_worker", 2}})},
       {"a pipeline of unequal micro-batches", pipeline({{second + "batch_per_worker", 2}})},
       {"a pipeline that accumulates twice", pipeline({{strategy + "accumulation_steps", 2}})},
