@@ -13,6 +13,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -52,12 +53,6 @@ double server_connections(const Scenario& scenario) {
 double worker_steps(const Scenario& scenario) {
   const double workers = scenario.training.strategy.is_synchronous() ? scenario.count(Role::kWorker) : 1;
   return workers * static_cast<double>(scenario.training.steps);
-}
-
-/// Workers that hold the model together.
-int stages_of(const Scenario& scenario) {
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  return pipeline == nullptr ? 1 : pipeline->stages;
 }
 
 /// Between the stages of all pipelines in a step.

@@ -107,14 +107,14 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   void describe(RunRecord& record) const override {
-    if (labels_ != nullptr) record.unit_names = *labels_;
+    if (!programs_.empty()) record.unit_names = labels();
     record.unit_names.push_back("model");
   }
 
   std::string deadlock() const override {
     for (const auto& group : formation_->groups)
       if (const std::string waiting =
-              group->waits_for([this](int label) { return (*labels_)[static_cast<std::size_t>(label)]; });
+              group->waits_for([this](int label) { return labels()[static_cast<std::size_t>(label)]; });
           !waiting.empty())
         return waiting;
     return "no worker has a gradient ready";
@@ -125,9 +125,9 @@ class LockstepTraining final : public Session, private Executor::Client {
 
   /// A worker that runs, for itself and for those that do the same at the same time.
   struct Member {
-    explicit Member(Worker& worker_) : worker{worker_} {}
+    Member(Worker& worker_, Rank& rank_) : worker{worker_}, rank{rank_}, machines{worker_.gpu.machine} {}
     Worker& worker;
-    Rank* rank = nullptr;
+    Rank& rank;
     std::vector<MachineIndex> machines;  // of the workers for which it stands
     Seconds end{};                       // of the current step, once it is known
     Seconds for_others{};                // before it: from the worker's own update to that of its pipeline's last stage
@@ -264,16 +264,12 @@ class LockstepTraining final : public Session, private Executor::Client {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
       Member*& first = of_group[static_cast<std::size_t>(cluster_.site.machines[m].group)];
       if (folds && first != nullptr) {
-        first->rank->stand_for_another();
+        first->rank.stand_for_another();
         if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
         recorded_by[m] = first->worker.gpu.machine;
         member_of_.push_back(first);
         continue;
       }
-      all_.push_back(std::make_unique<Member>(worker));
-      first = all_.back().get();
-      member_of_.push_back(first);
-      first->machines = {worker.gpu.machine};
       if (folds) recorded_by[m] = worker.gpu.machine;
       Rank::Place place{.host = worker.host,
                         .gpu = worker.gpu,
@@ -291,7 +287,9 @@ class LockstepTraining final : public Session, private Executor::Client {
         if (stage > 0) connect(worker.index - 1);
         if (stage + 1 < pipeline_->stages) connect(worker.index + 1);
       }
-      first->rank = &executor_.add_rank(place, clock_, pipeline_counters);
+      all_.push_back(std::make_unique<Member>(worker, executor_.add_rank(place, clock_, pipeline_counters)));
+      first = all_.back().get();
+      member_of_.push_back(first);
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
@@ -299,6 +297,9 @@ class LockstepTraining final : public Session, private Executor::Client {
     });
     log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
   }
+
+  /// All programs have the same.
+  const std::vector<std::string>& labels() const { return programs_.begin()->second.labels; }
 
   /// One for each plan and number of passes.
   const Program& program_of(const ComputePlan& plan, int passes, int worker) {
@@ -308,7 +309,6 @@ class LockstepTraining final : public Session, private Executor::Client {
                                            : compile_pipeline(scenario_, plan, workers_.stages(), stage_exchange_,
                                                               worker % pipeline_->stages);
       if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
-      labels_ = &entry->second.labels;
     }
     return entry->second;
   }
@@ -329,7 +329,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     member.worker.plan = part.plan;
     member.worker.passes = part.passes;
     executor_.expect(number, static_cast<std::int64_t>(formation.members.size()));
-    executor_.begin_step(*member.rank, *part.program, part.groups, number);
+    executor_.begin_step(member.rank, *part.program, part.groups, number);
   }
 
   /// With forward overlap who takes part in it is looked up when the first begins it.
@@ -441,22 +441,22 @@ class LockstepTraining final : public Session, private Executor::Client {
                                                   begin_step(*member);
                                                 }
                                               });
-    connection->send({static_cast<int>(labels_->size()), done_.updates, scenario_.workload.variable_bytes(), 0});
+    connection->send({static_cast<int>(labels().size()), done_.updates, scenario_.workload.variable_bytes(), 0});
   }
 
   /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
   void record_times(Member& member) {
     StepTimes& times = member.worker.step.times;
-    times.kernels = member.rank->kernel_time();
-    times.stalled = member.rank->stalled();
-    const Seconds after = std::max(Seconds{}, clock_.now() - member.rank->compute_end() - member.worker.plan->update);
+    times.kernels = member.rank.kernel_time();
+    times.stalled = member.rank.stalled();
+    const Seconds after = std::max(Seconds{}, clock_.now() - member.rank.compute_end() - member.worker.plan->update);
     if (pipeline_ == nullptr) {
       const Seconds waited = times.stalled + after;
       times.latency = waited * member.latency_share;
       times.network = waited - times.latency;
       return;
     }
-    const Waits& stalls = member.rank->stalls();
+    const Waits& stalls = member.rank.stalls();
     const Seconds reducing = after - member.for_others;
     times.latency = stalls.latency + reducing * member.latency_share;
     times.network = stalls.network + reducing - reducing * member.latency_share;
@@ -465,7 +465,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   }
 
   void end_step(Member& member) {
-    member.worker.step.compute_end = member.rank->compute_end();
+    member.worker.step.compute_end = member.rank.compute_end();
     record_times(member);
     member.is_training = false;
     const std::int64_t completed = number_of(member) + 1;
@@ -561,7 +561,6 @@ class LockstepTraining final : public Session, private Executor::Client {
   bool changes_members_;
   Executor executor_;
   std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
-  const std::vector<std::string>* labels_ = nullptr;                // of all of them
   std::vector<std::unique_ptr<Member>> all_;                        // in the order of the executor's ranks
   std::vector<Member*> member_of_;                                  // [workers]
   std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]

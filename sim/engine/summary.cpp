@@ -9,6 +9,7 @@
 
 #include "sim/engine/step_parts.hpp"
 #include "sim/engine/verdict.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -59,8 +60,7 @@ std::vector<double> machine_rates(const RunRecord& record) {
 /// [machines] mean samples of one pass of a worker in the window's steps; the group's batch where it is kept.
 std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& record) {
   std::vector<double> batches;
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  const double stages = pipeline == nullptr ? 1 : pipeline->stages;  // that share a batch
+  const double stages = stages_of(scenario);  // that share a batch
   for (const Machine& machine : record.machines)
     batches.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].batch / stages);
   if (scenario.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker) return batches;

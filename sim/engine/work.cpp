@@ -18,8 +18,7 @@ std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers)
   std::int64_t sum = 0;
   for (std::size_t g = 0; g < workers.size(); ++g)
     if (workers[g] > 0) sum += workers[g] * samples_per_step(scenario, scenario.groups[g]);
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  return pipeline == nullptr ? sum : sum / pipeline->stages;
+  return sum / stages_of(scenario);
 }
 
 std::int64_t number_of(const WorkerCounts& workers) {
@@ -65,6 +64,11 @@ WorkerCounts full_cluster(const Scenario& scenario) {
 bool divides_model(const Strategy& strategy) {
   const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
   return all_reduce != nullptr && (all_reduce->sharding != Sharding::kNone || all_reduce->pipeline);
+}
+
+int stages_of(const Scenario& scenario) {
+  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  return pipeline == nullptr ? 1 : pipeline->stages;
 }
 
 int training_gpus(const Scenario& scenario) {

@@ -19,6 +19,9 @@ using WorkerCounts = std::vector<std::int64_t>;
 /// Those of the groups that are there from the start: the steps that a scenario states are steps of theirs.
 WorkerCounts full_cluster(const Scenario& scenario);
 
+/// Workers that hold the model together: the stages of a pipeline.
+int stages_of(const Scenario& scenario);
+
 /// Of all workers.
 int training_gpus(const Scenario& scenario);
 
