@@ -21,19 +21,9 @@ enum class CollectiveAlgorithm {
 };
 
 /// As files spell them.
-inline const std::vector<std::pair<std::string, CollectiveAlgorithm>>& collective_algorithms() {
-  static const std::vector<std::pair<std::string, CollectiveAlgorithm>> kNames{
-      {"ring", CollectiveAlgorithm::kRing},
-      {"tree", CollectiveAlgorithm::kTree},
-      {"double_binary_tree", CollectiveAlgorithm::kDoubleBinaryTree},
-      {"hierarchical", CollectiveAlgorithm::kHierarchical},
-      {"star", CollectiveAlgorithm::kStar},
-      {"clique", CollectiveAlgorithm::kClique},
-      {"binary_tree_star", CollectiveAlgorithm::kBinaryTreeStar},
-      {"nvls", CollectiveAlgorithm::kNvls},
-      {"chain_tree", CollectiveAlgorithm::kChainTree},
-      {"fastest", CollectiveAlgorithm::kFastest}};
-  return kNames;
-}
+const std::vector<std::pair<std::string, CollectiveAlgorithm>>& collective_algorithms();
+
+/// A word for one more: register_all_reduce() says what it does. Throws std::invalid_argument if there is the word.
+CollectiveAlgorithm add_collective_algorithm(const std::string& word);
 
 }  // namespace rehearse

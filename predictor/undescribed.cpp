@@ -70,6 +70,7 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const 
   } else if (const auto* collective = std::get_if<AllReduceStrategy>(&strategy.kind)) {
     if (collective->algorithm != CollectiveAlgorithm::kRing)
       return Undescribed{at + "algorithm", "all-reduces by something else than a ring"};
+    if (!collective->registered_as.empty()) return Undescribed{at + "kind", "other programs of the workers"};
     if (collective->sharding != Sharding::kNone) return Undescribed{at + "sharding", "workers that keep parts"};
     if (collective->pipeline) return Undescribed{at + "pipeline", "stages of the model"};
   }

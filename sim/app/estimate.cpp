@@ -11,6 +11,7 @@
 
 #include "calibration/parameter_spread.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/engine/collective.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
 #include "sim/engine/work.hpp"
@@ -35,7 +36,8 @@ constexpr double kWriting = 0.2;                // -o, little of the two below: 
 constexpr double kPerRecordedMessage = 2e-6;    // -o, 8 workers, 2 servers, 50 steps
 constexpr double kPerRecordedKernel = 3e-7;     // -o, all-reduce of 64 and 1024 workers, 50 steps; its edges included
 
-/// Steps besides warm-up until two are found to be alike, and the last one.
+/// Steps besides warm-up until two are found to be alike, and the last one; with servers until two cycles are, which
+/// have about as many steps as there are workers, and one more of them.
 constexpr std::int64_t kStepsWithoutSkipped = 4;
 
 /// Workers, or machines of them that exchange with servers as one, times servers.
@@ -61,11 +63,7 @@ double stage_messages(const Scenario& scenario) {
   return scenario.count(Role::kWorker) / stages * 2 * (stages - 1) * microbatches;
 }
 
-/// Of one all-reduce: edges of its plan (collective.hpp), and messages, of which an edge carries one or more.
-struct CollectiveSize {
-  double edges = 0, messages = 0;
-};
-
+/// Of one all-reduce.
 CollectiveSize collective_size(const Scenario& scenario) {
   const double ranks = scenario.count(Role::kWorker) / stages_of(scenario);
   double machines = 0, rings = 1;
@@ -82,26 +80,8 @@ CollectiveSize collective_size(const Scenario& scenario) {
     rings = std::max(1.0, static_cast<double>(find_rings(group.interconnect, gpus).size()));
   }
   if (ranks == 1) return {};
-  switch (std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm) {
-    case CollectiveAlgorithm::kFastest:
-    case CollectiveAlgorithm::kRing:
-      return {ranks * rings, ranks * rings * 2 * (ranks - 1)};
-    case CollectiveAlgorithm::kChainTree:
-      return {4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
-    case CollectiveAlgorithm::kDoubleBinaryTree:
-      return {4 * (ranks - 1), 4 * (ranks - 1)};
-    case CollectiveAlgorithm::kTree:
-    case CollectiveAlgorithm::kStar:
-    case CollectiveAlgorithm::kBinaryTreeStar:
-      return {2 * (ranks - 1), 2 * (ranks - 1)};
-    case CollectiveAlgorithm::kNvls:
-      return {ranks, ranks};
-    case CollectiveAlgorithm::kClique:
-      return {ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
-    case CollectiveAlgorithm::kHierarchical:
-      return {3 * ranks, ranks * (2 * (ranks / machines - 1) + 2 * (machines - 1))};
-  }
-  return {};
+  const CollectiveAlgorithm algorithm = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
+  return all_reduce_algorithm(algorithm).size(ranks, machines, rings);
 }
 
 /// What a worker pulls and pushes in a step.
@@ -134,7 +114,7 @@ double kernels_per_step(const Scenario& scenario) {
          stages_of(scenario);
 }
 
-/// Steps and workers of a run of all-reduces that are simulated.
+/// Steps of the training, and workers that stand for all, that are simulated.
 struct SimulatedPart {
   double steps = 0, ranks = 0;
 };
@@ -142,9 +122,11 @@ struct SimulatedPart {
 SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const Training& training = scenario.training;
+  const bool reduces = std::holds_alternative<AllReduceStrategy>(training.strategy.kind);
+  const std::int64_t found_after = reduces ? kStepsWithoutSkipped : 3 * scenario.count(Role::kWorker) + 1;
   return {
       .steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
-                                       ? std::min(training.steps, training.warmup_steps + kStepsWithoutSkipped)
+                                       ? std::min(training.steps, training.warmup_steps + found_after)
                                        : training.steps),
       .ranks = reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : scenario.count(Role::kWorker)};
 }
@@ -185,8 +167,10 @@ double expected_messages(const Scenario& scenario) {
 
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
   const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
-  const double messages = expected_messages(scenario);
-  const double kernels = worker_steps(scenario) * kernels_per_step(scenario);
+  const double simulated =
+      is_all_reduce ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
+  const double messages = expected_messages(scenario) * simulated;
+  const double kernels = worker_steps(scenario) * kernels_per_step(scenario) * simulated;
   double seconds = kStart;
   if (is_all_reduce)
     seconds += all_reduce_seconds(scenario, options);
@@ -201,7 +185,7 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) {
   double steps = worker_steps(scenario);
-  if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind)) {
+  if (scenario.training.strategy.is_synchronous()) {
     const auto [of_each, ranks] = simulated_part(scenario, options);
     steps = of_each * ranks;
   }

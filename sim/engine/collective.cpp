@@ -320,41 +320,92 @@ class Planner {
   mutable std::vector<std::vector<int>> known_rings_;
 };
 
-CollectivePlan plan_all(CollectiveAlgorithm algorithm, const Ranks& gpus, Network& network, bool is_in_gpu_order) {
-  const Planner planner{gpus, network, is_in_gpu_order};
-  const int count = static_cast<int>(gpus.size());
-  switch (algorithm) {
-    case CollectiveAlgorithm::kRing:
-      return planner.ring();
-    case CollectiveAlgorithm::kTree:
-      return planner.trees(gpus, {heap_tree(count)});
-    case CollectiveAlgorithm::kDoubleBinaryTree: {
-      const Tree tree = in_order_tree(count);
-      return planner.trees(gpus, {tree, complement(tree)});
-    }
-    case CollectiveAlgorithm::kHierarchical:
-      return planner.hierarchical();
-    case CollectiveAlgorithm::kStar:
-      return planner.star(gpus);
-    case CollectiveAlgorithm::kClique:
-      return planner.clique(gpus);
-    case CollectiveAlgorithm::kBinaryTreeStar:
-      return planner.binary_tree_star();
-    case CollectiveAlgorithm::kNvls:
-      return planner.nvls();
-    case CollectiveAlgorithm::kChainTree:
-      return planner.chain_tree();
-    case CollectiveAlgorithm::kFastest:
-      throw std::invalid_argument{"the fastest of several is no algorithm of its own"};
-  }
-  throw std::logic_error{"unknown collective algorithm"};
+/// One that a planner makes.
+AllReduceAlgorithm planned(std::string title, CollectivePlan (*plan)(const Planner&, const Ranks&),
+                           CollectiveSize (*size)(double ranks, double machines, double rings)) {
+  return {std::move(title),
+          [plan](const Ranks& gpus, Network& network, bool is_in_gpu_order) {
+            return plan(Planner{gpus, network, is_in_gpu_order}, gpus);
+          },
+          size};
+}
+
+/// [CollectiveAlgorithm]
+std::vector<AllReduceAlgorithm>& algorithms() {
+  const auto ring_size = [](double ranks, double, double rings) {
+    return CollectiveSize{ranks * rings, ranks * rings * 2 * (ranks - 1)};
+  };
+  const auto up_and_down = [](double ranks, double, double) {
+    return CollectiveSize{2 * (ranks - 1), 2 * (ranks - 1)};
+  };
+  static std::vector<AllReduceAlgorithm> all{
+      planned(
+          "ring all-reduce", [](const Planner& planner, const Ranks&) { return planner.ring(); }, ring_size),
+      planned(
+          "tree all-reduce",
+          [](const Planner& planner, const Ranks& gpus) {
+            return planner.trees(gpus, {heap_tree(static_cast<int>(gpus.size()))});
+          },
+          up_and_down),
+      planned(
+          "double binary tree all-reduce",
+          [](const Planner& planner, const Ranks& gpus) {
+            const Tree tree = in_order_tree(static_cast<int>(gpus.size()));
+            return planner.trees(gpus, {tree, complement(tree)});
+          },
+          [](double ranks, double, double) {
+            return CollectiveSize{4 * (ranks - 1), 4 * (ranks - 1)};
+          }),
+      planned(
+          "hierarchical all-reduce", [](const Planner& planner, const Ranks&) { return planner.hierarchical(); },
+          [](double ranks, double machines, double) {
+            return CollectiveSize{3 * ranks, ranks * (2 * (ranks / machines - 1) + 2 * (machines - 1))};
+          }),
+      planned(
+          "star all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.star(gpus); }, up_and_down),
+      planned(
+          "clique all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.clique(gpus); },
+          [](double ranks, double, double) {
+            return CollectiveSize{ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
+          }),
+      planned(
+          "binary-tree-star all-reduce",
+          [](const Planner& planner, const Ranks&) { return planner.binary_tree_star(); }, up_and_down),
+      planned(
+          "NVLink SHARP all-reduce", [](const Planner& planner, const Ranks&) { return planner.nvls(); },
+          [](double ranks, double, double) {
+            return CollectiveSize{ranks, ranks};
+          }),
+      planned(
+          "chain and double binary tree all-reduce",
+          [](const Planner& planner, const Ranks&) { return planner.chain_tree(); },
+          [](double ranks, double, double rings) {
+            return CollectiveSize{4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
+          }),
+      planned(
+          "all-reduce by the fastest protocol",
+          [](const Planner&, const Ranks&) -> CollectivePlan {
+            throw std::invalid_argument{"the fastest of several is no algorithm of its own"};
+          },
+          ring_size)};
+  return all;
 }
 
 }  // namespace
 
+const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm) {
+  return algorithms().at(static_cast<std::size_t>(algorithm));
+}
+
+CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm) {
+  const CollectiveAlgorithm added = add_collective_algorithm(word);
+  algorithms().push_back(std::move(algorithm));
+  return added;
+}
+
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order) {
-  CollectivePlan plan = plan_all(algorithm, gpus, network, is_in_gpu_order);
+  CollectivePlan plan = all_reduce_algorithm(algorithm).plan(gpus, network, is_in_gpu_order);
   std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });
   return plan;
 }

@@ -2,6 +2,7 @@
 // All-reduce algorithms as phases of messages, and how long they take on an otherwise idle network.
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "sim/engine/max_min_flows.hpp"
@@ -67,6 +68,26 @@ using CollectivePlan = std::vector<CollectivePhase>;
 /// algorithm.
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order = false);
+
+/// Edges of a plan, and messages, of which an edge carries one or more.
+struct CollectiveSize {
+  double edges = 0, messages = 0;
+};
+
+/// What there is to know of an algorithm besides the word for it (platforms/collective_algorithm.hpp).
+struct AllReduceAlgorithm {
+  std::string title;  // "ring all-reduce"
+  /// Phases without edges are left out; without any the algorithm does not work among these GPUs.
+  std::function<CollectivePlan(const std::vector<Endpoint>& gpus, Network& network, bool is_in_gpu_order)> plan;
+  /// About, for estimates, on `machines` that make `rings` at the same time.
+  std::function<CollectiveSize(double ranks, double machines, double rings)> size;
+};
+
+const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm);
+
+/// From now on scenarios and profiles may ask for it by the word. To be called before any other thread runs. Throws
+/// std::invalid_argument if there is the word.
+CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm);
 
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 

@@ -25,18 +25,23 @@ class PathsOnly : public Network {
   [[noreturn]] static void refuse() { throw std::logic_error{"a closed form has no flows"}; }
 };
 
+void require_all_reduce(const Scenario& scenario) {
+  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+    throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
+                     describe_strategy(scenario.training.strategy)};
+}
+
 }  // namespace
 
 Seconds collective_time(const Scenario& scenario) {
+  require_all_reduce(scenario);
   Bytes payload{};
   for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) payload += unit.gradient_bytes;
   return collective_time(scenario, payload);
 }
 
 Seconds collective_time(const Scenario& scenario, Bytes payload) {
-  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
-    throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
-                     describe_strategy(scenario.training.strategy)};
+  require_all_reduce(scenario);
   const Site site{scenario};
   PathsOnly network{site.topology};
   std::vector<Endpoint> gpus;

@@ -1,8 +1,29 @@
 #include "sim/engine/compile.hpp"
 
+#include <set>
+#include <stdexcept>
+#include <utility>
+
 #include "sim/engine/step_time.hpp"
 
 namespace rehearse {
+
+namespace {
+
+std::map<std::string, LockstepStrategy>& strategies() {
+  static std::map<std::string, LockstepStrategy> all;
+  return all;
+}
+
+}  // namespace
+
+void register_strategy(const std::string& word, LockstepStrategy strategy) {
+  const std::set<std::string> built_in{"parameter_server", "all_reduce", "pairwise_averaging"};
+  if (built_in.contains(word) || !strategies().emplace(word, std::move(strategy)).second)
+    throw std::invalid_argument{"there is a strategy \"" + word + "\" already"};
+}
+
+const std::map<std::string, LockstepStrategy>& registered_strategies() { return strategies(); }
 
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream) {
   CompiledKernels compiled;
@@ -29,6 +50,8 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units) {
   const auto& strategy = std::get<AllReduceStrategy>(scenario.training.strategy.kind);
   const GradientExchange& exchange = scenario.training.strategy.exchange;
+  if (!strategy.registered_as.empty())
+    return strategies().at(strategy.registered_as).compile(plan, passes, units, exchange);
   return strategy.sharding == Sharding::kNone ? compile_data_parallel(plan, passes, units, exchange)
                                               : compile_sharded(plan, passes, units, exchange, strategy);
 }

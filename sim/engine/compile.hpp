@@ -3,6 +3,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,20 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
 /// `plan.update` is that of the part.
 Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
                         const GradientExchange& exchange, const AllReduceStrategy& strategy);
+
+/// Another strategy of workers that go through the steps together: what each does, with collectives in group 0, in
+/// which all are, labelled by units; an update, to which all come; and a fence at the end.
+struct LockstepStrategy {
+  std::string title;  // "ring all-reduce"
+  std::function<Program(const ComputePlan& plan, int passes, const GradientUnits& units,
+                        const GradientExchange& exchange)>
+      compile;
+};
+/// From now on a scenario's strategy may have this word as its "kind", with the keys of "all_reduce" but "sharding" and
+/// "pipeline". To be called before any other thread runs. Throws std::invalid_argument if there is the word.
+void register_strategy(const std::string& word, LockstepStrategy strategy);
+/// By their words.
+const std::map<std::string, LockstepStrategy>& registered_strategies();
 
 /// What the stages of a pipeline exchange.
 struct PipelineExchange {

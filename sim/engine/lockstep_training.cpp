@@ -31,6 +31,7 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
+#include "sim/engine/steady_state.hpp"
 #include "sim/engine/strategy.hpp"
 #include "sim/engine/training_log.hpp"
 
@@ -58,7 +59,7 @@ class LockstepTraining final : public Session, private Executor::Client {
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster_, clock_, *this},
         done_{done},
-        last_reduced_{cluster_.clock.now()} {
+        steady_state_{cluster_.clock.now()} {
     create_members();
     members_ = members_now();
     formation_ = &formation_of(members_);
@@ -394,7 +395,7 @@ class LockstepTraining final : public Session, private Executor::Client {
     const Formation& before = *formation_;
     members_ = members_now();
     formation_ = &formation_of(members_);
-    last_ends_.clear();
+    steady_state_.forget();
     const auto is_in = [](const Formation& formation, const Member* member) {
       return std::find(formation.members.begin(), formation.members.end(), member) != formation.members.end();
     };
@@ -500,21 +501,20 @@ class LockstepTraining final : public Session, private Executor::Client {
   /// depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
   /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
   /// the one in which membership changes, to be run.
-  void look_for_steady_state(std::vector<double> ends) {
-    const double length = (clock_.now() - std::exchange(last_reduced_, clock_.now())).value();
-    const bool repeats_last = is_same(ends, last_ends_) && is_same({length}, {last_length_});
-    last_length_ = length;
+  void look_for_steady_state(const std::vector<double>& ends) {
+    const bool repeats_last = steady_state_.end_step(clock_.now(), ends) == 1;
     settle();
     Use use = window_.use_so_far();
     std::optional<SteadyStep>& steady = formation_->steady;
     if (!steady && repeats_last) {
-      steady = {length, ends, use};
+      steady = {steady_state_.length(1).value(), ends, use};
       steady->use -= use_before_;
     }
     use_before_ = std::move(use);
-    last_ends_ = std::move(ends);
-    if (!steady || !is_same(last_ends_, steady->ends) || done_.updates - 1 <= scenario_.training.warmup_steps) return;
-    const double until_change = (next_change() - clock_.now()).value();
+    if (!steady || !SteadyState::is_same(ends, steady->ends, steady->length) ||
+        done_.updates - 1 <= scenario_.training.warmup_steps)
+      return;
+    const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
     const std::int64_t steps_left = (all_samples_ - done_.samples + formation_->samples - 1) / formation_->samples;
     const auto left = std::min(static_cast<double>(steps_left - 1), std::ceil(until_change / steady->length) - 1);
     if (left < 1) return;
@@ -525,25 +525,12 @@ class LockstepTraining final : public Session, private Executor::Client {
     const Seconds skipped{steady->length * left};
     for (Member* member : formation_->members) {
       member->worker.step.repeats = count + 1;
+      member->worker.step.period = Seconds{steady->length};
       member->pause = skipped;
     }
-    last_reduced_ += skipped;
+    steady_state_.skip(skipped);
     use_before_ = window_.use_so_far();
   }
-
-  static bool is_same(const std::vector<double>& some, const std::vector<double>& others) {
-    return std::equal(some.begin(), some.end(), others.begin(), others.end(),
-                      [](double a, double b) { return std::abs(a - b) <= kSameLength * std::max(a, b); });
-  }
-
-  /// The next date at which membership may change, or from which on activity is recorded; infinity without.
-  Seconds next_change() const {
-    const Seconds next = workers_.next_change(), recording = cluster_.recorder.scope.window.start;
-    return cluster_.recorder.keeps_activity && recording > clock_.now() ? std::min(next, recording) : next;
-  }
-
-  /// Lengths of steps that differ by less are equal but for rounding.
-  static constexpr double kSameLength = 1e-11;
 
   Cluster& cluster_;
   Workers& workers_;
@@ -573,9 +560,7 @@ class LockstepTraining final : public Session, private Executor::Client {
   std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
   TrainingProgress done_;
   Seconds end_{};
-  Seconds last_reduced_;
-  double last_length_ = -1;
-  std::vector<double> last_ends_;
+  SteadyState steady_state_;
   Use use_before_;
 };
 

@@ -17,12 +17,20 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/reductions.hpp"
+#include "sim/engine/steady_state.hpp"
 #include "sim/engine/strategy.hpp"
 #include "sim/engine/training_log.hpp"
 
 namespace rehearse {
 
 namespace {
+
+/// Of steps that are looked for: workers that end at the same date come in an order that rotates. What is kept of them
+/// is bounded.
+std::size_t longest_cycle(std::size_t workers) {
+  constexpr std::size_t kKept = 250'000;
+  return std::min(2 * workers, kKept / std::max<std::size_t>(1, workers));
+}
 
 class PacedTraining final : public Session, private Executor::Client {
  public:
@@ -42,7 +50,7 @@ class PacedTraining final : public Session, private Executor::Client {
                      scenario_.training.strategy.exchange.overlap == Overlap::kForward)},
         shares_updates_{runs_ahead_ && is_synchronous_},
         changes_members_{may_leave_full_cluster(scenario_)},
-        fuses_kernels_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity).fuses_kernels},
+        reductions_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity)},
         servers_{cluster_.site.servers},
         units_{servers_strategy_ != nullptr ? plan_gradient_units(scenario_, static_cast<int>(servers_.size()))
                                             : GradientUnits{}},
@@ -52,7 +60,8 @@ class PacedTraining final : public Session, private Executor::Client {
         first_step_{done.updates},
         started_steps_{done.updates},
         started_samples_{done.samples},
-        done_{done} {
+        done_{done},
+        steady_state_{cluster_.clock.now(), longest_cycle(workers_.size())} {
     create_trainers();
   }
 
@@ -235,7 +244,7 @@ class PacedTraining final : public Session, private Executor::Client {
         programs_.try_emplace({worker.plan, worker.passes, trainer.place, trainer.first}, Program{});
     if (is_new) {
       entry->second = compile_step(scenario_, *worker.plan, worker.passes, units_, trainer.place, trainer.first);
-      if (fuses_kernels_) entry->second = fuse_chains(entry->second);
+      if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
     }
     return entry->second;
   }
@@ -424,6 +433,10 @@ class PacedTraining final : public Session, private Executor::Client {
     worker.step = {.span = {*std::exchange(trainer.ready_since, {}), {}}};
     worker.step.times.held = clock_.now() - worker.step.span.start;
     if (is_synchronous_) share_step(number);
+    if (repeats_left_ > 0) {
+      worker.step.repeats = skips_ + 1;
+      worker.step.period = steady_state_.next_length(cycle_);
+    }
     worker.step.samples = trainer.next.samples;
     worker.plan = trainer.next.plan;
     worker.passes = trainer.next.passes;
@@ -514,15 +527,67 @@ class PacedTraining final : public Session, private Executor::Client {
       log_.end_step(worker, is_synchronous_ ? completed : done_.updates);
       if (is_late) trainer.left_out += done_.updates - completed;
     }
+    if (reductions_.skips_steady_state) order_.push_back(worker.index);
+    if (const Seconds skipped = releases ? pass_barrier() : Seconds{}; skipped > Seconds{}) {
+      clock_.schedule_in(skipped, [this, &trainer] {
+        go_on(trainer);
+        release();
+      });
+      return;
+    }
     const Seconds pause = log_.checkpoint_pause(worker, done_);
     if (pause == Seconds{})
       go_on(trainer);
     else
       trainer.rank->clock().schedule_in(pause, [this, &trainer] { go_on(trainer); });
-    if (!releases) return;
+    if (releases) release();
+  }
+
+  void release() {
     executor_.release();
     admit_arrived();
     if (done_.samples < all_samples_) call_idle();
+  }
+
+  /// Called when all have ended a step. Nothing of it is under way any more: what follows depends on nothing but the
+  /// order in which they have come. Where that repeats with a cycle of steps, each of the next cycle stands for all
+  /// that are like it, until the next change and but for the last step. Returns how long those take for which the step
+  /// that has ended stood.
+  Seconds pass_barrier() {
+    if (!reductions_.skips_steady_state) return {};
+    const Seconds began = steady_state_.last_end(), length = clock_.now() - began;
+    const std::size_t cycle = steady_state_.end_step(clock_.now(), std::exchange(order_, {}));
+    Seconds skipped{};
+    if (repeats_left_ > 0) {
+      skipped = length * static_cast<double>(skips_);
+      Use each = window_.use_so_far();
+      each -= use_before_;
+      window_.skip(skips_, each);
+      steps_.skip(skips_);
+      steady_state_.skip(skipped);
+      done_.updates += skips_;
+      done_.samples += skips_ * samples_expected_;
+      for (Trainer* held : present_)
+        if (held->ready_since) *held->ready_since += skipped;
+      --repeats_left_;
+    } else if (cycle > 0) {
+      skips_ = cycles_left(static_cast<std::int64_t>(cycle), steady_state_.length(cycle)) - 1;
+      if (skips_ > 0) repeats_left_ = cycle_ = cycle;
+    }
+    if (repeats_left_ > 0) use_before_ = window_.use_so_far();
+    return skipped;
+  }
+
+  /// Whole cycles of steps from now until the next change, and before the last step. 0 while the cluster warms up.
+  std::int64_t cycles_left(std::int64_t steps, Seconds length) const {
+    const bool is_warm = std::all_of(present_.begin(), present_.end(), [this](const Trainer* trainer) {
+      return trainer->worker.steps > scenario_.training.warmup_steps;
+    });
+    if (!is_warm || !arrived_.empty() || cluster_.recorder.is_recording(clock_.now())) return 0;
+    const std::int64_t steps_left = (all_samples_ - done_.samples + samples_expected_ - 1) / samples_expected_;
+    const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>((steps_left - 1) / steps), std::ceil(until_change / length.value()) - 1));
   }
 
   /// What its kernels waited for, and what came after them.
@@ -559,7 +624,8 @@ class PacedTraining final : public Session, private Executor::Client {
   bool is_synchronous_;
   bool runs_ahead_;      // with servers: steps begin before the update of the one before
   bool shares_updates_;  // then, synchronous
-  bool changes_members_, fuses_kernels_;
+  bool changes_members_;
+  Reductions reductions_;
   const std::vector<MachineIndex>& servers_;
   GradientUnits units_;
   StepGate steps_;
@@ -576,6 +642,12 @@ class PacedTraining final : public Session, private Executor::Client {
   std::int64_t samples_of_update_ = 0;    // of steps that have ended, for the next update
   std::map<std::int64_t, Round> rounds_;  // by step, until its update
   Seconds end_{};
+  SteadyState steady_state_;
+  std::vector<double> order_;     // in which workers have ended the current step
+  std::int64_t skips_ = 0;        // steps for which the current one stands, besides itself,
+  std::size_t repeats_left_ = 0;  // if it is one of so many that do,
+  std::size_t cycle_ = 0;         // of a cycle of so many
+  Use use_before_;
   std::vector<Trainer*> idle_;     // found no step left to begin
   std::vector<Trainer*> arrived_;  // synchronous: will join with the next step
 };

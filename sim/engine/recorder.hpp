@@ -84,6 +84,7 @@ struct StepSpan {
   int gpu = 0;
   std::int64_t step = 0;         // of this worker, from 0
   std::int64_t repeats = 1;      // it stands for so many steps, one after the other; the others are not recorded
+  Seconds period{};              // from the end of one of them to that of the next
   std::int64_t global_step = 0;  // of the cluster, from 1, after its update
   std::int64_t samples = 0;      // computed in it, by all workers for which this one stands
   Span span;

@@ -18,9 +18,15 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const Training& training = scenario.training;
   Reductions reductions;
   reductions.fuses_kernels = !is_exact && training.step_time_variation == 0 && !keeps_activity;
-  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
   const GradientExchange& exchange = training.strategy.exchange;
   const bool is_forward = exchange.overlap == Overlap::kForward;
+  // Nothing depends on a date.
+  const bool is_regular = training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time;
+  // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
+  if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
+    reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
+                                    servers->backup_workers == 0 && !servers->pushes_back_each_variable;
+  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
   reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
@@ -37,8 +43,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;
   reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations() && !has_pipeline;
-  // Steps repeat exactly if besides nothing depends on the absolute date.
-  reductions.skips_steady_state = are_alike && !is_forward && !exchange.cycle_time;
+  reductions.skips_steady_state = are_alike && is_regular && !is_forward;
   return reductions;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Which parts of a run in lockstep are not simulated because they repeat others exactly. lockstep_training.cpp says
-// what each of them is, and applies it.
+// Which parts of a run are not simulated because they repeat others exactly. lockstep_training.cpp and
+// paced_training.cpp say what each of them is, and apply it.
 
 #include "sim/engine/scenario.hpp"
 
@@ -10,13 +10,13 @@ struct Reductions {
   bool times_collectives = false;
   bool folds_workers = false;
   bool fuses_kernels = false;
-  bool skips_steady_state = false;  // where no activity is recorded
+  bool skips_steady_state = false;  // where no activity is recorded; also with servers
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
   /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower.
   bool copies_are_alone = true;
 };
 
-/// For other strategies kernels are fused at most, and of what is simulated nothing is left out in an exact run.
+/// Of what is simulated nothing is left out in an exact run.
 /// `keeps_activity`: every worker's kernels are recorded.
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
 

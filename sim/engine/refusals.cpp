@@ -204,6 +204,12 @@ const auto kRefusals = std::to_array<Refusal>({
            {"prefetched_units"});
      },
      "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
+    {"parts and stages of a registered strategy",
+     [](const Subject& s) {
+       return stated_of_strategy(s, all_reduce_of(s) != nullptr && !all_reduce_of(s)->registered_as.empty(),
+                                 {"sharding", "prefetched_units", "pipeline"});
+     },
+     "none of them with this strategy", "its own program says what workers keep and exchange"},
     {"a pipeline of sharded stages",
      [](const Subject& s) { return place_if(pipeline_of(s) != nullptr && is_sharded(s), "/training/strategy/sharding"); },
      "\"none\" with a pipeline", "its workers hold different variables"},

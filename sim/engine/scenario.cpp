@@ -12,6 +12,8 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/engine/collective.hpp"
+#include "sim/engine/compile.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/pipeline_stages.hpp"
 #include "sim/engine/refusals.hpp"
@@ -542,11 +544,11 @@ class ScenarioReader {
   void read_strategy(const JsonReader& json, Json& effective) {
     Strategy& strategy = scenario_.training.strategy;
     enum class Kind { kParameterServer, kAllReduce, kPairwiseAveraging };
-    const Kind kind = read_word<Kind>(json, "kind",
-                                      {{"parameter_server", Kind::kParameterServer},
-                                       {"all_reduce", Kind::kAllReduce},
-                                       {"pairwise_averaging", Kind::kPairwiseAveraging}});
-    switch (kind) {
+    std::vector<std::pair<std::string, Kind>> kinds{{"parameter_server", Kind::kParameterServer},
+                                                    {"all_reduce", Kind::kAllReduce},
+                                                    {"pairwise_averaging", Kind::kPairwiseAveraging}};
+    for (const auto& [word, registered] : registered_strategies()) kinds.emplace_back(word, Kind::kAllReduce);
+    switch (read_word<Kind>(json, "kind", kinds)) {
       case Kind::kParameterServer:
         strategy.kind = read_parameter_server(json, effective);
         break;
@@ -617,6 +619,7 @@ class ScenarioReader {
 
   AllReduceStrategy read_all_reduce(const JsonReader& json, Json& effective) {
     AllReduceStrategy strategy;
+    if (const auto kind = json.required<std::string>("kind"); kind != "all_reduce") strategy.registered_as = kind;
     if (json.has("algorithm"))
       strategy.algorithm = read_word<CollectiveAlgorithm>(json, "algorithm", collective_algorithms());
     else
@@ -1041,29 +1044,8 @@ std::string describe_strategy(const Strategy& strategy) {
         case Sharding::kParameters:
           return "data parallel with sharded parameters";
       }
-      switch (all_reduce.algorithm) {
-        case CollectiveAlgorithm::kRing:
-          return "ring all-reduce";
-        case CollectiveAlgorithm::kTree:
-          return "tree all-reduce";
-        case CollectiveAlgorithm::kDoubleBinaryTree:
-          return "double binary tree all-reduce";
-        case CollectiveAlgorithm::kHierarchical:
-          return "hierarchical all-reduce";
-        case CollectiveAlgorithm::kStar:
-          return "star all-reduce";
-        case CollectiveAlgorithm::kClique:
-          return "clique all-reduce";
-        case CollectiveAlgorithm::kBinaryTreeStar:
-          return "binary-tree-star all-reduce";
-        case CollectiveAlgorithm::kNvls:
-          return "NVLink SHARP all-reduce";
-        case CollectiveAlgorithm::kChainTree:
-          return "chain and double binary tree all-reduce";
-        case CollectiveAlgorithm::kFastest:
-          return "all-reduce by the fastest protocol";
-      }
-      return {};
+      if (!all_reduce.registered_as.empty()) return registered_strategies().at(all_reduce.registered_as).title;
+      return all_reduce_algorithm(all_reduce.algorithm).title;
     }
     std::string operator()(const PairwiseAveragingStrategy&) const { return "pairwise averaging"; }
   };

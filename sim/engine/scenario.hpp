@@ -112,6 +112,7 @@ struct AllReduceStrategy {
   Sharding sharding = Sharding::kNone;
   int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
   std::optional<Pipeline> pipeline{};
+  std::string registered_as{};  // register_strategy(); empty: those of all-reduces
 };
 
 /// Each worker averages its model with that of a random other worker in every step and waits for nobody.

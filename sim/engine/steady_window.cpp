@@ -45,6 +45,12 @@ Use SteadyWindow::use_so_far() const {
   return use;
 }
 
+Seconds SteadyWindow::next_change(Seconds change) const {
+  const Recorder& recorder = cluster_.recorder;
+  const Seconds recording = recorder.scope.window.start;
+  return recorder.keeps_activity && recording > cluster_.clock.now() ? std::min(change, recording) : change;
+}
+
 void SteadyWindow::skip(std::int64_t count, const Use& each) {
   for (std::size_t m = 0; m < each.machines.size(); ++m) {
     MachineUse& skipped = skipped_.machines[m];

@@ -31,6 +31,8 @@ class SteadyWindow {
     if (at_start_) close();
   }
 
+  /// The first date of that of `change` and that from which on activity is recorded, if it is to come.
+  Seconds next_change(Seconds change) const;
   /// `count` steps are skipped, each of which would have used `each`.
   void skip(std::int64_t count, const Use& each);
   Use use_so_far() const;

@@ -20,6 +20,8 @@ class StepGate {
   bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed(); }
   /// One more has ended so many steps. Whether that opens the next one to those that waited for it.
   bool end(std::int64_t steps) { return ++ended(steps) == needed(); }
+  /// All have ended so many more steps.
+  void skip(std::int64_t steps) { first_ += steps; }
   /// A worker comes, or goes, that has ended so many steps or left them out.
   void enter(std::int64_t steps) { change(steps, 1); }
   void leave(std::int64_t steps) { change(steps, -1); }

@@ -39,7 +39,7 @@ std::vector<double> machine_rates(const RunRecord& record) {
     Ends& of = ends[static_cast<std::size_t>(step.machine)][static_cast<std::size_t>(step.gpu)];
     if (of.steps == 0) of.first = step.span.end;
     of.steps += step.repeats;
-    of.last = step.span.end;
+    of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
   }
   const Seconds length = record.window.end - record.window.start;
   const auto rate = [&](const Ends& of) {

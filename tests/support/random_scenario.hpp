@@ -50,6 +50,7 @@ class ScenarioGenerator {
     several_gpus(seed_);
     pipeline(seed_);
     forward_overlap(seed_);
+    repeat_steps(seed_);
     return scenario_;
   }
 
@@ -270,6 +271,16 @@ class ScenarioGenerator {
     strategy["pipeline"] = {{"stages", stages},
                             {"microbatches", 1 + random.below(8)},
                             {"schedule", random.below(2) == 0 ? "gpipe" : "1f1b"}};
+  }
+
+  /// So many of synchronous servers, in half of the scenarios with few workers, that cycles of them are found.
+  void repeat_steps(std::uint64_t seed) {
+    Rng random{seed, "repeated steps"};
+    const Json &group = scenario_["cluster"]["groups"][0], &strategy = scenario_["training"]["strategy"];
+    if (strategy.value("synchronization", "") != "synchronous" || strategy.contains("backup_workers") ||
+        random.below(2) == 0 || group["count"].get<int>() * group["instance"]["accelerators"].get<int>() > 8)
+      return;
+    scenario_["training"]["steps"] = 40 + random.below(80);
   }
 
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/errors.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -206,6 +207,13 @@ TEST_CASE("a steady state of collectives with a library repeats exactly") {
   const test::Times times = test::times_of(scenario);
   CHECK(times.by_default == exactly(50 * one));
   CHECK(times.exact == exactly(50 * one));
+}
+
+TEST_CASE("no collective of a strategy without any has a time") {
+  const Scenario servers = test::resolved(test::with_servers(
+      test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1));
+  CHECK_THROWS_AS((void)collective_time(servers), InputError);
+  CHECK_THROWS_AS((void)collective_time(servers, Bytes{8}), InputError);
 }
 
 TEST_CASE("mistakes in a profile's collectives are named") {

@@ -89,6 +89,8 @@ std::map<std::string, Json> examples() {
       {"parts that trees and stars exchange",
        all_reduce({{strategy + "algorithm", "tree"}, {strategy + "sharding", "gradients"}})},
       {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
+      {"parts and stages of a registered strategy",  // that of registered_test.cpp
+       all_reduce({{strategy + "kind", "sparse_gradients"}, {strategy + "sharding", "gradients"}})},
       {"a pipeline of sharded stages", pipeline({{strategy + "sharding", "gradients"}})},
       {"a pipeline whose stages are parts of machines", pipeline({{strategy + "algorithm", "hierarchical"}})},
       {"a pipeline of stages with different numbers of GPUs",

@@ -63,6 +63,7 @@ Json run(const Json& scenario, bool is_exact = false) {
                 {"lost_bytes", record.lost.value()},
                 {"cost", summary.cost_usd ? Json(*summary.cost_usd) : Json(nullptr)},
                 {"rentals", rentals},
+                {"steps_per_s", summary.steps_per_s},
                 {"steps", record.recorder.steps.size()}};
   });
 }
@@ -105,6 +106,25 @@ TEST_CASE("all-reduce goes on without a lost machine after the time-out") {
     CHECK(result["pauses"] == 1);
     CHECK(result["lost"] == 0);
     CHECK(result["stopped"].get<double>() == doctest::Approx(2).epsilon(1e-9));
+    CHECK(result["steps_per_s"].get<double>() == doctest::Approx(1 / ring_step(3)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("the speed until a machine is lost is that of all steps until then, those that are skipped included") {
+  for (const Json& plain :
+       {ring(3, 400),
+        test::with_servers(test::timed_scenario(3, {{"1000000B"}, {"500000B"}},
+                                                {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}),
+                           2)}) {
+    Json scenario = plain;
+    scenario["training"]["steps"] = 400;
+    scenario["training"]["warmup_steps"] = 5;
+    scenario = replayed(scenario, 0, {{1.7, "remove", "n2"}});
+    const Json by_default = run(scenario), exact = run(scenario, true);
+    CHECK(by_default["steps"].get<int>() < exact["steps"].get<int>() / 5);
+    for (const char* key : {"time", "steps_per_s"})
+      CHECK(by_default[key].get<double>() == doctest::Approx(exact[key].get<double>()).epsilon(1e-9));
+    CHECK(by_default["updates"] == exact["updates"]);
   }
 }
 
