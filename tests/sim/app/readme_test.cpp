@@ -70,8 +70,8 @@ void check_commands(bool slow_ones) {
 
 TEST_CASE("every command of the README runs") { check_commands(false); }
 
-/// ctest -L slow
-TEST_CASE("every command of the README about the predictor runs" * doctest::skip()) {
+/// Trains networks: ctest -L slow.
+TEST_CASE("every command of the README about the predictor runs") {
   if (fs::exists(build_folder() + "/rehearse-predictor")) check_commands(true);
 }
 
