@@ -240,8 +240,10 @@ Seconds resolution_of(const FleetTrace& trace) {
     last = std::max(last, event.at);
   }
   if (trace.end > last) shortest = std::min(shortest, trace.end - last);
-  return shortest;
+  return std::max(shortest, shortest_resolution(trace));
 }
+
+Seconds shortest_resolution(const FleetTrace& trace) { return trace.end * 1e-9; }
 
 int most_machines(const FleetTrace& trace) {
   int now = 0, most = 0;

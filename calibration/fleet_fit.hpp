@@ -35,8 +35,10 @@ struct FleetRecord {
   double mean_size = 0;
 };
 
-/// The shortest time between two different dates of the trace: what is shorter, it cannot show.
+/// The shortest time between two different dates of the trace: what is shorter, it cannot show. At least the
+/// shortest_resolution(): a billionth of its length.
 Seconds resolution_of(const FleetTrace& trace);
+Seconds shortest_resolution(const FleetTrace& trace);
 FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots);
 
 /// Most machines at one time.

@@ -94,7 +94,8 @@ class SeriesReader {
     json_.expect(!json_.has("slots") || (series.slots >= most && series.slots <= 10'000), "slots",
                  "at least the " + std::to_string(most) + " machines of the trace, at most 10000");
     series.resolution = time("resolution", resolution_of(*series.fleet));
-    json_.expect(series.resolution <= series.fleet->end, "resolution", "less than the trace's length");
+    json_.expect(series.resolution <= series.fleet->end && series.resolution >= shortest_resolution(*series.fleet),
+                 "resolution", "less than the trace's length, and at least a billionth of it");
     return series;
   }
 

@@ -46,6 +46,12 @@ TEST_CASE("what a probe sees of a trace of nodes") {
   CHECK(record.gaps == std::vector<Seconds>{Seconds{60}, Seconds{300}});
 }
 
+TEST_CASE("dates that differ by less than a billionth of a trace are one look") {
+  const FleetTrace trace = read("time_s,event,node\n0,add,a\n1e-300,remove,a\n2e-300,add,b\n600,add,c\n");
+  CHECK(resolution_of(trace).value() == doctest::Approx(600e-9));
+  CHECK(observe(trace, resolution_of(trace), 2).lives.size() == 1);
+}
+
 TEST_CASE("who comes and goes between two looks is not seen") {
   const FleetTrace trace = read("time_s,event,node\n0,add,a\n70,add,b\n80,remove,b\n100,remove,a\n600,add,c\n");
   const FleetRecord record = observe(trace, Seconds{60}, 2);

@@ -153,6 +153,14 @@ TEST_CASE("mistakes in studies of lifetimes are named") {
   refused(kCountSeries, "c.csv:2: column \"machines\": expected at least the 20 that were revoked");
   folder.write("c.csv", "gpu,from,to,count,machines\nK80,1,1,2,10\n");
   refused(kCountSeries, "c.csv:2: column \"to\": expected more than in column \"from\"");
+  folder.write("c.csv", "time_s,event,node\n0,add,a\n60,remove,a\n600,add,b\n");
+  const std::string fleet = R"({"name": "f", "source": "t", "rows": "fleet", "file": "c.csv", "resolution": ")";
+  for (const char* time : {"1e-308s", "500ns", "601s"})
+    refused(
+        fleet + time + "\"}",
+        "s.json: /series/0/resolution: expected less than the trace's length, and at least a billionth of it; found "
+        "\"" +
+            std::string{time} + "\"");
 }
 
 }  // namespace rehearse
