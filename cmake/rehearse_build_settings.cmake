@@ -20,7 +20,7 @@ endif()
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers)
 
 if(REHEARSE_SANITIZE OR REHEARSE_FUZZ)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(REHEARSE_FUZZ)
