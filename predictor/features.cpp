@@ -150,7 +150,7 @@ constexpr int kMostServers = 64;        // that are told apart: further ones are
 constexpr int kMostCores = 1024;
 constexpr double kLargest = 1e18;  // of any other value
 
-/// Throws InputError unless row `x` of a graph can be that of an operator: a file may hold any numbers.
+/// Throws InputError unless row `x` of a graph can be that of an operator.
 void check_row(const float* x, const DatasetGraph& graph) {
   const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
   bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
@@ -332,6 +332,13 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
 }
 
 std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 13 + kCosts; }
+
+void FeatureReader::check(const Dataset& dataset) const {
+  const std::size_t columns = dataset.node_features.size();
+  for (const DatasetGraph& graph : dataset.graphs)
+    for (std::size_t i = 0; i < graph.nodes(columns); ++i) check_row(graph.features.data() + i * columns, graph);
+  for (const DatasetSetting& setting : dataset.settings) (void)Site{setting.descriptor, needed_};
+}
 
 SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
   const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];

@@ -46,6 +46,8 @@ class FeatureReader {
   std::size_t total_inputs() const { return total_names_.size(); }
   const std::vector<std::string>& total_names() const { return total_names_; }
 
+  /// Throws InputError if a row of a graph can be no operator, or a setting no cluster: a file may hold any numbers.
+  void check(const Dataset& dataset) const;
   SampleFeatures read(const Dataset& dataset, const Sample& sample) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "predictor/features.hpp"
 #include "predictor/gnn/model_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "sim/app/output/document.hpp"
@@ -129,7 +130,10 @@ int run(const TrainCommand& command) {
   if (command.network != "profile")
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
 
-  about(command.dataset.string(), [&] { return samples_of_epoch(samples, command.plan); });
+  about(command.dataset.string(), [&] {
+    FeatureReader{dataset}.check(dataset);
+    return samples_of_epoch(samples, command.plan);
+  });
   const MadeFolder made{folder};
   const OutputLock lock{folder / "model.pt"};
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";

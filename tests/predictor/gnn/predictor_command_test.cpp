@@ -281,6 +281,10 @@ TEST_CASE("train, predict and compare refuse with one line") {
   other.node_features[3] = "something";
   const std::string strange = (folder / "strange.db").string();
   write_dataset(strange, other);
+  other = test::synthetic_dataset(10);
+  other.graphs.back().features[0] = 1e9F;
+  const std::string no_operator = (folder / "no-operator.db").string();
+  write_dataset(no_operator, other);
   const std::string text = folder.write("text", "no dataset").string();
   require_success("train " + data + " --epochs 1 --quiet -o " + model);
 
@@ -290,6 +294,11 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("train " + text + " -o " + none, 2, text);
   check_refused("train " + strange + " --quiet -o " + none, 2, "node features");
   check_refused("train " + others + " --quiet --network gcn -o " + none, 2, "labels");
+  for (const char* network : {"profile", "mpnn"}) {
+    check_refused("train " + no_operator + " --quiet --network " + network + " -o " + none, 2,
+                  "/no-operator.db: the dataset's graph \"graph 9\" has a node that is no operator");
+    CHECK(!std::filesystem::exists(none));
+  }
   check_refused("train " + data + " --network resnet -o " + none, 2, "--network");
   check_refused("train " + data + " --setting x -o " + none, 2, "unknown setting \"x\"");
   check_refused("train " + data + " --leave-out-family x -o " + none, 2, "--leave-out-family: unknown family \"x\"");
