@@ -1,5 +1,7 @@
 #include "predictor/engine_labels.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,14 +19,28 @@ Json rest_of_workload(const Json& workload) {
   return rest;
 }
 
+int batch_of_group(int group_batch, int own_batch, int batch) {
+  return static_cast<int>(std::max(1.0, std::round(static_cast<double>(group_batch) / own_batch * batch)));
+}
+
+Json with_workload(Json setting, const Json& workload) {
+  Json own = setting.value("workload", Json::object());
+  if (own.contains("batch_per_worker"))
+    for (Json& group : setting["cluster"]["groups"])
+      if (group.contains("batch_per_worker"))
+        group["batch_per_worker"] =
+            batch_of_group(group["batch_per_worker"].get<int>(), own["batch_per_worker"].get<int>(),
+                           workload["batch_per_worker"].get<int>());
+  own.update(workload);
+  setting["workload"] = std::move(own);
+  return setting;
+}
+
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample) {
   const Json graph = parse_json(dataset.graphs[static_cast<std::size_t>(sample.graph)].provenance, "graph");
   if (!graph.contains("model")) return {};
-  Json scenario = parse_json(dataset.settings[static_cast<std::size_t>(sample.setting)].provenance, "setting");
-  Json workload = scenario.value("workload", Json::object());
-  workload.update(graph);
-  scenario["workload"] = std::move(workload);
-  return scenario;
+  return with_workload(parse_json(dataset.settings[static_cast<std::size_t>(sample.setting)].provenance, "setting"),
+                       graph);
 }
 
 EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> samples, const Catalog& catalog,

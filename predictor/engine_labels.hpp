@@ -17,6 +17,14 @@ namespace rehearse {
 /// Of a scenario's effective workload, what a graph's provenance does not hold: it belongs to the setting.
 Json rest_of_workload(const Json& workload);
 
+/// What groups that state a batch have of each workload, if that is drawn with `batch`: their ratio to the setting's
+/// own is kept, to the nearest sample and at least one.
+int batch_of_group(int group_batch, int own_batch, int batch);
+
+/// The setting's scenario with a graph's workload. If the setting has a batch of its own, groups that state one keep
+/// their ratio to it.
+Json with_workload(Json setting, const Json& workload);
+
 /// The scenario that a sample's provenance describes; none if its graph came without a model, as a GraphDef.
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);
 

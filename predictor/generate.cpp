@@ -31,7 +31,7 @@ constexpr int kMostDraws = 1000;  // in a row without a new graph
 /// A setting, ready to be given workloads.
 struct Prepared {
   Scenario base;  // without workload
-  Json scenario;  // the same as JSON, with what stays of the workload
+  Json scenario;  // the same as JSON, with what stays of the workload: with_workload()
   DatasetSetting described;
 };
 
@@ -51,14 +51,15 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
     if (profile.contains("gpu")) profile["gpu"].erase("update_accesses");
   }
   Json workload = rest_of_workload(scenario["workload"]);
-  scenario.erase("workload");
-  prepared.described = {
-      .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
+  workload["batch_per_worker"] = base.batch;
   for (const char* key : kJobSizes) scenario["training"].erase(key);
   scenario["training"]["steps"] = base.training.steps;  // as many of each workload
   scenario["workload"] = std::move(workload);
+  prepared.described = {
+      .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
   prepared.scenario = std::move(scenario);
   base.workload = {};
+  for (Group& group : base.groups) group.workload = nullptr;
   base.warnings.clear();
   base.effective.clear();
   return prepared;
@@ -68,6 +69,7 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
 struct Drawn {
   DatasetGraph graph;
   Json as_scenario;  // of "workload"
+  ModelDescription model;
   Workload workload;
   Optimizer optimizer{};
   Split split{};
@@ -123,8 +125,8 @@ class Graphs {
       const JsonReader own{chosen.model, space_.file_name, pointer};
       const JsonReader found = is_named ? catalog_.model(name, own) : own;
       model.update(found.value());
-      drawn->workload =
-          build_workload(read_model(name, found), chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
+      drawn->model = read_model(name, found);
+      drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
     } catch (const InputError& error) {
       ++redrawn_.unbuildable;
       redrawn_.last_reason = error.what();
@@ -136,7 +138,7 @@ class Graphs {
       return nullptr;
     }
     drawn->optimizer = optimizer_named(chosen.optimizer);
-    if (!fits(*drawn)) {
+    if (!fits(*drawn, chosen.batch)) {
       ++redrawn_.exceeding_memory;
       return nullptr;
     }
@@ -159,12 +161,21 @@ class Graphs {
     return drawn;
   }
 
-  bool fits(const Drawn& drawn) const {
+  bool fits(const Drawn& drawn, int batch) const {
+    std::map<int, Workload> others;  // by batch
     return std::all_of(settings_.begin(), settings_.end(), [&](const Prepared& setting) {
       const int slots = setting.base.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(drawn.optimizer);
       return std::all_of(setting.base.groups.begin(), setting.base.groups.end(), [&](const Group& group) {
-        return group.role != Role::kWorker ||
-               gpu_memory_needed(drawn.workload, *group.accelerator, slots) <= group.accelerator->memory;
+        if (group.role != Role::kWorker) return true;
+        const int own = batch_of_group(group.batch, setting.base.batch, batch);
+        const Workload* workload = &drawn.workload;
+        if (own != batch) {
+          if (!others.contains(own)) try {
+              others.emplace(own, build_workload(drawn.model, own, Precision::kFp32, space_.file_name));
+            } catch (const InputError&) { return false; }  // too large for any
+          workload = &others.at(own);
+        }
+        return gpu_memory_needed(*workload, *group.accelerator, slots) <= group.accelerator->memory;
       });
     });
   }
@@ -404,9 +415,9 @@ class Run {
     const Waiting& waiting = waiting_[static_cast<std::size_t>(graph - written_)];
     std::vector<std::string> jobs;
     for (const std::int64_t sample : waiting.left) {
-      Json scenario = setting_of(sample).scenario;
-      scenario["workload"].update(waiting.drawn->as_scenario);
-      jobs.push_back(kLabels.job(scenario, setting_of(sample).base.file_name, Json::object()));
+      const Prepared& setting = setting_of(sample);
+      jobs.push_back(kLabels.job(with_workload(setting.scenario, waiting.drawn->as_scenario), setting.base.file_name,
+                                 Json::object()));
     }
     return batch_of(jobs);
   }

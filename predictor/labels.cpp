@@ -27,6 +27,20 @@ constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycl
 
 MachineIndex chief_of(const Site& site) { return site.workers.front().front().machine; }
 
+/// Those of some groups, which are alike in what the descriptor says of them (undescribed.hpp).
+struct OtherWorkers {
+  template <class Is>
+  OtherWorkers(const Scenario& scenario, const Is& is) {
+    for (const Group& group : scenario.groups) {
+      if (group.role != Role::kWorker || !is(group)) continue;
+      if (first == nullptr) first = &group;
+      count += group.workers();
+    }
+  }
+  const Group* first = nullptr;
+  double count = 0;
+};
+
 RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
   const Training& training = scenario.training;
   const std::int64_t cycle = scenario.count(Role::kWorker);
@@ -103,7 +117,13 @@ const std::vector<std::string>& descriptor_names() {
                                               "all_reduce_s_per_byte",
                                               "bucket_B",
                                               "cycle_s",
-                                              "overlaps_backward"};
+                                              "overlaps_backward",
+                                              "other_batch_workers",
+                                              "other_batch_ratio",
+                                              "joining_workers",
+                                              "joins_at_s",
+                                              "leaving_workers",
+                                              "leaves_at_s"};
   return names;
 }
 
@@ -129,6 +149,9 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
     return is(servers != nullptr && servers->synchronization == how);
   };
   const auto places = [&](Placement how) { return is(servers != nullptr && servers->placement == how); };
+  const OtherWorkers with_other_batch{scenario, [&](const Group& g) { return g.batch != group.batch; }};
+  const OtherWorkers joining{scenario, [](const Group& g) { return g.joins_at > Seconds{}; }};
+  const OtherWorkers leaving{scenario, [](const Group& g) { return g.leaves_at.has_value(); }};
   return {scenario.peak_of(gpu).value() / stretch,
           gpu.memory_bandwidth.value() / stretch,
           as_double(gpu.memory),
@@ -171,7 +194,13 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
           (of_much - of_nothing).value() / as_double(kMuch),
           as_double(exchange.bucket_size.value_or(Bytes{})),
           exchange.cycle_time.value_or(Seconds{}).value(),
-          is(exchange.overlap != Overlap::kNone)};
+          is(exchange.overlap != Overlap::kNone),
+          with_other_batch.count,
+          with_other_batch.first != nullptr ? static_cast<double>(with_other_batch.first->batch) / group.batch : 1.0,
+          joining.count,
+          joining.first != nullptr ? joining.first->joins_at.value() : 0.0,
+          leaving.count,
+          leaving.first != nullptr ? leaving.first->leaves_at->value() : 0.0};
 }
 
 std::vector<float> node_features_of(const Scenario& scenario) {

@@ -24,6 +24,8 @@ namespace rehearse {
 ///   all_reduce_latency_s, all_reduce_s_per_byte   of n bytes: latency + n * the second, by the times of nothing and of
 ///                                                 64 MiB (sim/engine/collective_time.hpp); 0 of other strategies
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles
+///   other_batch_workers, other_batch_ratio  how many have another batch than the first, and theirs over its; 0, 1
+///   joining_workers, joins_at_s, leaving_workers, leaves_at_s    how many join and leave, and when; 0, 0
 /// Where a step time of the profile holds for the scenario (sim/engine/step_time.hpp) the GPU's two rates are lower,
 /// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.
 const std::vector<std::string>& descriptor_names();

@@ -329,7 +329,7 @@ std::string_view space_schema() {
       "additionalProperties": false,
       "properties": {
         "name": { "type": "string" },
-        "scenario": { "type": "string", "description": "scenario file, relative to this one; its workload and number of steps do not matter" },
+        "scenario": { "type": "string", "description": "scenario file, relative to this one; of its workload the model and the batch do not matter, to which groups with a batch of their own keep their ratio, nor does its number of steps" },
         "set": { "$ref": "#/$defs/set" } } } },
     "variants": { "type": "array", "description": "each cluster is there with each of them", "items": {
       "type": "object",

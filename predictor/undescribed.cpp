@@ -30,17 +30,36 @@ auto machine_of(const Group& group) {
                     group.colocated_with};
 }
 
+/// Whether workers of the group have another value than the first ones, and than others that have another one, too.
+template <class Value>
+bool is_third(const Scenario& scenario, const Group& group, const Value& value) {
+  const auto plain = value(scenario.first_workers());
+  const auto second = std::find_if(scenario.groups.begin(), scenario.groups.end(), [&](const Group& other) {
+    return other.role == Role::kWorker && value(other) != plain;
+  });
+  return second != scenario.groups.end() && value(group) != plain && value(group) != value(*second);
+}
+
 std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size_t index) {
   const Group& group = scenario.groups[index];
   const auto at = [&](const char* key) { return "/cluster/groups/" + std::to_string(index) + "/" + key; };
-  if (group.role == Role::kWorker && group.batch != scenario.batch)
-    return Undescribed{at("batch_per_worker"), "workers with a batch of their own"};
   if (group.gpus_per_worker > 1) return Undescribed{at("workers_per_machine"), "workers with several GPUs"};
-  if (group.workload) return Undescribed{at("batch_per_worker"), "workers with a workload of their own"};
-  if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go"};
-  if (group.is_standby) return Undescribed{at("standby"), "machines that come and go"};
-  if (group.joins_at != Seconds{}) return Undescribed{at("joins_at"), "machines that come and go"};
-  if (group.leaves_at) return Undescribed{at("leaves_at"), "machines that come and go"};
+  if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go by chance"};
+  if (group.is_standby) return Undescribed{at("standby"), "machines that come and go by chance"};
+  if (group.role == Role::kWorker) {
+    const bool is_first = &group == &scenario.first_workers();
+    if (is_first && group.batch != scenario.batch)
+      return Undescribed{at("batch_per_worker"), "first workers with a batch of their own"};
+    if (is_first && group.joins_at != Seconds{})
+      return Undescribed{at("joins_at"), "a first machine that is not there from the start"};
+    if (is_first && group.leaves_at) return Undescribed{at("leaves_at"), "a first machine that leaves"};
+    if (is_third(scenario, group, [](const Group& g) { return g.batch; }))
+      return Undescribed{at("batch_per_worker"), "workers of more than two batches"};
+    if (is_third(scenario, group, [](const Group& g) { return g.joins_at; }))
+      return Undescribed{at("joins_at"), "machines that join at several times"};
+    if (is_third(scenario, group, [](const Group& g) { return g.leaves_at; }))
+      return Undescribed{at("leaves_at"), "machines that leave at several times"};
+  }
   const Group& first = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
                                      [&](const Group& other) { return other.role == group.role; });
   if (machine_of(group) != machine_of(first))

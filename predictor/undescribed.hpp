@@ -15,9 +15,10 @@ struct Undescribed {
   std::string what;     // "tensors are cut into pieces"
 };
 
-/// The first such part; none if the scenario can be a sample, or be asked a predictor about: of equal workers with one
-/// GPU each, in one region with one switch, that train from beginning to end without pauses, exchange whole gradients
-/// by servers, each step of a worker using all of its own, or by rings, and are all as fast as one another.
+/// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers with one GPU
+/// each on machines of one kind, in one region with one switch, that train without pauses, exchange whole gradients by
+/// servers, each step of a worker using all of its own, or by rings. Others than the first ones may have one other
+/// batch, and join at one time or leave at one.
 std::optional<Undescribed> undescribed(const Scenario& scenario);
 
 /// Throws InputError, "file: pointer: ...", if there is one.

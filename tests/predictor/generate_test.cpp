@@ -7,9 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "predictor/engine_labels.hpp"
+#include "predictor/labels.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/simulated.hpp"
@@ -146,6 +149,52 @@ TEST_CASE("a space without further graphs says why") {
       doctest::Contains("x.json: /workloads: 1000 random workloads in a row gave no new graph: in all 1000 duplicates, "
                         "0 too large for a GPU, 0 with another number of operators, 0 that cannot be built"),
       NoResultError);
+}
+
+TEST_CASE("groups with their own batch keep its ratio, and machines join and leave") {
+  Json scenario = load_json_file(source_folder() + "/scenarios/driple/07-2080ti-ps2-w2.json");
+  Json& groups = scenario["cluster"]["groups"];
+  REQUIRE(groups.front()["role"] == "worker");
+  const int own = scenario["workload"]["batch_per_worker"].get<int>();
+  Json other = groups.front();
+  other["name"] = "others";
+  other["batch_per_worker"] = 2 * own;
+  other["leaves_at"] = "300ms";
+  groups.push_back(other);
+  other["name"] = "late";
+  other["joins_at"] = "100ms";
+  other.erase("leaves_at");
+  groups.push_back(other);
+  const test::TemporaryFolder folder;
+  folder.write("scenario.json", scenario.dump());
+  Json json = load_json_file(source_folder() + "/scenarios/spaces/small.json");
+  json["clusters"] = parse_json(R"([{ "name": "mixed", "scenario": "scenario.json" }])", "clusters");
+  const Space space = read_space(json, folder / "space.json");
+  const Catalog catalog = test::shipped_catalog();
+  REQUIRE(generate_dataset(space, catalog, request(folder / "data", 12, 2)).without_result == 0);
+  const Dataset data = load_dataset(folder / "data");
+  const auto value = [&](const Sample& sample, const std::string& name) {
+    const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), name) - data.descriptors.begin();
+    return data.settings[static_cast<std::size_t>(sample.setting)].descriptor[static_cast<std::size_t>(at)];
+  };
+  bool changes_labels = false;
+  for (const Sample& sample : data.samples) {
+    Json described = *scenario_of(data, sample);
+    const int batch = described["workload"]["batch_per_worker"].get<int>();
+    CHECK(described["cluster"]["groups"].back()["batch_per_worker"] == 2 * batch);
+    CHECK(value(sample, "other_batch_ratio") == 2);
+    CHECK(value(sample, "other_batch_workers") == 4);
+    CHECK(value(sample, "joins_at_s") == 0.1);
+    CHECK(value(sample, "joining_workers") == 2);
+    CHECK(value(sample, "leaves_at_s") == 0.3);
+    CHECK(value(sample, "leaving_workers") == 2);
+    const std::vector<double> labels = simulate_labels(read_scenario(described, "sample", catalog));
+    CHECK(labels == sample.labels);
+    for (Json& group : described["cluster"]["groups"])
+      for (const char* key : {"joins_at", "leaves_at", "batch_per_worker"}) group.erase(key);
+    changes_labels = changes_labels || simulate_labels(read_scenario(described, "sample", catalog)) != labels;
+  }
+  CHECK(changes_labels);
 }
 
 }  // namespace rehearse

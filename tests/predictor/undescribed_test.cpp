@@ -25,10 +25,12 @@ std::string pointer_of(const Json& json) {
 
 Json changed(Json json, const Changes& changes) {
   for (const auto& [pointer, value] : changes)
-    if (pointer == "/cluster/groups/2")
+    if (pointer == "/cluster/groups/2" || pointer == "/cluster/groups/3") {
       json["cluster"]["groups"].push_back(parse_json(value, pointer));
-    else
+      json["cluster"]["groups"].back()["name"] = pointer;
+    } else {
       set_json_pointer(json, pointer, value);
+    }
   return json;
 }
 
@@ -44,11 +46,25 @@ TEST_CASE("each part of a scenario that no column holds is named") {
   const Json servers = test::shipped_scenario();
   const std::vector<std::pair<std::string, Changes>> cases{
       {"/cluster/groups/2/instance", {{"/cluster/groups/2", kOther}}},
-      {"/cluster/groups/2/batch_per_worker",
-       {{"/cluster/groups/2", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}}},
+      {"/cluster/groups/1/batch_per_worker", {{"/cluster/groups/1/batch_per_worker", "7"}}},
+      {"/cluster/groups/3/batch_per_worker",
+       {{"/cluster/groups/2", kSame},
+        {"/cluster/groups/3", kSame},
+        {"/cluster/groups/2/batch_per_worker", "7"},
+        {"/cluster/groups/3/batch_per_worker", "8"}}},
       {"/cluster/groups/0/region", {{"/cluster/groups/0/region", "us-east1"}}},
-      {"/cluster/groups/2/joins_at", {{"/cluster/groups/2", kSame}, {"/cluster/groups/2/joins_at", "3s"}}},
-      {"/cluster/groups/1/leaves_at", {{"/cluster/groups/1/leaves_at", "3s"}}},
+      {"/cluster/groups/1/joins_at", {{"/cluster/groups/2", kSame}, {"/cluster/groups/1/joins_at", "3s"}}},
+      {"/cluster/groups/1/leaves_at", {{"/cluster/groups/2", kSame}, {"/cluster/groups/1/leaves_at", "3s"}}},
+      {"/cluster/groups/3/joins_at",
+       {{"/cluster/groups/2", kSame},
+        {"/cluster/groups/3", kSame},
+        {"/cluster/groups/2/joins_at", "3s"},
+        {"/cluster/groups/3/joins_at", "4s"}}},
+      {"/cluster/groups/3/leaves_at",
+       {{"/cluster/groups/2", kSame},
+        {"/cluster/groups/3", kSame},
+        {"/cluster/groups/2/leaves_at", "3s"},
+        {"/cluster/groups/3/leaves_at", "4s"}}},
       {strategy + "staleness_bound", {{synchronous, "stale_synchronous"}, {strategy + "staleness_bound", "2"}}},
       {strategy + "backup_workers", {{synchronous, "synchronous"}, {strategy + "backup_workers", "1"}}},
       {strategy + "pushes_back_each_variable",
@@ -86,6 +102,12 @@ TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") 
   for (const Changes& changes :
        {Changes{{"/training/strategy/gradient_precision", "fp32"}, {"/training/strategy/accumulation_steps", "1"}},
         Changes{{"/cluster/groups/1/count", "2"}, {"/cluster/groups/2", kSame}},
+        Changes{{"/cluster/groups/2", kSame}, {"/cluster/groups/2/batch_per_worker", "7"}},
+        Changes{{"/cluster/groups/2", kSame},
+                {"/cluster/groups/2/joins_at", "3s"},
+                {"/cluster/groups/2/leaves_at", "9s"},
+                {"/cluster/groups/3", kSame},
+                {"/cluster/groups/3/leaves_at", "9s"}},
         Changes{{"/seed", "7"}, {"/training/target", R"({"samples": 1e6})"}}})
     CHECK(pointer_of(changed(servers, changes)).empty());
 }
