@@ -53,7 +53,7 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
   if (!strategy.registered_as.empty())
     return strategies().at(strategy.registered_as).compile(plan, passes, units, exchange);
   return strategy.sharding == Sharding::kNone ? compile_data_parallel(plan, passes, units, exchange)
-                                              : compile_sharded(plan, passes, units, exchange, strategy);
+                                              : compile_sharded(plan, passes, units, scenario.training.strategy);
 }
 
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,

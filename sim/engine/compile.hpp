@@ -30,8 +30,7 @@ Program compile_data_parallel(const ComputePlan& plan, int passes, const Gradien
 
 /// The same where each of the workers keeps only its part of what the strategy says (compile_sharded.cpp).
 /// `plan.update` is that of the part.
-Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units,
-                        const GradientExchange& exchange, const AllReduceStrategy& strategy);
+Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
 
 /// Another strategy of workers that go through the steps together: what each does, with collectives in group 0, in
 /// which all are, labelled by units; an update, to which all come; and a fence at the end.
@@ -58,7 +57,9 @@ struct PipelineExchange {
   std::vector<GradientUnits> units;  // [stages]
   std::vector<Copies> copies;
   std::vector<std::string> labels;  // of all programs: activations and gradients after each stage; units; copies
+  std::vector<int> first_label;     // [stages + 1] of the stage's units, and of copies
 };
+/// Throws RunError if a step is too long.
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);
 
 /// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the

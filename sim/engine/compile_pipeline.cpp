@@ -7,6 +7,9 @@
 //               that several stages hold (tied embeddings), among these
 //   update      of the stage's variables; the step ends when all stages have updated theirs
 //
+// With sharding those that have the same stage keep only their parts of it, and exchange as in compile_sharded.cpp,
+// each micro-batch being a pass; of copies in several stages each adds up its part.
+//
 // The GPUs of a worker share each micro-batch, and add up their gradients with those of the other pipelines.
 //
 // Kernels run in the order of the schedule: all m forward passes and then the backward ones (GPipe), or p - 1 - s
@@ -17,9 +20,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/engine/compile.hpp"
+#include "sim/engine/unit_exchange.hpp"
+#include "sim/engine/work.hpp"
 
 namespace rehearse {
 
@@ -32,19 +39,15 @@ class PipelineCompiler {
   PipelineCompiler(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                    const PipelineExchange& exchange, int stage)
       : plan_{plan},
-        rules_{scenario.training.strategy.exchange},
-        pipeline_{*scenario.training.strategy.pipeline()},
+        strategy_{scenario.training.strategy},
+        pipeline_{*strategy_.pipeline()},
         stages_{stages},
         exchange_{exchange},
         stage_{stage},
-        microbatches_{rules_.accumulation_steps},
+        microbatches_{strategy_.exchange.accumulation_steps},
         gpus_{scenario.first_workers().gpus_per_worker},
         is_last_{stage + 1 == pipeline_.stages} {
     const OperatorGraph& graph = scenario.workload.graph;
-    const std::size_t each = graph.size() + 4 * static_cast<std::size_t>(pipeline_.stages);
-    if (static_cast<std::size_t>(microbatches_) * each > kMostOperations)
-      throw RunError{"/training/strategy/pipeline/microbatches",
-                     "a step of more than 5000000 kernels and messages of a pipeline"};
     for (const PlannedKernel& kernel : plan.kernels)
       (graph[static_cast<std::size_t>(kernel.vertex)].phase == Phase::kForward ? forward_ : backward_)
           .kernels.push_back(kernel);
@@ -52,6 +55,10 @@ class PipelineCompiler {
   }
 
   Program compile() {
+    const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
+    for (const auto& [part, kernels] : {std::pair{&of_forward_, &forward_}, std::pair{&of_backward_, &backward_}})
+      part->emplace(builder_, kernels->kernels, units, strategy_, microbatches_,
+                    exchange_.first_label[static_cast<std::size_t>(stage_)]);
     begin();
     const int first = pipeline_.schedule == PipelineSchedule::kGpipe
                           ? microbatches_
@@ -62,7 +69,9 @@ class PipelineCompiler {
       run_backward(i - first);
     }
     for (int i = microbatches_ - first; i < microbatches_; ++i) run_backward(i);
-    finish(reduce());
+    add_up_copies();
+    reduced_.push_back(last_);
+    of_backward_->update(plan_.update, reduced_);
     return builder_.finish();
   }
 
@@ -85,29 +94,36 @@ class PipelineCompiler {
   }
 
   void run_forward(int microbatch) {
-    run(forward_, stage_ > 0 ? counter_of(stage_ - 1, false, microbatch) : -1);
+    run(forward_, *of_forward_, stage_ > 0 ? counter_of(stage_ - 1, false, microbatch) : -1, microbatch);
     if (!is_last_) send(stage_, false, microbatch, stage_ > 0 ? 1 : 0);
   }
 
   void run_backward(int microbatch) {
-    run(backward_, is_last_ ? -1 : counter_of(stage_, true, microbatch));
+    const std::vector<OperationIndex> kernels =
+        run(backward_, *of_backward_, is_last_ ? -1 : counter_of(stage_, true, microbatch), microbatch);
     if (stage_ > 0) send(stage_ - 1, true, microbatch, 0);
+    if (!of_backward_->reduces_each_pass() && microbatch + 1 < microbatches_) return;
+    const std::vector<OperationIndex> of_pass = of_backward_->reduce(kernels, last_, microbatch);
+    reduced_.insert(reduced_.end(), of_pass.begin(), of_pass.end());
   }
 
   /// The kernels of a pass, once a message has come.
-  void run(const ComputePlan& pass, int counter) {
+  std::vector<OperationIndex> run(const ComputePlan& pass, UnitExchange& exchange, int counter, int microbatch) {
+    const OperationIndex pass_before = last_;
     OperationIndex before = last_ == begin_ ? begin_ : -1;
     if (counter >= 0)
       before =
           after(begin_,
                 builder_.add(
                     {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = counter, .each = gpus_}));
-    latest_ = compile_kernels(builder_, pass, 1, 0).first;
-    if (before >= 0 && !latest_.empty()) builder_.order(before, latest_.front());
-    if (!latest_.empty())
-      last_ = latest_.back();
+    std::vector<OperationIndex> kernels = compile_kernels(builder_, pass, 1, 0).first;
+    if (before >= 0 && !kernels.empty()) builder_.order(before, kernels.front());
+    exchange.gather_for_kernels(kernels, pass_before, microbatch);
+    if (!kernels.empty())
+      last_ = kernels.back();
     else if (counter >= 0)
       last_ = after(last_, before);
+    return kernels;
   }
 
   /// What has just been computed: each GPU sends its part to its like.
@@ -121,55 +137,26 @@ class PipelineCompiler {
                                  .bytes = stages_.passed[static_cast<std::size_t>(cut)]}));
   }
 
-  OperationIndex collective(int group, int label, int priority, Bytes bytes) {
-    return builder_.add({.kind = OperationKind::kCollective,
-                         .resource = group,
-                         .label = label,
-                         .priority = rules_.order == Order::kPriority ? priority : 0,
-                         .bytes = bytes});
-  }
-
-  /// Of all gradients of the stage. `latest_` are the kernels of the last micro-batch's backward pass.
-  std::vector<OperationIndex> reduce() {
-    int label = 2 * (pipeline_.stages - 1);
-    for (int s = 0; s < stage_; ++s)
-      label += static_cast<int>(exchange_.units[static_cast<std::size_t>(s)].units.size());
-    const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
-    std::vector<OperationIndex> ready(units.units.size(), last_), reduced;
-    std::vector<std::size_t> gradients_left;
-    for (const GradientUnit& unit : units.units) gradients_left.push_back(unit.variables.size());
-    for (std::size_t k = 0; rules_.overlap != Overlap::kNone && k < latest_.size(); ++k)
-      for (const int variable : backward_.kernels[k].completes)
-        for (const int unit : units.of_variable[static_cast<std::size_t>(variable)])
-          if (const auto u = static_cast<std::size_t>(unit); --gradients_left[u] == 0) ready[u] = latest_[k];
-    for (std::size_t u = 0; u < units.units.size(); ++u)
-      reduced.push_back(
-          after(ready[u], collective(0, label++, units.units[u].first_use, units.units[u].gradient_bytes)));
-    label = 2 * (pipeline_.stages - 1);
-    for (const GradientUnits& of_stage : exchange_.units) label += static_cast<int>(of_stage.units.size());
-    const std::size_t own = reduced.size();
-    int group = 1;
+  /// Once the gradients of those variables are added up in all pipelines.
+  void add_up_copies() {
+    int group = 1, label = exchange_.first_label.back();
+    const std::vector<OperationIndex> reduced = reduced_;
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
       if (std::find(copies.stages.begin(), copies.stages.end(), stage_) == copies.stages.end()) continue;
-      reduced.push_back(collective(group++, its_label, 0, copies.gradient_bytes));
-      for (std::size_t u = 0; u < own; ++u)
-        if (const std::vector<int>& in = units.units[u].variables;
+      reduced_.push_back(builder_.add({.kind = OperationKind::kCollective,
+                                       .resource = group++,
+                                       .label = its_label,
+                                       .bytes = copies.gradient_bytes}));
+      for (const OperationIndex before : reduced)
+        if (const std::vector<int>& in = of_backward_->unit_of(before).variables;
             std::find_first_of(in.begin(), in.end(), copies.variables.begin(), copies.variables.end()) != in.end())
-          builder_.order(reduced[u], reduced.back());
+          builder_.order(before, reduced_.back());
     }
-    return reduced;
-  }
-
-  void finish(const std::vector<OperationIndex>& reduced) {
-    const OperationIndex update = after(last_, builder_.add({.kind = OperationKind::kUpdate}));
-    for (const OperationIndex unit : reduced) builder_.order(unit, update);
-    const OperationIndex optimizer = after(update, builder_.add({.kind = OperationKind::kDelay, .time = plan_.update}));
-    (void)after(optimizer, builder_.add({.kind = OperationKind::kFence}));
   }
 
   const ComputePlan& plan_;
-  const GradientExchange& rules_;
+  const Strategy& strategy_;
   const Pipeline& pipeline_;
   const PipelineStages& stages_;
   const PipelineExchange& exchange_;
@@ -177,14 +164,20 @@ class PipelineCompiler {
   bool is_last_;
   ComputePlan forward_, backward_;
   ProgramBuilder builder_;
-  OperationIndex begin_ = 0, last_ = 0;  // the latest operation besides messages
-  std::vector<OperationIndex> latest_;   // kernels of the latest pass
+  std::optional<UnitExchange> of_forward_, of_backward_;  // what kernels of the two gather and add up
+  OperationIndex begin_ = 0, last_ = 0;                   // the latest operation besides messages
+  std::vector<OperationIndex> reduced_;                   // collectives before the update
 };
 
 }  // namespace
 
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages) {
   const std::vector<Variable>& variables = scenario.workload.variables;
+  const std::size_t each = scenario.workload.graph.size() + 4 * stages.variables.size();
+  if (static_cast<std::size_t>(scenario.training.strategy.exchange.accumulation_steps) * each > kMostOperations)
+    throw RunError{"/training/strategy/pipeline/microbatches",
+                   "a step of more than 5000000 kernels and messages of a pipeline"};
+  const Strategy& strategy = scenario.training.strategy;
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
   for (std::size_t s = 0; s + 1 < count; ++s) {
@@ -193,14 +186,13 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     exchange.labels.push_back("gradients" + after);
   }
   for (std::size_t s = 0; s < count; ++s) {
-    std::vector<bool> chosen(variables.size());
-    for (std::size_t v = 0; v < variables.size(); ++v) {
-      const std::vector<int>& holders = stages.of_variable[v];
-      chosen[v] = std::find(holders.begin(), holders.end(), static_cast<int>(s)) != holders.end();
-    }
-    exchange.units.push_back(plan_gradient_units(scenario, chosen));
-    for (const GradientUnit& unit : exchange.units.back().units) exchange.labels.push_back(unit.name);
+    exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
+    exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
+    const std::vector<std::string> labels =
+        UnitExchange::labels(exchange.units.back(), strategy, strategy.exchange.accumulation_steps);
+    exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
+  exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
   for (std::size_t v = 0; v < variables.size(); ++v) {
     const std::vector<int>& holders = stages.of_variable[v];
     if (!variables[v].is_trainable || holders.size() < 2) continue;
@@ -215,6 +207,9 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     for (const GradientUnit& unit : plan_gradient_units(scenario, chosen).units)
       copies.gradient_bytes += unit.gradient_bytes;
   }
+  if (std::get<AllReduceStrategy>(strategy.kind).sharding != Sharding::kNone)
+    for (PipelineExchange::Copies& copies : exchange.copies)
+      copies.gradient_bytes = Bytes{copies.gradient_bytes.value() / sharing_gpus(scenario)};
   for (const PipelineExchange::Copies& copies : exchange.copies)
     exchange.labels.push_back(
         "copies of " + variables[static_cast<std::size_t>(copies.variables.front())].name +

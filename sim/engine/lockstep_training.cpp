@@ -28,38 +28,24 @@
 #include "sim/engine/collective.hpp"
 #include "sim/engine/compile.hpp"
 #include "sim/engine/connection.hpp"
-#include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
-#include "sim/engine/reductions.hpp"
-#include "sim/engine/steady_state.hpp"
-#include "sim/engine/strategy.hpp"
-#include "sim/engine/training_log.hpp"
+#include "sim/engine/program_session.hpp"
 
 namespace rehearse {
 
 namespace {
 
-class LockstepTraining final : public Session, private Executor::Client {
+class LockstepTraining final : public ProgramSession {
  public:
   LockstepTraining(const SessionParts& parts, TrainingProgress done)
-      : cluster_{parts.cluster},
-        workers_{parts.workers},
-        window_{parts.window},
-        log_{parts.log},
-        job_{parts.job},
-        scenario_{cluster_.site.scenario},
+      : ProgramSession{parts, done, 1},
         exchange_{scenario_.training.strategy.exchange},
-        clock_{cluster_.clock, cluster_.clock.new_owner()},
-        reductions_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity)},
         pipeline_{scenario_.training.strategy.pipeline()},
         units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
         stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
                                              : plan_pipeline_exchange(scenario_, workers_.stages())},
-        all_samples_{scenario_.training.samples},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
-        executor_{cluster_, clock_, *this},
-        done_{done},
-        steady_state_{cluster_.clock.now()} {
+        executor_{cluster_, clock_, *this} {
     create_members();
     members_ = members_now();
     formation_ = &formation_of(members_);
@@ -98,7 +84,6 @@ class LockstepTraining final : public Session, private Executor::Client {
                         [&](const auto& step) { return takes_part(*step.second.formation); });
   }
 
-  TrainingProgress progress() const override { return done_; }
   Seconds last_update() const override { return end_; }
 
   void settle() const override {
@@ -514,37 +499,21 @@ class LockstepTraining final : public Session, private Executor::Client {
     if (!steady || !SteadyState::is_same(ends, steady->ends, steady->length) ||
         done_.updates - 1 <= scenario_.training.warmup_steps)
       return;
-    const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
-    const std::int64_t steps_left = (all_samples_ - done_.samples + formation_->samples - 1) / formation_->samples;
-    const auto left = std::min(static_cast<double>(steps_left - 1), std::ceil(until_change / steady->length) - 1);
-    if (left < 1) return;
-    const auto count = static_cast<std::int64_t>(left);
-    window_.skip(count, steady->use);
-    done_.updates += count;
-    done_.samples += count * formation_->samples;
-    const Seconds skipped{steady->length * left};
+    const std::int64_t count = cycles_left(1, Seconds{steady->length}, formation_->samples);
+    if (count < 1) return;
+    const Seconds skipped{steady->length * static_cast<double>(count)};
+    skip(count, steady->use, formation_->samples, skipped);
     for (Member* member : formation_->members) {
       member->worker.step.repeats = count + 1;
       member->worker.step.period = Seconds{steady->length};
       member->pause = skipped;
     }
-    steady_state_.skip(skipped);
-    use_before_ = window_.use_so_far();
   }
 
-  Cluster& cluster_;
-  Workers& workers_;
-  SteadyWindow& window_;
-  TrainingLog& log_;
-  SessionOwner& job_;
-  const Scenario& scenario_;
   const GradientExchange& exchange_;
-  OwnedClock clock_;
-  Reductions reductions_;
   const Pipeline* pipeline_;  // nullptr: none
   GradientUnits units_;
   PipelineExchange stage_exchange_;
-  std::int64_t all_samples_;
   bool changes_members_;
   Executor executor_;
   std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
@@ -558,10 +527,6 @@ class LockstepTraining final : public Session, private Executor::Client {
   std::vector<Member*> leaving_;                                // with the end of their step
   std::vector<Member*> left_;                                   // of them: have ended it, before it was reduced
   std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
-  TrainingProgress done_;
-  Seconds end_{};
-  SteadyState steady_state_;
-  Use use_before_;
 };
 
 }  // namespace

@@ -14,12 +14,8 @@
 #include <utility>
 
 #include "sim/engine/compile.hpp"
-#include "sim/engine/executor.hpp"
 #include "sim/engine/gradient_units.hpp"
-#include "sim/engine/reductions.hpp"
-#include "sim/engine/steady_state.hpp"
-#include "sim/engine/strategy.hpp"
-#include "sim/engine/training_log.hpp"
+#include "sim/engine/program_session.hpp"
 
 namespace rehearse {
 
@@ -32,25 +28,17 @@ std::size_t longest_cycle(std::size_t workers) {
   return std::min(2 * workers, kKept / std::max<std::size_t>(1, workers));
 }
 
-class PacedTraining final : public Session, private Executor::Client {
+class PacedTraining final : public ProgramSession {
  public:
   PacedTraining(const SessionParts& parts, TrainingProgress done)
-      : cluster_{parts.cluster},
-        workers_{parts.workers},
-        window_{parts.window},
-        log_{parts.log},
-        job_{parts.job},
-        scenario_{cluster_.site.scenario},
+      : ProgramSession{parts, done, longest_cycle(parts.workers.size())},
         servers_strategy_{std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind)},
-        clock_{cluster_.clock, cluster_.clock.new_owner()},
-        all_samples_{scenario_.training.samples},
         is_synchronous_{scenario_.training.strategy.is_synchronous()},
         runs_ahead_{servers_strategy_ != nullptr &&
                     (servers_strategy_->pushes_back_each_variable ||
                      scenario_.training.strategy.exchange.overlap == Overlap::kForward)},
         shares_updates_{runs_ahead_ && is_synchronous_},
         changes_members_{may_leave_full_cluster(scenario_)},
-        reductions_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity)},
         servers_{cluster_.site.servers},
         units_{servers_strategy_ != nullptr ? plan_gradient_units(scenario_, static_cast<int>(servers_.size()))
                                             : GradientUnits{}},
@@ -59,9 +47,7 @@ class PacedTraining final : public Session, private Executor::Client {
         executor_{cluster_, clock_, *this, done.updates, &steps_},
         first_step_{done.updates},
         started_steps_{done.updates},
-        started_samples_{done.samples},
-        done_{done},
-        steady_state_{cluster_.clock.now(), longest_cycle(workers_.size())} {
+        started_samples_{done.samples} {
     create_trainers();
   }
 
@@ -114,8 +100,6 @@ class PacedTraining final : public Session, private Executor::Client {
     call_idle();
     return true;
   }
-
-  TrainingProgress progress() const override { return done_; }
 
   /// The variables of another step come to the workers after the last update.
   Seconds last_update() const override {
@@ -562,32 +546,27 @@ class PacedTraining final : public Session, private Executor::Client {
       skipped = length * static_cast<double>(skips_);
       Use each = window_.use_so_far();
       each -= use_before_;
-      window_.skip(skips_, each);
+      skip(skips_, each, samples_expected_, skipped);
       steps_.skip(skips_);
-      steady_state_.skip(skipped);
-      done_.updates += skips_;
-      done_.samples += skips_ * samples_expected_;
       for (Trainer* held : present_)
         if (held->ready_since) *held->ready_since += skipped;
       --repeats_left_;
     } else if (cycle > 0) {
-      skips_ = cycles_left(static_cast<std::int64_t>(cycle), steady_state_.length(cycle)) - 1;
-      if (skips_ > 0) repeats_left_ = cycle_ = cycle;
+      if (!may_skip()) return {};
+      skips_ = cycles_left(static_cast<std::int64_t>(cycle), steady_state_.length(cycle), samples_expected_) - 1;
+      if (skips_ <= 0) return {};
+      repeats_left_ = cycle_ = cycle;
+      use_before_ = window_.use_so_far();
     }
-    if (repeats_left_ > 0) use_before_ = window_.use_so_far();
     return skipped;
   }
 
-  /// Whole cycles of steps from now until the next change, and before the last step. 0 while the cluster warms up.
-  std::int64_t cycles_left(std::int64_t steps, Seconds length) const {
-    const bool is_warm = std::all_of(present_.begin(), present_.end(), [this](const Trainer* trainer) {
-      return trainer->worker.steps > scenario_.training.warmup_steps;
-    });
-    if (!is_warm || !arrived_.empty() || cluster_.recorder.is_recording(clock_.now())) return 0;
-    const std::int64_t steps_left = (all_samples_ - done_.samples + samples_expected_ - 1) / samples_expected_;
-    const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
-    return static_cast<std::int64_t>(
-        std::min(static_cast<double>((steps_left - 1) / steps), std::ceil(until_change / length.value()) - 1));
+  /// Once all are warm, while nobody joins and nothing is recorded.
+  bool may_skip() const {
+    return arrived_.empty() && !cluster_.recorder.is_recording(clock_.now()) &&
+           std::all_of(present_.begin(), present_.end(), [this](const Trainer* trainer) {
+             return trainer->worker.steps > scenario_.training.warmup_steps;
+           });
   }
 
   /// What its kernels waited for, and what came after them.
@@ -612,20 +591,11 @@ class PacedTraining final : public Session, private Executor::Client {
     (asks ? times.held : times.copies) += stalls.other;  // until the last of the team asked
   }
 
-  Cluster& cluster_;
-  Workers& workers_;
-  SteadyWindow& window_;
-  TrainingLog& log_;
-  SessionOwner& job_;
-  const Scenario& scenario_;
   const ParameterServerStrategy* servers_strategy_;  // nullptr: in pairs
-  OwnedClock clock_;
-  std::int64_t all_samples_;
   bool is_synchronous_;
   bool runs_ahead_;      // with servers: steps begin before the update of the one before
   bool shares_updates_;  // then, synchronous
   bool changes_members_;
-  Reductions reductions_;
   const std::vector<MachineIndex>& servers_;
   GradientUnits units_;
   StepGate steps_;
@@ -635,21 +605,17 @@ class PacedTraining final : public Session, private Executor::Client {
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Trainer*> present_;  // in the order in which they came
   std::int64_t first_step_, started_steps_;
-  std::int64_t started_samples_;  // of the workers' own steps; asynchronous
-  TrainingProgress done_;
+  std::int64_t started_samples_;          // of the workers' own steps; asynchronous
   std::int64_t shared_step_ = -1;         // synchronous: the latest step whose workers are known
   std::int64_t samples_expected_ = 0;     // of its update
   std::int64_t samples_of_update_ = 0;    // of steps that have ended, for the next update
   std::map<std::int64_t, Round> rounds_;  // by step, until its update
-  Seconds end_{};
-  SteadyState steady_state_;
-  std::vector<double> order_;     // in which workers have ended the current step
-  std::int64_t skips_ = 0;        // steps for which the current one stands, besides itself,
-  std::size_t repeats_left_ = 0;  // if it is one of so many that do,
-  std::size_t cycle_ = 0;         // of a cycle of so many
-  Use use_before_;
-  std::vector<Trainer*> idle_;     // found no step left to begin
-  std::vector<Trainer*> arrived_;  // synchronous: will join with the next step
+  std::vector<double> order_;             // in which workers have ended the current step
+  std::int64_t skips_ = 0;                // steps for which the current one stands, besides itself,
+  std::size_t repeats_left_ = 0;          // if it is one of so many that do,
+  std::size_t cycle_ = 0;                 // of a cycle of so many
+  std::vector<Trainer*> idle_;            // found no step left to begin
+  std::vector<Trainer*> arrived_;         // synchronous: will join with the next step
 };
 
 }  // namespace

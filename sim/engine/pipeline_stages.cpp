@@ -165,6 +165,13 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   return plan;
 }
 
+GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage) {
+  std::vector<bool> chosen;
+  for (const std::vector<int>& holders : stages.of_variable)
+    chosen.push_back(std::binary_search(holders.begin(), holders.end(), stage));
+  return plan_gradient_units(scenario, chosen);
+}
+
 int microbatches_in_flight(const Pipeline& pipeline, int microbatches, int stage) {
   return pipeline.schedule == PipelineSchedule::kGpipe ? microbatches : std::min(microbatches, pipeline.stages - stage);
 }

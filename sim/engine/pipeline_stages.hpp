@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "sim/engine/gradient_units.hpp"
 #include "sim/engine/kernel_time.hpp"
 #include "sim/engine/scenario.hpp"
 
@@ -27,6 +28,9 @@ PipelineStages cut_into_stages(const Scenario& scenario);
 /// What a stage does of `whole`: its kernels, its part of the update by the bytes of variables; the samples go to the
 /// first one.
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload);
+
+/// Of the variables that a stage holds.
+GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage);
 
 /// Micro-batches whose activations a stage keeps at a time.
 int microbatches_in_flight(const Pipeline& pipeline, int microbatches, int stage);

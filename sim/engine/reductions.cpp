@@ -43,7 +43,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !copies_are_flows;
   reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations() && !has_pipeline;
-  reductions.skips_steady_state = are_alike && is_regular && !is_forward;
+  // All workers wait for one another at the end of a step.
+  reductions.skips_steady_state = is_regular && !is_forward;
   return reductions;
 }
 

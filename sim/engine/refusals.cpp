@@ -210,9 +210,6 @@ const auto kRefusals = std::to_array<Refusal>({
                                  {"sharding", "prefetched_units", "pipeline"});
      },
      "none of them with this strategy", "its own program says what workers keep and exchange"},
-    {"a pipeline of sharded stages",
-     [](const Subject& s) { return place_if(pipeline_of(s) != nullptr && is_sharded(s), "/training/strategy/sharding"); },
-     "\"none\" with a pipeline", "its workers hold different variables"},
     {"a pipeline whose stages are parts of machines",
      [](const Subject& s) {
        return place_if(pipeline_of(s) != nullptr && (algorithm_of(s) == CollectiveAlgorithm::kHierarchical ||

@@ -1,6 +1,7 @@
 #include "sim/engine/scenario.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -1120,6 +1121,22 @@ bool has_steady_state(const Scenario& scenario) {
 
 namespace {
 
+/// Of the optimizer's slots, the gradients and the values of variables of so many bytes: what sharding leaves a GPU.
+Bytes kept_of_variables(const Scenario& scenario, Bytes variables, int slots,
+                        const std::function<GradientUnits()>& plan_units) {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
+  const Sharding sharding = all_reduce != nullptr ? all_reduce->sharding : Sharding::kNone;
+  const Bytes whole = (2 + slots) * variables;
+  if (sharding == Sharding::kNone) return whole;
+  const int gpus = sharing_gpus(scenario);
+  const auto of_others = [&](int copies) { return Bytes{copies * variables.value() / gpus * (gpus - 1)}; };
+  if (sharding == Sharding::kOptimizer) return whole - of_others(slots);
+  if (sharding == Sharding::kGradients) return whole - of_others(slots + 1);
+  Bytes largest{};
+  for (const GradientUnit& unit : plan_units().units) largest = std::max(largest, unit.value_bytes);
+  return whole - of_others(slots + 2) + largest * (all_reduce->prefetched_units + 1);
+}
+
 /// Of the stage with the most among those of the group's workers.
 Bytes stage_memory_needed(const Scenario& scenario, const Group& group, int slots) {
   const Workload& workload = scenario.workload_of(group);
@@ -1134,8 +1151,9 @@ Bytes stage_memory_needed(const Scenario& scenario, const Group& group, int slot
     const auto s = static_cast<std::size_t>(stage);
     const int in_flight =
         microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);
-    most = std::max(most, (2 + slots) * stages.variables[s] + in_flight * stages.kept[s] +
-                              (stage == 0 ? workload.input_bytes : Bytes{}));
+    const auto plan_units = [&] { return plan_stage_units(scenario, stages, stage); };
+    most = std::max(most, kept_of_variables(scenario, stages.variables[s], slots, plan_units) +
+                              in_flight * stages.kept[s] + (stage == 0 ? workload.input_bytes : Bytes{}));
   }
   return group.accelerator->memory_reserved + most;
 }
@@ -1146,25 +1164,9 @@ Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) {
   const Workload& workload = scenario.workload_of(group);
   const int slots = scenario.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(scenario.optimizer);
   if (scenario.training.strategy.pipeline() != nullptr) return stage_memory_needed(scenario, group, slots);
-  const Bytes whole = gpu_memory_needed(workload, *group.accelerator, slots);
-  const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
-  if (all_reduce == nullptr || all_reduce->sharding == Sharding::kNone) return whole;
-  const int workers = training_gpus(scenario);
-  const auto of_others = [&](int copies) {
-    return Bytes{copies * workload.parameter_bytes().value() / workers * (workers - 1)};
-  };
-  switch (all_reduce->sharding) {
-    case Sharding::kNone:
-    case Sharding::kOptimizer:
-      return whole - of_others(slots);
-    case Sharding::kGradients:
-      return whole - of_others(slots + 1);
-    case Sharding::kParameters:
-      break;
-  }
-  Bytes largest{};
-  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) largest = std::max(largest, unit.value_bytes);
-  return whole - of_others(slots + 2) + largest * (all_reduce->prefetched_units + 1);
+  const Bytes variables = workload.parameter_bytes();
+  return gpu_memory_needed(workload, *group.accelerator, slots) - (2 + slots) * variables +
+         kept_of_variables(scenario, variables, slots, [&] { return plan_gradient_units(scenario, 0); });
 }
 
 Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots) {

@@ -16,7 +16,7 @@ namespace rehearse {
 class SteadyState {
  public:
   /// Looks for cycles of up to `longest` steps, the first of which begins at `start`.
-  explicit SteadyState(Seconds start, std::size_t longest = 1) : last_end_{start}, longest_{longest} {}
+  SteadyState(Seconds start, std::size_t longest) : last_end_{start}, longest_{longest} {}
 
   /// A step has ended now, in `state`: numbers and, from now, dates. In how many steps what happens repeats, which is
   /// known once a cycle has had the states and lengths of the one before; 0 if it is not known.

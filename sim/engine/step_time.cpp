@@ -85,7 +85,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   plan.update = update_time(scenario, group);
   if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
       all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
-    plan.update = plan.update / static_cast<double>(training_gpus(scenario));
+    plan.update = plan.update / static_cast<double>(sharing_gpus(scenario));
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (!factor) return plan;

@@ -71,10 +71,10 @@ int stages_of(const Scenario& scenario) {
   return pipeline == nullptr ? 1 : pipeline->stages;
 }
 
-int training_gpus(const Scenario& scenario) {
+int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
-  return gpus;
+  return gpus / stages_of(scenario);
 }
 
 int backup_workers(const Scenario& scenario) {

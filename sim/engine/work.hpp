@@ -22,8 +22,8 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Workers that hold the model together: the stages of a pipeline.
 int stages_of(const Scenario& scenario);
 
-/// Of all workers.
-int training_gpus(const Scenario& scenario);
+/// GPUs that have the same variables, and of which each keeps a part with sharding: all, or those of a stage.
+int sharing_gpus(const Scenario& scenario);
 
 /// Whether workers keep different parts of what is trained, so that all of them are needed.
 bool divides_model(const Strategy& strategy);

@@ -253,9 +253,7 @@ class ScenarioGenerator {
   void pipeline(std::uint64_t seed) {
     Rng random{seed, "pipeline"};
     Json& strategy = scenario_["training"]["strategy"];
-    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || strategy.contains("sharding") ||
-        random.below(2) == 0)
-      return;
+    if (strategy["kind"] != "all_reduce" || strategy["overlap"] == "forward" || random.below(2) == 0) return;
     std::uint64_t workers = 0;
     for (const Json& group : scenario_["cluster"]["groups"]) {
       if (group.contains("joins_at") || group.contains("leaves_at")) return;

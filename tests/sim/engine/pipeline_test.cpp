@@ -181,6 +181,71 @@ TEST_CASE("pipelines of one stage are workers that accumulate as many batches") 
   }
 }
 
+TEST_CASE("stages keep parts of what they train: reduced and gathered as in workers without stages") {
+  const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}};
+  const auto sharded = [](Json scenario, const char* what) {
+    scenario["training"]["strategy"]["sharding"] = what;
+    return scenario;
+  };
+  constexpr int m = 3;
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const auto& [workers, p] : {std::pair{4, 4}, std::pair{4, 2}, std::pair{8, 2}}) {
+      CAPTURE(workers);
+      CAPTURE(p);
+      const int pipelines = workers / p;
+      const double passed = pipelines * 2.0 * (p - 1) * m * 1e6, once = (pipelines - 1) * 84e6;
+      const auto sent_with = [&](const char* what) {
+        return sent(sharded(pipelined(workers, layers, p, m, schedule, "1000000B"), what));
+      };
+      CHECK(sent_with("optimizer") == exactly(passed + 2 * once));
+      CHECK(sent_with("gradients") == exactly(passed + (m + 1) * once));
+      CHECK(sent_with("parameters") == exactly(passed + 3 * m * once));
+    }
+  for (const char* what : {"optimizer", "gradients"}) {
+    Json accumulating = timed_scenario(4, layers, {{"kind", "all_reduce"}, {"accumulation_steps", m}});
+    Json pipeline = pipelined(4, layers, 1, m, "1f1b", "4B");
+    for (Json* scenario : {&accumulating, &pipeline})
+      (*scenario)["workload"]["model"]["structure"]["optimizer_time"] = "40ms";
+    CHECK(seconds(sharded(pipeline, what)) == exactly(seconds(sharded(accumulating, what))));
+  }
+  for (const char* overlap : {"none", "backward"})  // default and exact agree
+    for (const char* what : {"optimizer", "gradients", "parameters"}) {
+      Json scenario = sharded(pipelined(8, layers, 2, m, "1f1b", "1000000B"), what);
+      scenario["training"]["strategy"]["overlap"] = overlap;
+      scenario["training"]["steps"] = 5;
+      CHECK(seconds(scenario) > 0);
+    }
+}
+
+TEST_CASE("a stage's copies divide its update and what it keeps; copies in two stages add up parts") {
+  const auto with = [](const std::string& what) {
+    Json json = pipelined(8, {{"24000000B"}, {"12000000B"}}, 2, 2, "gpipe", "1000000B");
+    json["workload"]["optimizer"] = "adam";
+    json["workload"]["model"]["structure"]["optimizer_time"] = "60ms";
+    json["training"]["strategy"]["sharding"] = what;
+    return json;
+  };
+  const auto needed = [&](const std::string& what) {
+    const Scenario scenario = test::resolved(with(what));
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  CHECK(needed("none") == exactly(4 * 24e6));
+  CHECK(needed("optimizer") == exactly(2.5 * 24e6));
+  CHECK(needed("gradients") == exactly(1.75 * 24e6));
+  CHECK(needed("parameters") == exactly(24e6 + 2 * 24e6));
+  // The first stage has two thirds of the variables, and with its likes in 4 pipelines updates a quarter of them each.
+  CHECK(seconds(with("none")) - seconds(with("optimizer")) == doctest::Approx(0.75 * 40e-3).epsilon(1e-6));
+  Json gpt = pipelined(4, {{"4B"}}, 2, 2, "1f1b", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  const Scenario scenario = test::resolved(gpt);
+  const auto copies = [](const Scenario& of) {
+    return plan_pipeline_exchange(of, cut_into_stages(of)).copies.front().gradient_bytes;
+  };
+  gpt["training"]["strategy"]["sharding"] = "optimizer";
+  CHECK(copies(test::resolved(gpt)) == Bytes{copies(scenario).value() / 2});
+  CHECK(seconds(gpt) > 0);
+}
+
 TEST_CASE("steps that repeat are skipped, and random pipelines take as long as exact") {
   Json scenario = pipelined(8, std::vector<TimedTensor>(8, {"12000000B"}), 4, 6, "1f1b", "3000000B");
   scenario["training"]["steps"] = 200;

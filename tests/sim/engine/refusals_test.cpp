@@ -91,7 +91,6 @@ std::map<std::string, Json> examples() {
       {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
       {"parts and stages of a registered strategy",  // that of registered_test.cpp
        all_reduce({{strategy + "kind", "sparse_gradients"}, {strategy + "sharding", "gradients"}})},
-      {"a pipeline of sharded stages", pipeline({{strategy + "sharding", "gradients"}})},
       {"a pipeline whose stages are parts of machines", pipeline({{strategy + "algorithm", "hierarchical"}})},
       {"a pipeline of stages with different numbers of GPUs",
        pipeline({{first + "workers_per_machine", 1}, {first + "batch_per_worker", 2}})},

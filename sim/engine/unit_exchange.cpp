@@ -1,0 +1,144 @@
+#include "sim/engine/unit_exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace rehearse {
+
+namespace {
+
+const AllReduceStrategy& all_reduce_of(const Strategy& strategy) { return std::get<AllReduceStrategy>(strategy.kind); }
+
+template <class Function>
+void for_units(const GradientUnits& units, const std::vector<int>& variables, const Function& call) {
+  for (const int variable : variables)
+    for (const int unit : units.of_variable[static_cast<std::size_t>(variable)]) call(static_cast<std::size_t>(unit));
+}
+
+}  // namespace
+
+UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels,
+                           const GradientUnits& units, const Strategy& strategy, int passes, int first_label)
+    : builder_{builder},
+      units_{units},
+      exchange_{strategy.exchange},
+      sharding_{all_reduce_of(strategy).sharding},
+      prefetched_units_{all_reduce_of(strategy).prefetched_units},
+      passes_{passes},
+      first_label_{first_label},
+      count_{count_of(strategy, passes)} {
+  find_uses(kernels);
+}
+
+UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
+  switch (all_reduce_of(strategy).sharding) {
+    case Sharding::kNone:
+      return {.reduced = 1};
+    case Sharding::kOptimizer:
+      return {.reduced = 1, .gathered = 1};
+    case Sharding::kGradients:
+      return {.reduced = passes, .gathered = 1};
+    case Sharding::kParameters:
+      return {.reduced = passes, .gathered = passes, .gathered_for_backward = passes};
+  }
+  return {};
+}
+
+std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const Strategy& strategy, int passes) {
+  const Count count = count_of(strategy, passes);
+  const bool is_sharded = all_reduce_of(strategy).sharding != Sharding::kNone;
+  std::vector<std::string> labels;
+  for (const GradientUnit& unit : units.units)
+    for (const auto& [what, times] :
+         {std::pair{is_sharded ? ", reduced" : "", count.reduced}, std::pair{", gathered", count.gathered},
+          std::pair{", gathered for backward", count.gathered_for_backward}})
+      for (int pass = 0; pass < times; ++pass)
+        labels.push_back(unit.name + what + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
+  return labels;
+}
+
+/// Forward kernels read units in the order of their first use. Backward, those between the kernels that complete one
+/// unit and the next are taken as the next one's.
+void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
+  std::vector<bool> is_read(units_.units.size());
+  std::vector<std::size_t> gradients_left;
+  for (const GradientUnit& unit : units_.units) gradients_left.push_back(unit.variables.size());
+  std::size_t backward = 0;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for_units(units_, kernels[k].waits_for, [&](std::size_t u) {
+      if (is_read[u]) return;
+      is_read[u] = true;
+      forward_.push_back({u, k});
+      backward = k + 1;
+    });
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for_units(units_, kernels[k].completes, [&](std::size_t u) {
+      if (--gradients_left[u] > 0) return;
+      completed_.push_back({u, k});
+      backward_.push_back({u, std::min(backward, k)});
+      backward = std::max(backward, k + 1);
+    });
+}
+
+OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_of_unit) {
+  const GradientUnit& unit = units_.units[u];
+  return builder_.add({.kind = OperationKind::kCollective,
+                       .collective = kind,
+                       .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
+                       .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
+                       .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
+}
+
+void UnitExchange::gather_for_kernels(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
+  if (sharding_ != Sharding::kParameters) return;
+  std::vector<Use> uses = forward_;
+  for (const Use& use : backward_)
+    if (forward_.empty() || use.unit != forward_.back().unit || &use != &backward_.front()) uses.push_back(use);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const int label = count_.reduced + (i < forward_.size() ? 0 : count_.gathered) + pass;
+    const OperationIndex gather = add(CollectiveKind::kAllGather, uses[i].unit, label);
+    const auto ahead = static_cast<std::size_t>(prefetched_units_);
+    const std::size_t from = i < ahead ? 0 : uses[i - ahead].begin;
+    builder_.order(from == 0 ? before : kernels[from - 1], gather);
+    builder_.order(gather, kernels[uses[i].begin]);
+  }
+}
+
+std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationIndex>& kernels, OperationIndex last,
+                                                 int pass) {
+  const CollectiveKind kind =
+      sharding_ == Sharding::kNone ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
+  std::vector<OperationIndex> reduced;
+  for (const Use& unit : completed_) {
+    reduced.push_back(add(kind, unit.unit, count_.reduced > 1 ? pass : 0));
+    builder_.order(exchange_.overlap == Overlap::kNone ? last : kernels[unit.begin], reduced.back());
+  }
+  return reduced;
+}
+
+const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
+  const int label = builder_.program().operations[static_cast<std::size_t>(collective)].label;
+  return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
+}
+
+void UnitExchange::update(Seconds time, const std::vector<OperationIndex>& before) {
+  const OperationIndex optimizer = builder_.add({.kind = OperationKind::kDelay, .time = time});
+  const OperationIndex update = builder_.add({.kind = OperationKind::kUpdate});
+  const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
+  const bool gathers = (sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty();
+  for (const OperationIndex operation : before) builder_.order(operation, gathers ? optimizer : update);
+  if (gathers) {
+    for (const Use& unit : completed_) {
+      const OperationIndex gather = add(CollectiveKind::kAllGather, unit.unit, count_.reduced);
+      builder_.order(optimizer, gather);
+      builder_.order(gather, update);
+    }
+    builder_.order(update, fence);
+  } else {
+    builder_.order(update, optimizer);
+    builder_.order(optimizer, fence);
+  }
+}
+
+}  // namespace rehearse

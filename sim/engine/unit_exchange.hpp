@@ -1,0 +1,71 @@
+#pragma once
+// The collectives by which workers keep up copies of the same variables, or of parts of them.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/engine/gradient_units.hpp"
+#include "sim/engine/program.hpp"
+#include "sim/engine/scenario.hpp"
+
+namespace rehearse {
+
+/// In a step of `passes` passes each unit is
+///   added up                     at all workers, once; or by a reduce-scatter, of which each keeps its part: once with
+///                                a sharded optimizer, else in every pass
+///   gathered                     after the update, with a sharded optimizer or sharded gradients; in every pass before
+///                                its forward kernels, with sharded parameters
+///   gathered for backward        then before its backward kernels, too
+/// with a label for each of them, as collectives of a group have (program.hpp).
+class UnitExchange {
+ public:
+  /// Adds operations in group 0 to the builder's program, whose labels from `first_label` on are labels().
+  /// `kernels` are those of a pass; or its forward or its backward ones, for one that gathers or adds up for them
+  /// alone.
+  UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
+               const Strategy& strategy, int passes, int first_label);
+
+  /// [units][collectives of a unit]
+  static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
+  /// Whether units are added up in every pass, or after the last one.
+  bool reduces_each_pass() const { return count_.reduced > 1 || passes_ == 1; }
+
+  /// With sharded parameters: before the kernels of a pass, which follows `before`. Units are gathered some ahead; the
+  /// last one of a forward pass is kept for its backward kernels, if those are among the kernels.
+  void gather_for_kernels(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
+  /// Once the kernels of the pass, of which `last` is the last one, have completed a unit.
+  std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
+  /// Of one of the collectives.
+  const GradientUnit& unit_of(OperationIndex collective) const;
+  /// The end of the step: the update, of `time`, once all of `before` have ended; what is gathered after it; the fence.
+  void update(Seconds time, const std::vector<OperationIndex>& before);
+
+ private:
+  /// Kernels of a pass, from `begin` on, in which a unit is used.
+  struct Use {
+    std::size_t unit = 0;
+    std::size_t begin = 0;
+  };
+  /// Collectives of a unit in a step, in the order of their labels.
+  struct Count {
+    int reduced = 0, gathered = 0, gathered_for_backward = 0;
+    int all() const { return reduced + gathered + gathered_for_backward; }
+  };
+
+  static Count count_of(const Strategy& strategy, int passes);
+  void find_uses(const std::vector<PlannedKernel>& kernels);
+  OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
+
+  ProgramBuilder& builder_;
+  const GradientUnits& units_;
+  const GradientExchange& exchange_;
+  Sharding sharding_;
+  int prefetched_units_;
+  int passes_, first_label_;
+  Count count_;
+  std::vector<Use> forward_, backward_;  // in the order of the kernels
+  std::vector<Use> completed_;           // units, and the kernels that complete their gradients
+};
+
+}  // namespace rehearse
