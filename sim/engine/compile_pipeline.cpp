@@ -32,7 +32,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kMostOperations = 5'000'000;  // kernels and messages of a pipeline
+constexpr std::size_t kMostOperations = 5'000'000;  // kernels, messages and collectives of a pipeline
 
 class PipelineCompiler {
  public:
@@ -102,7 +102,7 @@ class PipelineCompiler {
     const std::vector<OperationIndex> kernels =
         run(backward_, *of_backward_, is_last_ ? -1 : counter_of(stage_, true, microbatch), microbatch);
     if (stage_ > 0) send(stage_ - 1, true, microbatch, 0);
-    if (!of_backward_->reduces_each_pass() && microbatch + 1 < microbatches_) return;
+    if (!UnitExchange::reduces_each_pass(strategy_, microbatches_) && microbatch + 1 < microbatches_) return;
     const std::vector<OperationIndex> of_pass = of_backward_->reduce(kernels, last_, microbatch);
     reduced_.insert(reduced_.end(), of_pass.begin(), of_pass.end());
   }
@@ -173,23 +173,26 @@ class PipelineCompiler {
 
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages) {
   const std::vector<Variable>& variables = scenario.workload.variables;
-  const std::size_t each = scenario.workload.graph.size() + 4 * stages.variables.size();
-  if (static_cast<std::size_t>(scenario.training.strategy.exchange.accumulation_steps) * each > kMostOperations)
-    throw RunError{"/training/strategy/pipeline/microbatches",
-                   "a step of more than 5000000 kernels and messages of a pipeline"};
   const Strategy& strategy = scenario.training.strategy;
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
+  const int passes = strategy.exchange.accumulation_steps;
+  std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * count);
+  for (std::size_t s = 0; s < count; ++s) {
+    exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
+    operations += UnitExchange::count(exchange.units.back(), strategy, passes);
+  }
+  if (operations > kMostOperations)
+    throw RunError{"/training/strategy/pipeline/microbatches",
+                   "a step of more than 5000000 kernels, messages and collectives of a pipeline"};
   for (std::size_t s = 0; s + 1 < count; ++s) {
     const std::string after = " after stage " + std::to_string(s + 1);
     exchange.labels.push_back("activations" + after);
     exchange.labels.push_back("gradients" + after);
   }
-  for (std::size_t s = 0; s < count; ++s) {
-    exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
+  for (const GradientUnits& units : exchange.units) {
     exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
-    const std::vector<std::string> labels =
-        UnitExchange::labels(exchange.units.back(), strategy, strategy.exchange.accumulation_steps);
+    const std::vector<std::string> labels = UnitExchange::labels(units, strategy, passes);
     exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
   exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));

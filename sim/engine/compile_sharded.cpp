@@ -26,6 +26,11 @@ constexpr std::size_t kMostOperations = 20'000'000;
 }  // namespace
 
 Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy) {
+  const int separate = UnitExchange::reduces_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
+  if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(separate) * plan.kernels.size() >
+      kMostOperations)
+    throw RunError{"/training/strategy/accumulation_steps",
+                   "a step of more than 20000000 operations, as every pass exchanges what is sharded"};
   ProgramBuilder builder;
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
   UnitExchange exchange{builder, plan.kernels, units, strategy, passes, 0};
@@ -34,11 +39,6 @@ Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits
   const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
   builder.order(host, input);
   builder.order(input, begin);
-  const int separate = exchange.reduces_each_pass() ? passes : 1;  // the others are one of several passes
-  if (separate > 1 &&
-      static_cast<std::size_t>(passes) * (plan.kernels.size() + 3 * units.units.size()) > kMostOperations)
-    throw RunError{"/training/strategy/accumulation_steps",
-                   "a step of more than 20000000 operations, as every pass exchanges what is sharded"};
   OperationIndex last = begin;
   std::vector<OperationIndex> reduced;
   for (int pass = 0; pass < separate; ++pass) {

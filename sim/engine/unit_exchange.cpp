@@ -25,7 +25,6 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
       exchange_{strategy.exchange},
       sharding_{all_reduce_of(strategy).sharding},
       prefetched_units_{all_reduce_of(strategy).prefetched_units},
-      passes_{passes},
       first_label_{first_label},
       count_{count_of(strategy, passes)} {
   find_uses(kernels);
@@ -43,6 +42,10 @@ UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes)
       return {.reduced = passes, .gathered = passes, .gathered_for_backward = passes};
   }
   return {};
+}
+
+std::size_t UnitExchange::count(const GradientUnits& units, const Strategy& strategy, int passes) {
+  return units.units.size() * static_cast<std::size_t>(count_of(strategy, passes).all());
 }
 
 std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const Strategy& strategy, int passes) {

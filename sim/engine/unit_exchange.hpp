@@ -26,10 +26,13 @@ class UnitExchange {
   UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
                const Strategy& strategy, int passes, int first_label);
 
-  /// [units][collectives of a unit]
+  /// Of a step, and their labels: [units][collectives of a unit].
+  static std::size_t count(const GradientUnits& units, const Strategy& strategy, int passes);
   static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
   /// Whether units are added up in every pass, or after the last one.
-  bool reduces_each_pass() const { return count_.reduced > 1 || passes_ == 1; }
+  static bool reduces_each_pass(const Strategy& strategy, int passes) {
+    return count_of(strategy, passes).reduced == passes;
+  }
 
   /// With sharded parameters: before the kernels of a pass, which follows `before`. Units are gathered some ahead; the
   /// last one of a forward pass is kept for its backward kernels, if those are among the kernels.
@@ -62,7 +65,7 @@ class UnitExchange {
   const GradientExchange& exchange_;
   Sharding sharding_;
   int prefetched_units_;
-  int passes_, first_label_;
+  int first_label_;
   Count count_;
   std::vector<Use> forward_, backward_;  // in the order of the kernels
   std::vector<Use> completed_;           // units, and the kernels that complete their gradients

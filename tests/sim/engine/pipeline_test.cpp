@@ -380,6 +380,21 @@ TEST_CASE("the effective scenario reads the same") {
   CHECK(test::resolved(Json::parse(scenario.effective)).effective == scenario.effective);
 }
 
+TEST_CASE("a step of too many collectives is refused before they are named") {
+  Json scenario = pipelined(4, {{"24000000B"}, {"24000000B"}}, 2, 10000, "1f1b", "4B");
+  scenario["training"]["strategy"]["partition_size"] = "1KiB";
+  for (const char* what : {"gradients", "parameters"}) {
+    scenario["training"]["strategy"]["sharding"] = what;
+    CHECK(test::simulated(scenario)["error"].get<std::string>().find(
+              "/training/strategy/pipeline/microbatches: a step of more than 5000000 kernels") != std::string::npos);
+    Json data_parallel = scenario;
+    data_parallel["training"]["strategy"].erase("pipeline");
+    data_parallel["training"]["strategy"]["accumulation_steps"] = 10000;
+    CHECK(test::simulated(data_parallel)["error"].get<std::string>().find(
+              "/training/strategy/accumulation_steps: a step of more than 20000000 operations") != std::string::npos);
+  }
+}
+
 TEST_CASE("a pipeline that cannot be cut is refused") {
   const std::vector<TimedTensor> layers(4, {"4B"});
   const auto problem = [&](const std::string& pointer, const std::string& value) {
