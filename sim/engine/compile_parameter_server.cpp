@@ -80,7 +80,7 @@ class Compiler {
       pull();
     else
       for (std::size_t u = 0; u < units_.size(); ++u)
-        if (is_pulled(u)) variables_[u] = gate(begin, CounterScope::kRank, static_cast<int>(u), 1, 1);
+        if (is_pulled(u)) variables_[u] = await_pushed(begin, u);
     const OperationIndex all = join(begin);
     for (const OperationIndex arrival : variables_)
       if (arrival != kNone) builder_.order(arrival, all);
@@ -201,7 +201,7 @@ class Compiler {
     }
     if (lives_on_gpus_) {
       for (std::size_t u = 0; u < units_.size(); ++u)
-        if (is_pulled(u)) variables_[u] = is_exchanged_here(u) ? share(asked, u, false) : await_share(u, false);
+        if (is_pulled(u)) variables_[u] = is_exchanged_here(u) ? share(asked, u, false) : await_share(u);
       return;
     }
     std::vector<OperationIndex> on_host(units_.size(), kNone);
@@ -234,7 +234,7 @@ class Compiler {
   }
 
   /// Copies units from the host, to which they come by the leader's operations `arrivals`, which the others wait for.
-  /// Returns when each is on this GPU. Both: [units].
+  /// Returns when each is on this GPU, but for those that another member pushes to it. Both: [units].
   std::vector<OperationIndex> receive(std::vector<OperationIndex> arrivals, bool is_pushed) {
     const auto is_copied = [this](std::size_t u) { return is_pulled(u) && is_exchanged_here(u); };
     const OperationIndex all = copies_at_once() ? join(host_) : kNone;
@@ -247,8 +247,8 @@ class Compiler {
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (is_copied(u))
         on_this_gpu[u] = share(copy(arrivals[u], u, kToGpu, units_[u].value_bytes), u, is_pushed);
-      else if (is_pulled(u))
-        on_this_gpu[u] = await_share(u, is_pushed);
+      else if (is_pulled(u) && !is_pushed)
+        on_this_gpu[u] = await_share(u);
     return on_this_gpu;
   }
 
@@ -261,8 +261,13 @@ class Compiler {
                  on_gpu(u, member, is_pushed));
     return on_this_gpu;
   }
-  OperationIndex await_share(std::size_t u, bool is_pushed) {
-    return gate(host_, CounterScope::kTeam, on_gpu(u, place_.member, is_pushed), 1);
+  OperationIndex await_share(std::size_t u) {
+    return gate(host_, CounterScope::kTeam, on_gpu(u, place_.member, false), 1);
+  }
+  /// The step before has brought it here, or another member of the team.
+  OperationIndex await_pushed(OperationIndex begin, std::size_t u) {
+    return is_exchanged_here(u) ? gate(begin, CounterScope::kRank, static_cast<int>(u), 1, 1)
+                                : gate(begin, CounterScope::kTeam, on_gpu(u, place_.member, true), 1, 1);
   }
 
   /// Kernels wait for the variables that they read; without overlap for all.
@@ -389,10 +394,9 @@ class Compiler {
   void receive_next() {
     if (!lives_on_gpus_) pushed_ = receive(std::move(pushed_), true);
     for (std::size_t u = 0; u < units_.size(); ++u) {
-      if (!is_pulled(u)) continue;
-      const OperationIndex on_this_gpu = pushed_[u] != kNone ? pushed_[u] : await_share(u, true);
-      const bool signals = builder_.program().operations[static_cast<std::size_t>(on_this_gpu)].signals >= 0;
-      signal(signals ? join(on_this_gpu) : on_this_gpu, CounterScope::kRank, static_cast<int>(u));
+      if (!is_pulled(u) || !is_exchanged_here(u)) continue;
+      const bool signals = builder_.program().operations[static_cast<std::size_t>(pushed_[u])].signals >= 0;
+      signal(signals ? join(pushed_[u]) : pushed_[u], CounterScope::kRank, static_cast<int>(u));
     }
   }
 

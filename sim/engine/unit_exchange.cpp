@@ -126,22 +126,25 @@ const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
 }
 
 void UnitExchange::update(Seconds time, const std::vector<OperationIndex>& before) {
-  const OperationIndex optimizer = builder_.add({.kind = OperationKind::kDelay, .time = time});
-  const OperationIndex update = builder_.add({.kind = OperationKind::kUpdate});
-  const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
-  const bool gathers = (sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty();
-  for (const OperationIndex operation : before) builder_.order(operation, gathers ? optimizer : update);
-  if (gathers) {
+  const auto add_after = [this](const std::vector<OperationIndex>& earlier, const Operation& operation) {
+    const OperationIndex added = builder_.add(operation);
+    for (const OperationIndex one : earlier) builder_.order(one, added);
+    return added;
+  };
+  const Operation optimizer{.kind = OperationKind::kDelay, .time = time}, update{.kind = OperationKind::kUpdate};
+  OperationIndex end = 0;
+  if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
+    const OperationIndex updated = add_after(before, optimizer);
+    std::vector<OperationIndex> gathered;
     for (const Use& unit : completed_) {
-      const OperationIndex gather = add(CollectiveKind::kAllGather, unit.unit, count_.reduced);
-      builder_.order(optimizer, gather);
-      builder_.order(gather, update);
+      gathered.push_back(add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
+      builder_.order(updated, gathered.back());
     }
-    builder_.order(update, fence);
+    end = add_after(gathered, update);
   } else {
-    builder_.order(update, optimizer);
-    builder_.order(optimizer, fence);
+    end = add_after({add_after(before, update)}, optimizer);
   }
+  (void)add_after({end}, {.kind = OperationKind::kFence});
 }
 
 }  // namespace rehearse
