@@ -131,7 +131,7 @@ int run(const TrainCommand& command) {
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
 
   about(command.dataset.string(), [&] {
-    FeatureReader{dataset}.check(dataset);
+    if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped
     return samples_of_epoch(samples, command.plan);
   });
   const MadeFolder made{folder};
