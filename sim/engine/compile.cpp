@@ -49,11 +49,9 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units) {
   const auto& strategy = std::get<AllReduceStrategy>(scenario.training.strategy.kind);
-  const GradientExchange& exchange = scenario.training.strategy.exchange;
   if (!strategy.registered_as.empty())
-    return strategies().at(strategy.registered_as).compile(plan, passes, units, exchange);
-  return strategy.sharding == Sharding::kNone ? compile_data_parallel(plan, passes, units, exchange)
-                                              : compile_sharded(plan, passes, units, scenario.training.strategy);
+    return strategies().at(strategy.registered_as).compile(plan, passes, units, scenario.training.strategy.exchange);
+  return compile_all_reduce(plan, passes, units, scenario.training.strategy);
 }
 
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,

@@ -23,14 +23,9 @@ struct CompiledKernels {
 /// Adds the kernels, `passes` times, to a stream.
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream);
 
-/// A worker that adds up gradients with all others in every step (compile_data_parallel.cpp). Collectives are in group
-/// 0, labelled by units.
-Program compile_data_parallel(const ComputePlan& plan, int passes, const GradientUnits& units,
-                              const GradientExchange& exchange);
-
-/// The same where each of the workers keeps only its part of what the strategy says (compile_sharded.cpp).
-/// `plan.update` is that of the part.
-Program compile_sharded(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
+/// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
+/// (compile_all_reduce.cpp). Collectives are in group 0. `plan.update` is that of the part.
+Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
 
 /// Another strategy of workers that go through the steps together: what each does, with collectives in group 0, in
 /// which all are, labelled by units; an update, to which all come; and a fence at the end.

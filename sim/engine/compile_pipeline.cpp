@@ -7,7 +7,7 @@
 //               that several stages hold (tied embeddings), among these
 //   update      of the stage's variables; the step ends when all stages have updated theirs
 //
-// With sharding those that have the same stage keep only their parts of it, and exchange as in compile_sharded.cpp,
+// With sharding those that have the same stage keep only their parts of it, and exchange as in compile_all_reduce.cpp,
 // each micro-batch being a pass; of copies in several stages each adds up its part.
 //
 // The GPUs of a worker share each micro-batch, and add up their gradients with those of the other pipelines.
@@ -70,8 +70,7 @@ class PipelineCompiler {
     }
     for (int i = microbatches_ - first; i < microbatches_; ++i) run_backward(i);
     add_up_copies();
-    reduced_.push_back(last_);
-    of_backward_->update(plan_.update, reduced_);
+    of_backward_->end_step(plan_.update, reduced_, last_);
     return builder_.finish();
   }
 
@@ -118,7 +117,7 @@ class PipelineCompiler {
                     {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = counter, .each = gpus_}));
     std::vector<OperationIndex> kernels = compile_kernels(builder_, pass, 1, 0).first;
     if (before >= 0 && !kernels.empty()) builder_.order(before, kernels.front());
-    exchange.gather_for_kernels(kernels, pass_before, microbatch);
+    exchange.wait_for_units(kernels, pass_before, microbatch);
     if (!kernels.empty())
       last_ = kernels.back();
     else if (counter >= 0)

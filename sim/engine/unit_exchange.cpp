@@ -26,8 +26,11 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
       sharding_{all_reduce_of(strategy).sharding},
       prefetched_units_{all_reduce_of(strategy).prefetched_units},
       first_label_{first_label},
+      first_counter_{builder.program().counters},
       count_{count_of(strategy, passes)} {
   find_uses(kernels);
+  if (runs_ahead())
+    for (std::size_t u = 0; u < units.units.size(); ++u) (void)builder.new_counter();
 }
 
 UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
@@ -90,11 +93,22 @@ OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_o
                        .collective = kind,
                        .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
                        .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
+                       .signals = runs_ahead() ? first_counter_ + static_cast<int>(u) : -1,
                        .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
 }
 
-void UnitExchange::gather_for_kernels(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
-  if (sharding_ != Sharding::kParameters) return;
+void UnitExchange::wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
+  if (sharding_ == Sharding::kParameters) gather(kernels, before, pass);
+  if (!runs_ahead() || pass > 0) return;
+  for (const Use& use : forward_) {
+    const OperationIndex gate =
+        builder_.add({.kind = OperationKind::kGate, .resource = first_counter_ + static_cast<int>(use.unit), .lag = 1});
+    builder_.order(before, gate);
+    builder_.order(gate, kernels[use.begin]);
+  }
+}
+
+void UnitExchange::gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
   std::vector<Use> uses = forward_;
   for (const Use& use : backward_)
     if (forward_.empty() || use.unit != forward_.back().unit || &use != &backward_.front()) uses.push_back(use);
@@ -125,16 +139,19 @@ const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
   return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
 }
 
-void UnitExchange::update(Seconds time, const std::vector<OperationIndex>& before) {
+void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last) {
   const auto add_after = [this](const std::vector<OperationIndex>& earlier, const Operation& operation) {
     const OperationIndex added = builder_.add(operation);
     for (const OperationIndex one : earlier) builder_.order(one, added);
     return added;
   };
   const Operation optimizer{.kind = OperationKind::kDelay, .time = time}, update{.kind = OperationKind::kUpdate};
-  OperationIndex end = 0;
-  if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
-    const OperationIndex updated = add_after(before, optimizer);
+  reduced.push_back(last);
+  OperationIndex end = last;
+  if (runs_ahead()) {
+    (void)add_after(reduced, update);
+  } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
+    const OperationIndex updated = add_after(reduced, optimizer);
     std::vector<OperationIndex> gathered;
     for (const Use& unit : completed_) {
       gathered.push_back(add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
@@ -142,7 +159,7 @@ void UnitExchange::update(Seconds time, const std::vector<OperationIndex>& befor
     }
     end = add_after(gathered, update);
   } else {
-    end = add_after({add_after(before, update)}, optimizer);
+    end = add_after({add_after(reduced, update)}, optimizer);
   }
   (void)add_after({end}, {.kind = OperationKind::kFence});
 }

@@ -34,15 +34,17 @@ class UnitExchange {
     return count_of(strategy, passes).reduced == passes;
   }
 
-  /// With sharded parameters: before the kernels of a pass, which follows `before`. Units are gathered some ahead; the
-  /// last one of a forward pass is kept for its backward kernels, if those are among the kernels.
-  void gather_for_kernels(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
+  /// Before the kernels of a pass, which follows `before`. With sharded parameters units are gathered some ahead; the
+  /// last one of a forward pass is kept for its backward kernels, if those are among the kernels. With forward overlap
+  /// those of the first pass wait for what was reduced in the step before.
+  void wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
   /// Once the kernels of the pass, of which `last` is the last one, have completed a unit.
   std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
   /// Of one of the collectives.
   const GradientUnit& unit_of(OperationIndex collective) const;
-  /// The end of the step: the update, of `time`, once all of `before` have ended; what is gathered after it; the fence.
-  void update(Seconds time, const std::vector<OperationIndex>& before);
+  /// Once all of `reduced` and the last kernel have ended: the update, of `time`; what is gathered after it; the fence.
+  /// With forward overlap the fence waits for the kernel alone.
+  void end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last);
 
  private:
   /// Kernels of a pass, from `begin` on, in which a unit is used.
@@ -58,6 +60,8 @@ class UnitExchange {
 
   static Count count_of(const Strategy& strategy, int passes);
   void find_uses(const std::vector<PlannedKernel>& kernels);
+  bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
+  void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
   OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
 
   ProgramBuilder& builder_;
@@ -66,6 +70,7 @@ class UnitExchange {
   Sharding sharding_;
   int prefetched_units_;
   int first_label_;
+  int first_counter_;  // of the units, with forward overlap
   Count count_;
   std::vector<Use> forward_, backward_;  // in the order of the kernels
   std::vector<Use> completed_;           // units, and the kernels that complete their gradients

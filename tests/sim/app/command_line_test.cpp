@@ -41,7 +41,7 @@ std::string slow_step(const TemporaryFolder& folder) {
 TEST_CASE("a limit, and Ctrl-C, end a run also while no step ends") {
   const TemporaryFolder folder;
   const std::string arguments = "simulate " + slow_step(folder) + " --exact --quiet";
-  check_refused(arguments + " --max-wall-time 1s", 3, "stopped by --max-wall-time 1s after 0 of ");
+  check_refused(arguments + " --max-wall-time 4s", 3, "stopped by --max-wall-time 4s after 0 of ");
   CHECK(rehearse_with(arguments, "timeout --signal INT --kill-after 10 --preserve-status 2").exit_code == 130);
 }
 

@@ -55,6 +55,11 @@ GradientUnits one_unit_each(int variables) {
   return units;
 }
 
+Program all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units,
+                   Overlap overlap = Overlap::kBackward) {
+  return compile_all_reduce(plan, passes, units, {.kind = AllReduceStrategy{}, .exchange = {.overlap = overlap}});
+}
+
 std::size_t kernels_of(const Program& program) {
   return static_cast<std::size_t>(std::count_if(program.operations.begin(), program.operations.end(),
                                                 [](const auto& o) { return o.kind == OperationKind::kCompute; }));
@@ -68,7 +73,7 @@ TEST_CASE("fused chains give the dates of their kernels, for any number of passe
     for (int i = 0; i < 50; ++i) {
       const int variables = 1 + static_cast<int>(random.below(5));
       const ComputePlan plan = random_plan(random, 1 + static_cast<int>(random.below(30)), variables);
-      const Program program = compile_data_parallel(plan, passes, one_unit_each(variables), {});
+      const Program program = all_reduce(plan, passes, one_unit_each(variables));
       const Program fused = fuse_chains(program);
       CHECK(kernels_of(fused) <= static_cast<std::size_t>(2 * variables + 1));
       CHECK(fused.kernel_time.value() == doctest::Approx(program.kernel_time.value()).epsilon(1e-12));
@@ -89,8 +94,8 @@ TEST_CASE("a chain ends before a kernel that waits, and after one that others wa
   plan.kernels[2].waits_for = {0};
   plan.kernels[3].completes = {0};
   const GradientUnits units = one_unit_each(1);
-  CHECK(kernels_of(fuse_chains(compile_data_parallel(plan, 1, units, {}))) == 2);  // 0 to 3, 4 and 5
-  CHECK(kernels_of(fuse_chains(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}))) == 3);
+  CHECK(kernels_of(fuse_chains(all_reduce(plan, 1, units))) == 2);  // 0 to 3, 4 and 5
+  CHECK(kernels_of(fuse_chains(all_reduce(plan, 1, units, Overlap::kForward))) == 3);
 }
 
 TEST_CASE("a data-parallel step as text") {
@@ -100,31 +105,31 @@ TEST_CASE("a data-parallel step as text") {
   plan.kernels.push_back(
       {.vertex = 1, .time = {.total = 4.0_ms, .memory = {}}, .dispatch = 5.0_us, .waits_for = {}, .completes = {0}});
   const GradientUnits units = one_unit_each(1);
-  CHECK(to_text(compile_data_parallel(plan, 4, units, {}), {"forward", "backward"}) ==
+  CHECK(to_text(all_reduce(plan, 4, units), {"forward", "backward"}) ==
         "0 delay: 1ms\n"
         "1 copy samples to GPU: 4KiB after 0\n"
         "2 begin after 1\n"
-        "3 all-reduce u0 in group 0: 1kB after 9\n"
-        "4 compute forward on stream 0: 5us host, 2ms after 2\n"
-        "5 compute backward on stream 0: 5us host, 4ms\n"
-        "6 compute forward on stream 0: 5us host, 2ms\n"
-        "7 compute backward on stream 0: 5us host, 4ms\n"
-        "8 compute forward on stream 0: 5us host, 2ms\n"
-        "9 compute backward on stream 0: 5us host, 4ms\n"
-        "10 update after 3\n"
-        "11 fence after 12\n"
-        "12 delay: 3ms after 9, 10\n"
-        "stream 0 repeats 6 to 7 2 times\n");
-  CHECK(to_text(compile_data_parallel(plan, 1, units, {.overlap = Overlap::kForward}), {"forward", "backward"}) ==
-        "0 delay: 1ms\n"
-        "1 copy samples to GPU: 4KiB after 0\n"
-        "2 begin after 1\n"
-        "3 gate of counter 0 at step - 1 after 2\n"
-        "4 all-reduce u0 in group 0: 1kB, advances counter 0 after 6\n"
-        "5 compute forward on stream 0: 5us host, 2ms after 2, 3\n"
+        "3 compute forward on stream 0: 5us host, 2ms after 2\n"
+        "4 compute backward on stream 0: 5us host, 4ms\n"
+        "5 compute forward on stream 0: 5us host, 2ms\n"
         "6 compute backward on stream 0: 5us host, 4ms\n"
-        "7 update after 4\n"
-        "8 fence after 6\n");
+        "7 compute forward on stream 0: 5us host, 2ms\n"
+        "8 compute backward on stream 0: 5us host, 4ms\n"
+        "9 all-reduce u0 in group 0: 1kB after 8\n"
+        "10 update after 8, 9\n"
+        "11 delay: 3ms after 10\n"
+        "12 fence after 11\n"
+        "stream 0 repeats 5 to 6 2 times\n");
+  CHECK(to_text(all_reduce(plan, 1, units, Overlap::kForward), {"forward", "backward"}) ==
+        "0 delay: 1ms\n"
+        "1 copy samples to GPU: 4KiB after 0\n"
+        "2 begin after 1\n"
+        "3 compute forward on stream 0: 5us host, 2ms after 2, 5\n"
+        "4 compute backward on stream 0: 5us host, 4ms\n"
+        "5 gate of counter 0 at step - 1 after 2\n"
+        "6 all-reduce u0 in group 0: 1kB, advances counter 0 after 4\n"
+        "7 update after 4, 6\n"
+        "8 fence after 4\n");
 }
 
 TEST_CASE("a step with a parameter server as text") {
