@@ -259,12 +259,16 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
 }
 
 Path Topology::path(Endpoint from, Endpoint to) const {
+  if (from.machine != to.machine) return path_over_nics(from, to);
+  Path path;
+  const auto machine = static_cast<std::size_t>(from.machine);
+  append_inside(machine_links_[machine], machines_[machine], from.gpu, to.gpu, path);
+  return path;
+}
+
+Path Topology::path_over_nics(Endpoint from, Endpoint to) const {
   Path path;
   const auto a = static_cast<std::size_t>(from.machine), b = static_cast<std::size_t>(to.machine);
-  if (a == b) {
-    append_inside(machine_links_[a], machines_[a], from.gpu, to.gpu, path);
-    return path;
-  }
   // A GPU uses the NIC of its number; a host follows the other end, so that both ends are on one rail if they can be.
   const int from_rail = from.gpu != Endpoint::kHost ? from.gpu : std::max(to.gpu, 0);
   const int to_rail = to.gpu != Endpoint::kHost ? to.gpu : from_rail;

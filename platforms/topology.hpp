@@ -65,6 +65,9 @@ class Topology {
   /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
   /// have different ones. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
+  /// The same between machines; or from a machine to another one like it, which it stands for, so that both ends are
+  /// its own links.
+  Path path_over_nics(Endpoint from, Endpoint to) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
   /// Links over which something enters a machine, or its GPUs, and leaves them.

@@ -114,9 +114,9 @@ double kernels_per_step(const Scenario& scenario) {
          stages_of(scenario);
 }
 
-/// Steps of the training, and workers that stand for all, that are simulated.
+/// Steps of the training, workers that stand for all, and the share of messages, that are simulated.
 struct SimulatedPart {
-  double steps = 0, ranks = 0;
+  double steps = 0, ranks = 0, messages = 1;
 };
 
 SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& options) {
@@ -124,22 +124,25 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
   const Training& training = scenario.training;
   const bool reduces = std::holds_alternative<AllReduceStrategy>(training.strategy.kind);
   const std::int64_t found_after = reduces ? kStepsWithoutSkipped : 3 * scenario.count(Role::kWorker) + 1;
-  return {
-      .steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
-                                       ? std::min(training.steps, training.warmup_steps + found_after)
-                                       : training.steps),
-      .ranks = reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : scenario.count(Role::kWorker)};
+  const double workers = scenario.count(Role::kWorker);
+  const double folded =  // its machines are of one group
+      reductions.folded_block > 0 ? static_cast<double>(reductions.folded_block) / scenario.groups.front().count : 1;
+  return {.steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
+                                           ? std::min(training.steps, training.warmup_steps + found_after)
+                                           : training.steps),
+          .ranks = reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : workers * folded,
+          .messages = folded};
 }
 
 double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
-  const auto [steps, ranks] = simulated_part(scenario, options);
+  const auto [steps, ranks, messages] = simulated_part(scenario, options);
   const CollectiveSize collective = collective_size(scenario);
   const double collectives = steps * all_reduces_per_step(scenario);
   double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
                    steps * ranks * kernels_per_step(scenario) * kPerKernel;
   if (!reductions.times_collectives)
-    seconds += (collectives * collective.messages + steps * stage_messages(scenario)) *
+    seconds += (collectives * collective.messages + steps * stage_messages(scenario)) * messages *
                (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }
@@ -186,8 +189,8 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) {
   double steps = worker_steps(scenario);
   if (scenario.training.strategy.is_synchronous()) {
-    const auto [of_each, ranks] = simulated_part(scenario, options);
-    steps = of_each * ranks;
+    const SimulatedPart part = simulated_part(scenario, options);
+    steps = part.steps * part.ranks;
   }
   constexpr double kMost = 1e18;  // B
   return Bytes{static_cast<std::int64_t>(std::min(kMost, steps * static_cast<double>(sizeof(StepSpan))))};

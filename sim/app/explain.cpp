@@ -146,6 +146,7 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
   };
   add(reductions.times_collectives, "an all-reduce is one event");
   add(reductions.folds_workers, "equal workers run once");
+  add(reductions.folded_block > 0, "equal pipelines run once");
   add(reductions.skips_steady_state, "equal steps are not repeated");
   return text;
 }

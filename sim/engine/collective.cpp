@@ -1,6 +1,7 @@
 #include "sim/engine/collective.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -500,6 +501,29 @@ Bytes CollectiveMethod::on_wire(Bytes payload) const {
 
 Seconds CollectiveMethod::copy_time(Bytes payload) const {
   return protocol.copy ? payload / *protocol.copy / static_cast<double>(ranks) : Seconds{};
+}
+
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block) {
+  using Edge = std::array<int, 4>;
+  const std::vector<TopologyLink>& links = network.topology().links();
+  return std::all_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
+    std::vector<Edge> edges, shifted;
+    for (const PathIndex edge : phase.edges) {
+      for (const int link : network.path(edge).links)
+        if (links[static_cast<std::size_t>(link)].machine < 0) return false;
+      const Endpoint from = network.source(edge), to = network.destination(edge);
+      edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
+      shifted.push_back({(from.machine + block) % machines, from.gpu, (to.machine + block) % machines, to.gpu});
+    }
+    std::sort(edges.begin(), edges.end());
+    std::sort(shifted.begin(), shifted.end());
+    return edges == shifted;
+  });
+}
+
+void keep_block(CollectivePlan& plan, const Network& network) {
+  for (CollectivePhase& phase : plan)
+    std::erase_if(phase.edges, [&](PathIndex edge) { return network.source(edge).machine >= network.block(); });
 }
 
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,

@@ -91,6 +91,11 @@ CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgori
 
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
+/// Whether all phases are the same again if machines are counted `block` further, of `machines` in a circle, and cross
+/// no links but those of the machines. Then keep_block() leaves what starts in the first block.
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block);
+void keep_block(CollectivePlan& plan, const Network& network);
+
 /// Duration of a plan when nothing else uses the network, from one solution of each phase's sharing, which scales with
 /// the payload because all messages of a phase are equally long. Valid while capacities do not change and no other flow
 /// shares a link.

@@ -20,8 +20,10 @@ Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& c
 Communicator::Kind& Communicator::of(CollectiveKind kind) {
   const auto known = kinds_.find(kind);
   if (known != kinds_.end()) return known->second;
-  return kinds_.try_emplace(kind, collective_methods(cluster_.site, gpus_, cluster_.network, kind), cluster_, is_timed_)
-      .first->second;
+  std::vector<CollectiveMethod> methods = collective_methods(cluster_.site, gpus_, cluster_.network, kind);
+  if (cluster_.network.block() > 0)
+    for (CollectiveMethod& method : methods) keep_block(method.plan, cluster_.network);
+  return kinds_.try_emplace(kind, std::move(methods), cluster_, is_timed_).first->second;
 }
 
 Communicator::~Communicator() {

@@ -602,8 +602,7 @@ std::vector<int> CollectiveGroup::take_fused() {
     const int label = take_next();
     const Bytes bytes = operation_of(label).bytes;
     const bool is_too_large = rule_.largest && size + bytes > *rule_.largest;
-    if (!fused.empty() &&
-        (is_too_large || operation_of(label).collective != operation_of(fused.front()).collective)) {
+    if (!fused.empty() && (is_too_large || operation_of(label).collective != operation_of(fused.front()).collective)) {
       waiting_.push_front(label);
       break;
     }

@@ -11,7 +11,9 @@
 //
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
-//   workers folded       one worker of each group runs, for all of them: they do the same at the same time
+//   workers folded       one worker of each group runs, for all of them: they do the same at the same time. Of alike
+//                        pipelines those of the first machines run, and what they send to other machines comes back to
+//                        them, as the same comes from others: Network::fold()
 //   kernels fused        program.hpp
 //   steady state         once two steps are alike those until the next change of membership are not run: the next
 //                        begins as many steps later. The length is kept for each membership, for when it comes back.
@@ -46,7 +48,7 @@ class LockstepTraining final : public ProgramSession {
                                              : plan_pipeline_exchange(scenario_, workers_.stages())},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster_, clock_, *this} {
-    create_members();
+    create_members(block_of_machines());
     members_ = members_now();
     formation_ = &formation_of(members_);
   }
@@ -186,7 +188,7 @@ class LockstepTraining final : public ProgramSession {
     if (gpus.empty()) return formation;
     share_step(members, formation);
     if (pipeline_ != nullptr)
-      add_groups_of_stages(formation);
+      add_groups_of_stages(members, formation);
     else
       add_group(formation, formation.members, formation.workers, std::move(gpus));
     return formation;
@@ -206,23 +208,42 @@ class LockstepTraining final : public ProgramSession {
   }
 
   /// The same stage of all pipelines; and in each pipeline those stages that hold the same variables.
-  void add_groups_of_stages(Formation& formation) {
-    const int stages = pipeline_->stages, pipelines = static_cast<int>(formation.workers) / stages;
-    const auto add = [&](const std::vector<int>& chosen_stages, int first_pipeline, int last_pipeline) {
-      std::vector<Member*> members;
-      std::vector<Endpoint> gpus;
-      for (int pipeline = first_pipeline; pipeline <= last_pipeline; ++pipeline)
-        for (const int stage : chosen_stages) {
-          members.push_back(formation.members[static_cast<std::size_t>(pipeline * stages + stage)]);
-          const Worker& worker = members.back()->worker;
-          gpus.push_back(worker.gpu);
-          gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
-        }
-      add_group(formation, members, static_cast<std::int64_t>(members.size()), std::move(gpus));
+  void add_groups_of_stages(const std::vector<bool>& members, Formation& formation) {
+    std::vector<const Worker*> workers;
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) workers.push_back(&worker);
+    const std::size_t stages = static_cast<std::size_t>(pipeline_->stages);
+    const auto add = [&](const std::vector<const Worker*>& in_group) {
+      std::vector<Member*> running;
+      std::int64_t ranks = 0;
+      for (const Worker* worker : in_group) {
+        Member* member = member_of_[static_cast<std::size_t>(worker->index)];
+        if (&member->worker != worker) continue;
+        running.push_back(member);
+        ranks += member->rank.ranks();
+      }
+      if (!running.empty()) add_group(formation, running, ranks, gpus_of(in_group));
     };
-    for (int stage = 0; stage < stages; ++stage) add({stage}, 0, pipelines - 1);
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      std::vector<const Worker*> alike;
+      for (std::size_t w = stage; w < workers.size(); w += stages) alike.push_back(workers[w]);
+      add(alike);
+    }
     for (const PipelineExchange::Copies& copies : stage_exchange_.copies)
-      for (int pipeline = 0; pipeline < pipelines; ++pipeline) add(copies.stages, pipeline, pipeline);
+      for (std::size_t first = 0; first < workers.size(); first += stages) {
+        std::vector<const Worker*> holders;
+        for (const int stage : copies.stages) holders.push_back(workers[first + static_cast<std::size_t>(stage)]);
+        add(holders);
+      }
+  }
+
+  static std::vector<Endpoint> gpus_of(const std::vector<const Worker*>& workers) {
+    std::vector<Endpoint> gpus;
+    for (const Worker* worker : workers) {
+      gpus.push_back(worker->gpu);
+      gpus.insert(gpus.end(), worker->other_gpus.begin(), worker->other_gpus.end());
+    }
+    return gpus;
   }
 
   void share_step(const std::vector<bool>& members, Formation& formation) {
@@ -241,14 +262,33 @@ class LockstepTraining final : public ProgramSession {
     }
   }
 
-  void create_members() {
-    const bool folds = reductions_.folds_workers;
+  /// That stand for all others, as pipelines and their collectives are the same in each block of them; 0: none do.
+  int block_of_machines() const {
+    if (reductions_.folded_block == 0) return 0;
+    for (int stage = 0; stage < pipeline_->stages; ++stage) {
+      std::vector<const Worker*> alike;
+      for (const Worker& worker : workers_)
+        if (worker.index % pipeline_->stages == stage) alike.push_back(&worker);
+      for (const CollectiveMethod& method : collective_methods(cluster_.site, gpus_of(alike), cluster_.network))
+        if (!repeats_in_blocks(method.plan, cluster_.network, static_cast<int>(cluster_.site.machines.size()),
+                               reductions_.folded_block))
+          return 0;
+    }
+    return reductions_.folded_block;
+  }
+
+  /// One for each worker, or for each group; or for the workers of the first `block` machines.
+  void create_members(int block) {
+    const bool folds = reductions_.folds_workers || block > 0;
+    if (block > 0) cluster_.network.fold(block);
+    const int workers_of_block = block > 0 ? block * cluster_.site.machines.front().workers : 0;
     std::shared_ptr<Counters> pipeline_counters;
-    std::vector<Member*> of_group(scenario_.groups.size());
+    std::vector<Member*> of_class(block > 0 ? static_cast<std::size_t>(workers_of_block) : scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
     for (Worker& worker : workers_) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
-      Member*& first = of_group[static_cast<std::size_t>(cluster_.site.machines[m].group)];
+      Member*& first = of_class[static_cast<std::size_t>(block > 0 ? worker.index % workers_of_block
+                                                                   : cluster_.site.machines[m].group)];
       if (folds && first != nullptr) {
         first->rank.stand_for_another();
         if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
@@ -281,7 +321,10 @@ class LockstepTraining final : public ProgramSession {
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
       return workers_.is_there_from_the_start(member->worker);
     });
-    log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by));
+    std::vector<int> stands_for(recorded_by.size());
+    for (const auto& member : all_)
+      stands_for[static_cast<std::size_t>(member->worker.gpu.machine)] = static_cast<int>(member->rank.ranks());
+    log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by), std::move(stands_for));
   }
 
   /// All programs have the same.

@@ -18,11 +18,23 @@ PathIndex Network::path(Endpoint from, Endpoint to) {
   const auto [entry, is_new] =
       indices_.emplace(number(from) << 32U | number(to), static_cast<PathIndex>(known_.size()));
   if (is_new) {
-    known_.push_back({from, to, from == to ? Path{} : topology_.path(from, to)});
+    known_.push_back({from, to, find(from, to)});
     carried_.emplace_back();
     if (on_path_) on_path_(known_.size());
   }
   return entry->second;
+}
+
+Path Network::find(Endpoint from, Endpoint to) const {
+  if (from == to) return {};
+  if (block_ > 0 && from.machine < block_ && to.machine >= block_)
+    return topology_.path_over_nics(from, {to.machine % block_, to.gpu});
+  return topology_.path(from, to);
+}
+
+void Network::fold(int block) {
+  block_ = block;
+  for (KnownPath& known : known_) known.path = find(known.from, known.to);
 }
 
 FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent) {

@@ -33,6 +33,11 @@ class Network {
   Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
   Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
   const Topology& topology() const { return topology_; }
+  /// Before any flow: what the first `block` machines do, all others do at the same time, as many at a time. From now
+  /// on a path from one of the first to another block's machine crosses the links of the first one in that place.
+  void fold(int block);
+  /// 0: every machine is itself.
+  int block() const { return block_; }
   /// Called with the number of paths known, after each new one; may throw.
   void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
   std::uint64_t started_flows() const { return started_flows_; }
@@ -62,7 +67,10 @@ class Network {
     Endpoint from, to;
     Path path;
   };
+  Path find(Endpoint from, Endpoint to) const;
+
   const Topology& topology_;
+  int block_ = 0;
   std::vector<KnownPath> known_;
   std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated

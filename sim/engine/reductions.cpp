@@ -1,6 +1,7 @@
 #include "sim/engine/reductions.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace rehearse {
 
@@ -10,6 +11,17 @@ bool is_one_machine(const Scenario& scenario) {
   int machines = 0;
   for (const Group& group : scenario.groups) machines += group.role == Role::kWorker ? group.count : 0;
   return machines == 1;
+}
+
+/// The fewest machines that hold whole pipelines, if all machines can be counted in such blocks, which have nothing but
+/// their NICs between them: 0 if not, or if there is one.
+int block_of_pipelines(const Scenario& scenario, const Pipeline& pipeline) {
+  if (scenario.groups.size() != 1 || scenario.has_changing_membership() ||
+      !std::holds_alternative<Star>(scenario.fabric))
+    return 0;
+  const Group& group = scenario.groups.front();
+  const int block = pipeline.stages / std::gcd(pipeline.stages, group.workers_per_machine());
+  return group.count % block == 0 && group.count > block ? block : 0;
 }
 
 }  // namespace
@@ -34,15 +46,17 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                                 std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
                                   return group.role == Role::kWorker && group.interconnect.pcie_root;
                                 });
-  // What stages of a pipeline send one another meets their collectives, and each does something else.
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
-  // gradients are ready everywhere.
-  const bool has_pipeline = training.strategy.pipeline() != nullptr;
-  reductions.times_collectives = !has_pipeline && (!is_forward || !copies_are_flows);
-  // Workers of a group do the same at the same time if nothing tells them apart.
+  // gradients are ready everywhere. What stages of a pipeline send one another meets their collectives.
+  const Pipeline* pipeline = training.strategy.pipeline();
+  reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows);
+  // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
-                         !training.checkpoint && !copies_are_flows;
-  reductions.folds_workers = are_alike && !keeps_activity && !scenario.has_revocations() && !has_pipeline;
+                         !training.checkpoint && !keeps_activity && !scenario.has_revocations();
+  if (pipeline == nullptr)
+    reductions.folds_workers = are_alike && !copies_are_flows;
+  else if (are_alike)
+    reductions.folded_block = block_of_pipelines(scenario, *pipeline);
   // All workers wait for one another at the end of a step.
   reductions.skips_steady_state = is_regular && !is_forward;
   return reductions;

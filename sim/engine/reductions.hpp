@@ -9,6 +9,7 @@ namespace rehearse {
 struct Reductions {
   bool times_collectives = false;
   bool folds_workers = false;
+  int folded_block = 0;  // machines that stand for all others, as many at a time, with a pipeline; 0: none do
   bool fuses_kernels = false;
   bool skips_steady_state = false;  // where no activity is recorded; also with servers
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does

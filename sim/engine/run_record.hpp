@@ -101,9 +101,10 @@ struct RunRecord {
   std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
   std::vector<int> placed_variables;          // [machines]
   std::vector<std::string> unit_names;        // of the messages' units
-  /// Identical workers were folded: only GPU 0 of this machine recorded steps, for all GPUs of the machines that name
+  /// Identical workers were folded: only workers of this machine recorded steps, for those of the machines that name
   /// it. -1: every worker of the machine recorded its own.
   std::vector<MachineIndex> recorded_by;  // [machines]
+  std::vector<int> stands_for;            // [machines] workers for which each does that recorded steps there
   Seconds drained{};                      // when the last message of dropped or late work had ended; >= end
   Recorder recorder;
   std::uint64_t fingerprint = 0;

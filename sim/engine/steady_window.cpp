@@ -62,6 +62,19 @@ void SteadyWindow::skip(std::int64_t count, const Use& each) {
   for (std::size_t p = 0; p < each.paths.size(); ++p) skipped_.paths[p] += each.paths[p] * count;
 }
 
+std::vector<MachineUse> SteadyWindow::unfolded(std::vector<MachineUse> machines) const {
+  const auto block = static_cast<std::size_t>(cluster_.network.block());
+  if (block == 0) return machines;
+  for (std::size_t m = block; m < machines.size(); ++m) {
+    MachineUse& first = machines[m % block];
+    first.cpu_busy += machines[m].cpu_busy;
+    first.sent += machines[m].sent;
+    first.received += machines[m].received;
+  }
+  for (std::size_t m = block; m < machines.size(); ++m) machines[m] = machines[m % block];
+  return machines;
+}
+
 LinkUse SteadyWindow::busiest_link(const std::vector<Bytes>& carried, Seconds time) const {
   const Network& network = cluster_.network;
   const std::vector<TopologyLink>& links = network.topology().links();
@@ -89,19 +102,22 @@ LinkUse SteadyWindow::busiest_link(const std::vector<Bytes>& carried, Seconds ti
 
 void SteadyWindow::describe(RunRecord& record, Seconds end) const {
   Use use = use_so_far();
-  record.total = record.in_window = use.machines;
+  record.total = record.in_window = unfolded(use.machines);
   const Network& network = cluster_.network;
+  const auto machines = static_cast<MachineIndex>(use.machines.size());
   for (std::size_t p = 0; p < use.paths.size(); ++p) {
     const auto path = static_cast<PathIndex>(p);
     const MachineIndex from = network.source(path).machine, to = network.destination(path).machine;
-    if (from != to && use.paths[p] > Bytes{}) record.carried[{from, to}] += use.paths[p];
+    if (from == to || use.paths[p] == Bytes{}) continue;
+    for (MachineIndex m = 0; m<machines; m += network.block()> 0 ? network.block() : machines)
+      record.carried[{(from + m) % machines, (to + m) % machines}] += use.paths[p];
   }
   record.window = {Seconds{}, end};
   if (at_start_ && at_end_ && span_.end > span_.start) {
     record.window = span_;
     use = *at_end_;
     use -= *at_start_;
-    record.in_window = use.machines;
+    record.in_window = unfolded(use.machines);
   }
   record.busiest_link = busiest_link(use.paths, record.window.end - record.window.start);
 }

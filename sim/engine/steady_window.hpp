@@ -41,6 +41,9 @@ class SteadyWindow {
   void describe(RunRecord& record, Seconds end) const;
 
  private:
+  /// [machines] of all, if the network is folded: what has left a block's machine has left, and what has come to one
+  /// has come to, each one in its place.
+  std::vector<MachineUse> unfolded(std::vector<MachineUse> machines) const;
   LinkUse busiest_link(const std::vector<Bytes>& carried, Seconds time) const;
 
   const Cluster& cluster_;

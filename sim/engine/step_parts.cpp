@@ -20,7 +20,7 @@ struct Lag {
 
 /// [steps of the record] from the date at which a worker would have computed its gradients, had it had all variables at
 /// once, to that of the slowest worker that counts.
-std::vector<Lag> lags(const Scenario& scenario, const RunRecord& record, const std::vector<int>& stands_for) {
+std::vector<Lag> lags(const Scenario& scenario, const RunRecord& record) {
   struct Ready {
     Seconds date, pause;  // before the step
     std::size_t step;     // of the record
@@ -33,7 +33,7 @@ std::vector<Lag> lags(const Scenario& scenario, const RunRecord& record, const s
     const StepSpan& step = steps[i];
     Seconds& pause = pauses[{step.machine, step.gpu}];
     by_step[step.global_step].push_back(
-        {step.compute_end - step.times.stalled, pause, i, stands_for[static_cast<std::size_t>(step.machine)]});
+        {step.compute_end - step.times.stalled, pause, i, record.stands_for[static_cast<std::size_t>(step.machine)]});
     pause = step.times.pause;
   }
   const std::int64_t needed = needed_workers(scenario.count(Role::kWorker), backup_workers(scenario));
@@ -53,8 +53,7 @@ std::vector<Lag> lags(const Scenario& scenario, const RunRecord& record, const s
 
 class Mean {
  public:
-  Mean(const Scenario& scenario, const RunRecord& record)
-      : scenario_{scenario}, record_{record}, stands_for_{workers_for_each_recorded(record)} {
+  Mean(const Scenario& scenario, const RunRecord& record) : scenario_{scenario}, record_{record} {
     const Strategy& strategy = scenario.training.strategy;
     waits_after_ =
         std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap != Overlap::kForward;
@@ -67,7 +66,7 @@ class Mean {
   StepParts take() {
     const bool has_lags = record_.is_synchronous && scenario_.training.strategy.pipeline() == nullptr;
     const std::vector<Lag> lags_of =
-        has_lags ? lags(scenario_, record_, stands_for_) : std::vector<Lag>(record_.recorder.steps.size());
+        has_lags ? lags(scenario_, record_) : std::vector<Lag>(record_.recorder.steps.size());
     std::map<WorkerId, Lag> last;
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];
@@ -87,7 +86,7 @@ class Mean {
  private:
   void add(const StepSpan& step, Lag lag) {
     const auto m = static_cast<std::size_t>(step.machine);
-    const auto weight = static_cast<double>(step.repeats * stands_for_[m]);
+    const auto weight = static_cast<double>(step.repeats * record_.stands_for[m]);
     const Seconds length = step.span.end - step.span.start;
     const Seconds update = updates_itself_
                                ? std::clamp(record_.update_per_step[m], Seconds{}, step.span.end - step.compute_end)
@@ -144,7 +143,6 @@ class Mean {
 
   const Scenario& scenario_;
   const RunRecord& record_;
-  std::vector<int> stands_for_;
   bool waits_after_ = false;       // its kernels, in the same step
   bool waits_at_barrier_ = false;  // before the next step
   bool updates_itself_ = false;
@@ -157,16 +155,6 @@ class Mean {
 bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
   return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
-}
-
-std::vector<int> workers_for_each_recorded(const RunRecord& record) {
-  std::vector<int> stands_for(record.machines.size(), 1);
-  for (const MachineIndex by : record.recorded_by)
-    if (by >= 0) stands_for[static_cast<std::size_t>(by)] = 0;
-  for (std::size_t m = 0; m < record.machines.size(); ++m)
-    if (const MachineIndex by = record.recorded_by[m]; by >= 0)
-      stands_for[static_cast<std::size_t>(by)] += record.machines[m].workers;
-  return stands_for;
 }
 
 StepParts mean_step(const Scenario& scenario, const RunRecord& record) { return Mean{scenario, record}.take(); }

@@ -36,7 +36,4 @@ StepParts mean_step(const Scenario& scenario, const RunRecord& record);
 /// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
 bool ends_in_window(const StepSpan& step, const RunRecord& record);
 
-/// [machines] workers for each that recorded its steps.
-std::vector<int> workers_for_each_recorded(const RunRecord& record);
-
 }  // namespace rehearse

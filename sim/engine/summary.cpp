@@ -64,13 +64,12 @@ std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& r
   for (const Machine& machine : record.machines)
     batches.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].batch / stages);
   if (scenario.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker) return batches;
-  const std::vector<int> stands_for = workers_for_each_recorded(record);
   std::vector<double> samples(batches.size()), steps(batches.size());
   for (const StepSpan& step : record.recorder.steps) {
     if (!ends_in_window(step, record)) continue;
     const auto m = static_cast<std::size_t>(step.machine);
     samples[m] += static_cast<double>(step.samples * step.repeats);
-    steps[m] += static_cast<double>(step.repeats * stands_for[m]);
+    steps[m] += static_cast<double>(step.repeats * record.stands_for[m]);
   }
   for (std::size_t m = 0; m < batches.size(); ++m) {
     const auto by = record.recorded_by[m] >= 0 ? static_cast<std::size_t>(record.recorded_by[m]) : m;
@@ -204,12 +203,11 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   summary.iteration_time = step.total();
   summary.exposed_communication = step.exposed();
   summary.wait_for_slowest = step.others;
-  const std::vector<int> stands_for = workers_for_each_recorded(record);
   double staleness = 0;
   for (const StepSpan& span : record.recorder.steps) {
     if (!ends_in_window(span, record)) continue;
     staleness +=
-        static_cast<double>(span.staleness * span.repeats * stands_for[static_cast<std::size_t>(span.machine)]);
+        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
     summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;

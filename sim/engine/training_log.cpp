@@ -19,7 +19,8 @@ TrainingLog::TrainingLog(const Cluster& cluster, Workers& workers, SteadyWindow&
       gpu_time_(cluster.site.machines.size()),
       memory_time_(gpu_time_.size()),
       timed_steps_(gpu_time_.size()),
-      recorded_by_(gpu_time_.size(), -1) {
+      recorded_by_(gpu_time_.size(), -1),
+      stands_for_(gpu_time_.size(), 1) {
   for (const Worker& worker : workers_) reporting_workers_ += workers_.is_there_from_the_start(worker) ? 1 : 0;
 }
 
@@ -43,9 +44,10 @@ void TrainingLog::lose(MachineIndex machine) {
   window_.close_if_open();
 }
 
-void TrainingLog::fold(std::size_t classes, std::vector<MachineIndex> recorded_by) {
+void TrainingLog::fold(std::size_t classes, std::vector<MachineIndex> recorded_by, std::vector<int> stands_for) {
   reporting_workers_ = classes;
   recorded_by_ = std::move(recorded_by);
+  stands_for_ = std::move(stands_for);
 }
 
 void TrainingLog::end_step(Worker& worker, std::int64_t global_step) {
@@ -119,6 +121,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   record.samples = samples_;
   record.is_synchronous = training_.strategy.is_synchronous();
   record.recorded_by = recorded_by_;
+  record.stands_for = stands_for_;
   record.presence = membership_.presence();
   for (std::vector<Span>& spans : record.presence)
     for (Span& there : spans) there = {std::min(there.start, end), std::min(there.end, end)};

@@ -19,8 +19,8 @@ class TrainingLog {
   /// A machine is gone.
   void lose(MachineIndex machine);
   /// Only one worker of each class of identical ones will report its steps, for all of the class: `classes` of them are
-  /// there from the start. `recorded_by` [machines] is the machine of the worker that stands for a machine's.
-  void fold(std::size_t classes, std::vector<MachineIndex> recorded_by);
+  /// there from the start. The others as in RunRecord.
+  void fold(std::size_t classes, std::vector<MachineIndex> recorded_by, std::vector<int> stands_for);
   /// The step of a worker ends now. Its samples are computed.
   void end_step(Worker& worker, std::int64_t global_step);
   /// An update uses the worker's step, whose end never comes.
@@ -51,6 +51,7 @@ class TrainingLog {
   std::vector<std::int64_t> timed_steps_;        // [machines]
   SampleCounts samples_;
   std::vector<MachineIndex> recorded_by_;  // [machines]
+  std::vector<int> stands_for_;            // [machines]
   std::size_t reporting_workers_ = 0;
   std::size_t warm_workers_ = 0;
   std::size_t profiled_workers_ = 0;

@@ -76,6 +76,13 @@ TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a sec
   CHECK(expected_duration(folded, {.keeps_activity = true}).value() > 100);
   scenario["training"]["step_time_variation"] = 0.1;
   CHECK(expected_duration(test::resolved(scenario)).value() > 100);
+  scenario["training"].erase("step_time_variation");
+  scenario["workload"]["model"] = "gpt2";
+  scenario["training"]["strategy"]["pipeline"] = {{"stages", 4}, {"microbatches", 8}};
+  const Scenario pipelines = test::resolved(scenario);
+  CHECK(expected_duration(pipelines).value() < 1);
+  CHECK(describe_dry_run(pipelines, {}, Seconds{})
+            .find("since equal pipelines run once, equal steps are not repeated") != std::string::npos);
 }
 
 TEST_CASE("a message among many workers and servers takes longer than one to a single server") {

@@ -246,12 +246,54 @@ TEST_CASE("a stage's copies divide its update and what it keeps; copies in two s
   CHECK(seconds(gpt) > 0);
 }
 
+TEST_CASE("of alike pipelines those of a block of machines run, for all") {
+  struct Case {
+    int machines, gpus, stages, workers_that_run;
+    std::string algorithm = "ring", topology = "star";
+  };
+  for (const auto& [machines, gpus, stages, workers_that_run, algorithm, topology] :
+       {Case{8, 1, 4, 4}, Case{4, 2, 4, 4}, Case{6, 4, 2, 4}, Case{6, 2, 3, 6}, Case{4, 1, 2, 2, "clique"},
+        Case{4, 2, 8, 8}, Case{4, 1, 2, 4, "tree"}, Case{4, 1, 2, 4, "ring", "fat_tree"}}) {
+    CAPTURE(machines);
+    CAPTURE(stages);
+    Json scenario = pipelined(
+        machines, {{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}, {"4000000B"}, {"8B"}, {"2000B"}, {"6000000B"}},
+        stages, 3, "1f1b", "1000000B", gpus);
+    scenario["training"]["strategy"]["algorithm"] = algorithm;
+    if (topology == "fat_tree")
+      scenario["cluster"]["network"].update({{"topology", topology}, {"machines_per_leaf", 2}, {"uplinks", 1}});
+    scenario["training"]["steps"] = 3;
+    scenario["training"]["warmup_steps"] = 1;
+    const auto traffic = [&](bool is_exact) {
+      return test::in_child([&] {
+        const Scenario resolved = test::resolved(scenario);
+        const RunRecord record = simulate(resolved, {.is_exact = is_exact});
+        const Summary summary = summarize(resolved, record);
+        Json numbers = {
+            record.recorder.steps.size(),    record.end.value(),    record.sent.value(),     record.received.value(),
+            record.busiest_link.utilization, summary.samples_per_s, summary.gpu_utilization, record.samples.computed};
+        for (const auto& uses : {record.total, record.in_window})
+          for (const MachineUse& use : uses) numbers.insert(numbers.end(), {use.sent.value(), use.received.value()});
+        for (const auto& [pair, bytes] : record.carried)
+          numbers.insert(numbers.end(), {pair.first, pair.second, bytes.value()});
+        for (const MachineSummary& machine : summary.machines) numbers.push_back(machine.samples_per_s);
+        return numbers;
+      });
+    };
+    const Json by_default = traffic(false), exact = traffic(true);
+    CHECK(by_default[0] == 3 * workers_that_run);
+    REQUIRE(by_default.size() == exact.size());
+    for (std::size_t i = 1; i < exact.size(); ++i)
+      CHECK(by_default[i].get<double>() == exactly(exact[i].get<double>()));
+  }
+}
+
 TEST_CASE("steps that repeat are skipped, and random pipelines take as long as exact") {
   Json scenario = pipelined(8, std::vector<TimedTensor>(8, {"12000000B"}), 4, 6, "1f1b", "3000000B");
   scenario["training"]["steps"] = 200;
   const Json simulated_steps =
       test::in_child([&] { return Json{simulate(test::resolved(scenario), {}).recorder.steps.size()}; });
-  CHECK(simulated_steps[0] == 8 * 3);
+  CHECK(simulated_steps[0] == 4 * 3);  // of one pipeline
   CHECK(seconds(scenario) == exactly(200 * seconds([&] {
                                        Json one = scenario;
                                        one["training"]["steps"] = 1;
