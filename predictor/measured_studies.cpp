@@ -14,6 +14,7 @@
 #include "predictor/merge.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/engine/collective_time.hpp"
 #include "sim/engine/gradient_units.hpp"
 #include "sim/engine/site.hpp"
 
@@ -78,10 +79,7 @@ std::optional<StepTraffic> server_traffic(const Scenario& scenario, const Parame
 
 std::optional<StepTraffic> ring_traffic(const Scenario& scenario, const AllReduceStrategy& strategy) {
   if (strategy.algorithm != CollectiveAlgorithm::kRing) return {};
-  double gradients = 0;
-  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) gradients += as_double(unit.gradient_bytes);
-  const double workers = scenario.count(Role::kWorker);
-  const double bytes = 2 * (workers - 1) / workers * gradients;
+  const double bytes = as_double(bytes_leaving_first_machine(scenario));
   return StepTraffic{bytes, bytes};
 }
 

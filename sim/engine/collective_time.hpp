@@ -1,5 +1,5 @@
 #pragma once
-// How long one all-reduce takes, without simulating a run.
+// How long one all-reduce takes, and what it sends, without simulating a run.
 
 #include "sim/engine/scenario.hpp"
 
@@ -12,5 +12,9 @@ namespace rehearse {
 Seconds collective_time(const Scenario& scenario);
 /// The same of one message of `payload`.
 Seconds collective_time(const Scenario& scenario, Bytes payload);
+
+/// What leaves the first worker's machine over its NICs in a step: its part of the all-reduces of all gradients, each
+/// unit by itself. Throws InputError if the strategy is not all-reduce.
+Bytes bytes_leaving_first_machine(const Scenario& scenario);
 
 }  // namespace rehearse
