@@ -1,0 +1,271 @@
+// The second half of GraphBuilder: from the forward layers to backward kernels, gradients and updates.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "workloads/graph_builder.hpp"
+
+namespace rehearse {
+
+void GraphBuilder::give(const Tensor& value, int vertex) {
+  if (!value.needs_gradient) return;
+  std::vector<GradientPart>& parts = value_of(value).gradient;
+  const bool is_given = !parts.empty() && parts.back().vertex == vertex;  // a kernel adds up what it gives to one value
+  if (!is_given) parts.push_back({vertex, bytes_of(value)});
+}
+
+int GraphBuilder::gradient_of(const Tensor& value) {
+  std::vector<GradientPart>& parts = value_of(value).gradient;
+  if (parts.empty()) return -1;
+  if (parts.size() > 1 || parts[0].bytes < bytes_of(value)) {
+    Operator sum{.name = "gradient sum",
+                 .kind = OperatorKind::kElementwise,
+                 .phase = Phase::kBackward,
+                 .bytes_written = bytes_of(value),
+                 .output_shape = shape_of(value)};
+    std::vector<int> reads;
+    for (const GradientPart& part : parts) {
+      sum.bytes_read += part.bytes;
+      reads.push_back(part.vertex);
+    }
+    parts = {{append(std::move(sum), reads), bytes_of(value)}};
+  }
+  return parts.front().vertex;
+}
+
+void GraphBuilder::append_backward(const Layer& layer) {
+  const int gradient = gradient_of(layer.output);
+  if (gradient < 0) return;  // nothing depends on this layer
+  switch (layer.type) {
+    case Layer::Type::kElementwise:
+      return append_backward_of_elementwise(layer, gradient);
+    case Layer::Type::kMatrix:
+      return append_backward_of_matrix(layer, gradient);
+    case Layer::Type::kProduct:
+      return append_backward_of_product(layer, gradient);
+    case Layer::Type::kLstm:
+      return append_backward_of_lstm(layer, gradient);
+    case Layer::Type::kNormalisation: {
+      const Tensor& x = layer.inputs[0];
+      Operator op{.name = layer.name + "/gradient",
+                  .kind = layer.kind,
+                  .phase = Phase::kBackward,
+                  .bytes_read = 2 * (bytes_of(x) + bytes_of(layer.output)),  // once for the sums, once for the result
+                  .bytes_written = bytes_of(x),
+                  .output_shape = shape_of(x),
+                  .produces_gradients = layer.variables};
+      give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));  // forward: its statistics
+      return;
+    }
+    case Layer::Type::kLookup: {
+      const Variable& table = variable_at(layer.variables[0]);
+      const Bytes rows = bytes_of(layer.output);
+      Operator op{.name = layer.name + "/gradient",
+                  .kind = layer.kind,
+                  .phase = Phase::kBackwardWeights,
+                  .bytes_read = rows,
+                  .bytes_written = rows + (table.rows_used ? Bytes{} : table.bytes),  // a dense one is cleared first
+                  .output_shape = table.shape,
+                  .produces_gradients = layer.variables};
+      append(std::move(op), std::array{gradient});
+      return;
+    }
+  }
+}
+
+void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradient) {
+  // One kernel gives the gradients of all inputs. Pooling reads its input again, an activation its output, of the same
+  // size, dropout its mask; sums nothing.
+  const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
+  Operator op{.name = layer.name + "/gradient",
+              .kind = layer.kind,
+              .phase = Phase::kBackward,
+              .bytes_read = bytes_of(layer.output),
+              .output_shape = shape_of(layer.inputs[0]),
+              .produces_gradients = layer.variables};
+  for (const Tensor& x : layer.inputs) {
+    if (rereads) op.bytes_read += bytes_of(x);
+    op.bytes_written += bytes_of(x);
+  }
+  for (const int variable : layer.variables) op.bytes_written += variable_at(variable).bytes;
+  if (layer.kind == OperatorKind::kDropout) op.bytes_read += Bytes{elements(layer.output)};
+  std::vector<int> reads{gradient};
+  if (layer.kind == OperatorKind::kActivation)
+    reads.push_back(layer.forward);  // its output tells where its input was positive
+  if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
+  const int vertex = append(std::move(op), reads);
+  for (const Tensor& x : layer.inputs) give(x, vertex);
+}
+
+void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
+  const Tensor& x = layer.inputs[0];
+  const Bytes output_bytes = bytes_of(layer.output);
+  const Variable& weights = variable_at(layer.variables[0]);
+  if (layer.has_bias) {
+    Operator bias{.name = layer.name + "/bias_gradient",
+                  .phase = Phase::kBackwardWeights,
+                  .bytes_read = output_bytes,
+                  .bytes_written = variable_at(layer.variables[1]).bytes,
+                  .output_shape = {layer.output.channels},
+                  .produces_gradients = {layer.variables[1]}};
+    append(std::move(bias), std::array{gradient});
+  }
+  Operator weight{.name = layer.name + "/weight_gradient",
+                  .kind = layer.kind,
+                  .phase = Phase::kBackwardWeights,
+                  .flops = layer.flops,
+                  .bytes_read = bytes_of(x) + output_bytes,
+                  .bytes_written = weights.bytes,
+                  .matrix = layer.weight_gradient,
+                  .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                  .output_shape = weights.shape,
+                  .produces_gradients = {layer.variables[0]}};
+  append(std::move(weight), std::array{gradient, x.producer});
+  if (!x.needs_gradient) return;
+  Operator data{.name = layer.name + "/data_gradient",
+                .kind = layer.kind,
+                .phase = Phase::kBackwardData,
+                .flops = layer.flops,
+                .bytes_read = output_bytes + weights.bytes,
+                .bytes_written = bytes_of(x),
+                .matrix = layer.data_gradient,
+                .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                .output_shape = shape_of(x)};
+  give(x, append(std::move(data), std::array{gradient}));
+}
+
+void GraphBuilder::append_backward_of_product(const Layer& layer, int gradient) {
+  for (const std::size_t factor : {0U, 1U}) {
+    const Tensor &of = layer.inputs[factor], &other = layer.inputs[1 - factor];
+    if (!of.needs_gradient) continue;
+    Operator op{.name = layer.name + (factor == 0 ? "/first_gradient" : "/second_gradient"),
+                .kind = layer.kind,
+                .phase = Phase::kBackwardData,
+                .flops = layer.flops,
+                .bytes_read = bytes_of(layer.output) + bytes_of(other),
+                .bytes_written = bytes_of(of),
+                .matrix = factor == 0 ? layer.data_gradient : layer.weight_gradient,
+                .output_shape = shape_of(of)};
+    give(of, append(std::move(op), std::array{gradient, other.producer}));
+  }
+}
+
+void GraphBuilder::append_backward_of_lstm(const Layer& layer, int gradient) {
+  const Tensor &x = layer.inputs[0], &y = layer.output;
+  const std::int64_t hidden = y.channels;
+  const double samples = workload_.batch, positions = static_cast<double>(x.height);
+  const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
+  const Bytes row{workload_.batch * hidden * scalar_bytes_}, gates = 4 * bytes_of(y);
+  int last = gradient;
+  for (std::int64_t position = x.height; position >= 1; --position) {
+    const std::string step = layer.name + "/" + std::to_string(position);
+    Operator cell{.name = step + "/cell_gradient",
+                  .kind = OperatorKind::kActivation,
+                  .phase = Phase::kBackward,
+                  .bytes_read = 8 * row,  // gates, two cells, gradients of state and cell
+                  .bytes_written = 5 * row,
+                  .output_shape = {workload_.batch, 4 * hidden}};
+    Operator recurrent{.name = step + "/recurrent_gradient",
+                       .kind = OperatorKind::kRecurrent,
+                       .phase = Phase::kBackwardData,
+                       .flops = Flops{2 * samples * state * 4 * state},
+                       .bytes_read = 4 * row + Bytes{hidden * 4 * hidden * scalar_bytes_},
+                       .bytes_written = row,
+                       .matrix = {samples, state, 4 * state},
+                       .output_shape = {workload_.batch, hidden}};
+    last = append(std::move(cell), std::array{gradient, last});
+    last = append(std::move(recurrent), std::array{last});
+  }
+  const bool is_split = layer.variables.size() == 4;
+  const auto weights = [&](const std::string& name, int index, double rows, Bytes read) {
+    const Variable& of = variable_at(index);
+    Operator op{.name = layer.name + name,
+                .kind = OperatorKind::kDense,
+                .phase = Phase::kBackwardWeights,
+                .flops = Flops{2 * samples * positions * rows * 4 * state},
+                .bytes_read = read + gates,
+                .bytes_written = of.bytes,
+                .matrix = {rows, 4 * state, samples * positions},
+                .output_shape = of.shape,
+                .produces_gradients = {index}};
+    append(std::move(op), std::array{last, x.producer});
+  };
+  if (is_split) {
+    weights("/weight_gradient", layer.variables[0], in, bytes_of(x));
+    weights("/recurrent_weight_gradient", layer.variables[1], state, bytes_of(y));
+  } else {
+    weights("/weight_gradient", layer.variables[0], in + state, bytes_of(x) + bytes_of(y));
+  }
+  const std::vector<int> biases{layer.variables.begin() + (is_split ? 2 : 1), layer.variables.end()};
+  Operator bias{.name = layer.name + "/bias_gradient",
+                .phase = Phase::kBackwardWeights,
+                .bytes_read = gates,
+                .output_shape = {4 * hidden},
+                .produces_gradients = biases};
+  for (const int index : biases) bias.bytes_written += variable_at(index).bytes;
+  append(std::move(bias), std::array{last});
+  if (!x.needs_gradient) return;
+  Operator data{.name = layer.name + "/data_gradient",
+                .kind = OperatorKind::kDense,
+                .phase = Phase::kBackwardData,
+                .flops = Flops{2 * samples * positions * in * 4 * state},
+                .bytes_read = gates + Bytes{x.channels * 4 * hidden * scalar_bytes_},
+                .bytes_written = bytes_of(x),
+                .matrix = {samples * positions, in, 4 * state},
+                .output_shape = shape_of(x)};
+  give(x, append(std::move(data), std::array{last}));
+}
+
+void GraphBuilder::keep_last_gradients() {
+  std::vector<bool> is_complete(workload_.variables.size());
+  for (std::size_t vertex = workload_.graph.size(); vertex-- > 0;) {
+    std::erase_if(workload_.graph[vertex].produces_gradients, [&](int variable) {
+      const auto index = static_cast<std::size_t>(variable);
+      const bool has_later_part = is_complete[index];
+      is_complete[index] = true;
+      return has_later_part;
+    });
+  }
+}
+
+Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
+  for (const Tensor& output : outputs) {
+    Operator loss{.name = "loss",
+                  .kind = OperatorKind::kSoftmaxLoss,
+                  .bytes_read = bytes_of(output),
+                  .bytes_written = bytes_of(output),
+                  .output_shape = shape_of(output)};
+    give(output, append(std::move(loss), std::array{output.producer}));
+  }
+  for (const Layer& layer : layers_)
+    workload_.graph[static_cast<std::size_t>(layer.output.producer)].output = bytes_of(layer.output);
+  for (std::size_t vertex = 0; vertex < kept_.size(); ++vertex) workload_.graph[vertex].kept = kept_[vertex];
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    backward_of_ = layer->forward;
+    append_backward(*layer);
+  }
+  backward_of_ = -1;
+  keep_last_gradients();
+
+  // Where each gradient comes from, then the updates in creation order.
+  std::vector<int> produced_by(workload_.variables.size(), -1);
+  for (std::size_t vertex = 0; vertex < workload_.graph.size(); ++vertex)
+    for (const int index : workload_.graph[vertex].produces_gradients)
+      produced_by[static_cast<std::size_t>(index)] = static_cast<int>(vertex);
+  for (std::size_t index = 0; index < workload_.variables.size(); ++index) {
+    const Variable& updated = workload_.variables[index];
+    if (!updated.is_trainable) continue;
+    if (produced_by[index] < 0) fail("variable " + updated.name + " has no influence on the output");
+    append({.name = updated.name + "/update",
+            .kind = OperatorKind::kUpdate,
+            .phase = Phase::kUpdate,
+            .bytes_read = 3 * updated.rows_used.value_or(updated.bytes),  // parameter, gradient, momentum
+            .bytes_written = 2 * updated.rows_used.value_or(updated.bytes),
+            .output_shape = updated.shape},
+           std::array{produced_by[index]});
+  }
+  return std::move(workload_);
+}
+
+}  // namespace rehearse
