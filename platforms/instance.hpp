@@ -12,9 +12,8 @@ namespace rehearse {
 
 class JsonReader;
 
-/// A price in some regions: { "market": "spot", "regions": ["us-west1"], "usd_per_hour": 0.24, "date": "2019",
-/// "source":
-/// "..." }.
+/// A price in some regions:
+///   { "market": "spot", "regions": ["us-west1"], "usd_per_hour": 0.24, "date": "2019", "source": "..." }
 struct RegionalPrice {
   bool is_spot = false;
   std::vector<std::string> regions;

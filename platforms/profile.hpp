@@ -1,7 +1,7 @@
 #pragma once
 // Calibrated parameters: how real software uses the hardware of the catalog. A profile is written by `rehearse
-// calibrate` or by hand; every value has a unit. README.md lists their meaning, formula and where each shipped value
-// comes from.
+// calibrate` or by hand; every value has a unit. sim/README.md says what they mean, calibration/README.md where the
+// shipped ones come from.
 
 #include <cstdint>
 #include <map>

@@ -45,23 +45,20 @@ using CollectivePlan = std::vector<CollectivePhase>;
 /// p ranks, n bytes, one-way latency a, bandwidth b of every NIC, one GPU per machine on one switch:
 /// - ring: 2 (p - 1) (a + n / (p b)). Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009.
 /// - tree: 2 (d a + c n / b). One binary tree, pipelined; d = floor(log2 p), c = most children of a node.
-/// - double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner node
-/// in
-///   the other; d = most hops to a root. Sanders, Speck and Traff, Parallel Computing 35(12), 2009.
+/// - double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner
+///   node in the other; d = most hops to a root. Sanders, Speck and Traff, Parallel Computing 35(12), 2009.
 /// - star: 2 (a + (p - 1) n / b). All to rank 0 and back.
 /// - clique: 2 (a + (p - 1) n / (p b)). Every rank adds up one part.
 /// - hierarchical: 2 (g - 1) (a' + n / (g b')) + 2 (m - 1) (a + n / (m b)), m machines of g GPUs with a' and b' inside.
 ///   Ring reduce-scatter inside each machine, for each of its GPUs a ring over the machines with n / g, ring all-gather
 ///   inside; the g rings share a NIC.
 /// - binary_tree_star: star inside each machine, tree over the first GPUs of the machines.
-/// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double binary
-/// trees of
-///   depth d between their heads, one pair of trees for each NIC; sums go up while results come down, in pieces, as
-///   NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
+/// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double
+///   binary trees of depth d between their heads, one pair of trees for each NIC; sums go up while results come down,
+///   in pieces, as NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
 /// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
-/// writes
-///   to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the n / p that
-///   it writes, and receives as many. One machine with an NVSwitch.
+///   writes to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the
+///   n / p that it writes, and receives as many. One machine with an NVSwitch.
 ///
 /// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws
 /// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for `fastest`, which is no

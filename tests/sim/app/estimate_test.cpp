@@ -81,8 +81,9 @@ TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a sec
   scenario["training"]["strategy"]["pipeline"] = {{"stages", 4}, {"microbatches", 8}};
   const Scenario pipelines = test::resolved(scenario);
   CHECK(expected_duration(pipelines).value() < 1);
-  CHECK(describe_dry_run(pipelines, {}, Seconds{})
-            .find("since equal pipelines run once, equal steps are not repeated") != std::string::npos);
+  CHECK(
+      describe_dry_run(pipelines, {}, Seconds{}).find("since equal pipelines run once, equal steps are not repeated") !=
+      std::string::npos);
 }
 
 TEST_CASE("a message among many workers and servers takes longer than one to a single server") {

@@ -1,4 +1,4 @@
-// Every command of the README runs, in its order, in a folder of its own.
+// Every command of the READMEs runs: those of each in their order, in a folder of its own.
 
 #include <doctest/doctest.h>
 
@@ -17,9 +17,9 @@ namespace {
 
 using namespace test;
 
-/// What follows "./run.sh" in the README's code blocks, lines that go on put together, without comments.
-std::vector<std::string> readme_commands() {
-  std::istringstream lines{read_file(kRoot + "/README.md", 4 * kMiB)};
+/// What follows "./run.sh" in a README's code blocks, lines that go on put together, without comments.
+std::vector<std::string> readme_commands(const std::string& readme) {
+  std::istringstream lines{read_file(kRoot + "/" + readme, 4 * kMiB)};
   std::vector<std::string> commands;
   bool is_code = false, goes_on = false;
   for (std::string line; std::getline(lines, line);) {
@@ -51,27 +51,30 @@ bool is_slow(const std::string& command) {
 }
 
 void check_commands(bool slow_ones) {
-  const TemporaryFolder folder;
-  for (const std::string part : {"scenarios", "calibration"})
-    fs::create_directory_symlink(kRoot + "/" + part, folder.path / part);
   std::size_t count = 0;
-  for (const std::string& command : readme_commands()) {
-    if (is_slow(command) != slow_ones) continue;
-    ++count;
-    const Outcome outcome = rehearse_with(command, "cd " + folder.path.string() + " &&");
-    CAPTURE(command);
-    CAPTURE(outcome.err);
-    CHECK(outcome.exit_code == 0);
+  for (const std::string readme : {"README.md", "sim/README.md", "sim/plan/README.md", "predictor/README.md"}) {
+    CAPTURE(readme);
+    const TemporaryFolder folder;
+    for (const std::string part : {"scenarios", "calibration"})
+      fs::create_directory_symlink(kRoot + "/" + part, folder.path / part);
+    for (const std::string& command : readme_commands(readme)) {
+      if (is_slow(command) != slow_ones) continue;
+      ++count;
+      const Outcome outcome = rehearse_with(command, "cd " + folder.path.string() + " &&");
+      CAPTURE(command);
+      CAPTURE(outcome.err);
+      CHECK(outcome.exit_code == 0);
+    }
   }
   CHECK(count >= 6);
 }
 
 }  // namespace
 
-TEST_CASE("every command of the README runs") { check_commands(false); }
+TEST_CASE("every command of the READMEs runs") { check_commands(false); }
 
 /// Trains networks: ctest -L slow.
-TEST_CASE("every command of the README about the predictor runs") {
+TEST_CASE("every command of the READMEs about the predictor runs") {
   if (fs::exists(build_folder() + "/rehearse-predictor")) check_commands(true);
 }
 
