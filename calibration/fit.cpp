@@ -7,13 +7,12 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "calibration/detail/fit_record.hpp"
 #include "calibration/detail/free_values.hpp"
 #include "calibration/detail/least_squares.hpp"
 #include "calibration/detail/row_simulator.hpp"
 #include "platforms/profile.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
@@ -35,8 +34,6 @@ std::string short_text(double value) {
   return text.data();
 }
 
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
 Json without_fit(Json profile) {
   profile.erase("fit");
   return profile;
@@ -50,29 +47,6 @@ std::vector<FreeValue> all_free(const std::vector<Study>& studies) {
     throw InputError{studies.front().file_name +
                      ": /fit: expected at least one value under \"free\", or rows under \"step_times\""};
   return all;
-}
-
-/// "2..9, 11": lines of a CSV file.
-std::string ranges_text(const std::vector<std::size_t>& lines) {
-  std::string text;
-  for (std::size_t i = 0; i < lines.size();) {
-    std::size_t last = i;
-    while (last + 1 < lines.size() && lines[last + 1] == lines[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(lines[i]);
-    if (last > i) text += ".." + std::to_string(lines[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-/// Signed relative errors of predictions at some percentiles.
-Json error_quantiles(const std::vector<ValidationRow>& rows) {
-  std::vector<double> errors;
-  for (const ValidationRow& row : rows) errors.push_back(row.error_pct / 100);
-  Json quantiles = Json::object();
-  for (const int percent : {5, 10, 50, 90, 95})
-    quantiles["p" + std::to_string(percent)] = rounded(percentile(errors, percent));
-  return quantiles;
 }
 
 /// One combination of a study's cross-validation columns.
@@ -530,81 +504,13 @@ class Fitter {
     return variances;
   }
 
-  /// What the fit has seen: a scenario outside of it gets a warning.
-  Json seen() const {
-    std::set<std::string> accelerators, models;
-    int batch_min = 1 << 30, batch_max = 0, workers = 0, servers = 0;
-    for (const std::size_t i : every_row()) {
-      const Scenario& scenario = simulator_.scenario(i);
-      for (const Group& group : scenario.groups)
-        if (group.accelerator) accelerators.insert(group.accelerator->name);
-      models.insert(scenario.model.name);
-      batch_min = std::min(batch_min, scenario.batch);
-      batch_max = std::max(batch_max, scenario.batch);
-      workers = std::max(workers, scenario.count(Role::kWorker));
-      servers = std::max(servers, scenario.count(Role::kParameterServer));
-    }
-    return Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-                {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
-  }
-
   /// The fitted profile and, under "fit", where it comes from and how far its predictions were off.
   Json profile_file(const Fit& fit, const Eigen::VectorXd& at) const {
     Json profile = values_.profile_with(at);
     for (const FittedValue& value : fit.values) set_json_pointer(profile, value.pointer, value.value);
-    Json& record = profile["fit"];
-    record["command"] = options_.command;
-    record["rows"] = fit.rows;
-    record["free_values"] = values_.size() + profile.value("step_times", Json::array()).size();
-    Json& studies = record["studies"] = Json::array();
-    for (std::size_t s = 0; s < studies_.size(); ++s) {
-      studies.push_back(study_record(s, fit));
-      for (const CrossValidation& validation : fit.cross_validated)
-        if (validation.study == studies_[s].name) add_to(studies.back(), validation);
-    }
-    if (fit.spread.residual > 0) {
-      Json components = Json::array();
-      for (const auto& component : fit.spread.components) {
-        components.push_back(Json::object());
-        for (const auto& [pointer, change] : component) components.back()[pointer] = rounded(change);
-      }
-      record["spread"] = Json{{"residual", rounded(fit.spread.residual)},
-                              {"low", rounded(fit.spread.low)},
-                              {"high", rounded(fit.spread.high)},
-                              {"components", std::move(components)}};
-      record["interval_coverage"] = rounded(fit.interval_coverage);
-      record["interval_rows"] = fit.spread_rows;
-    }
-    Json& values = record["values"] = Json::array();
-    for (const FittedValue& value : fit.values)
-      values.push_back(Json{{"pointer", value.pointer},
-                            {"value", value.value},
-                            {"low_95", value.interval.low},
-                            {"high_95", value.interval.high}});
-    record["seen"] = seen();
+    const std::size_t free_values = values_.size() + profile.value("step_times", Json::array()).size();
+    profile["fit"] = fit_record(fit, {studies_, simulator_, counts_, free_values, options_.command});
     return profile;
-  }
-
-  Json study_record(std::size_t s, const Fit& fit) const {
-    const std::filesystem::path data{studies_[s].measurements_file};
-    std::vector<std::size_t> lines;
-    for (const std::size_t i : every_row())
-      if (simulator_.rows()[i].study == s && counts_[static_cast<Eigen::Index>(i)] > 0)
-        lines.push_back(row(i).row.line());
-    return Json{{"study", studies_[s].name},
-                {"measurements", data.filename().string()},
-                {"measurements_fnv1a", measurements_hash(studies_[s])},
-                {"rows", fit.in_sample[s].rows},
-                {"fitted_lines", ranges_text(lines)},
-                {"mape", rounded(fit.in_sample[s].mape)}};
-  }
-
-  static void add_to(Json& record, const CrossValidation& validation) {
-    record["left_out_by"] = validation.left_out_by;
-    record["cross_validated"] = to_json(validation.all);
-    for (const auto& [label, statistics] : validation.groups)
-      record["cross_validated_mape_by_group"][label] = rounded(statistics.mape);
-    record["cross_validated_error_quantiles"] = error_quantiles(validation.rows);
   }
 
   const std::vector<Study>& studies_;

@@ -177,6 +177,9 @@ class Counters {
   int free_ = -1;                 // one of them
 };
 
+/// The end of the cycle in which `now` lies; cycles begin at 0. A date that is one within rounding counts as it.
+Seconds end_of_cycle(Seconds now, Seconds cycle);
+
 /// Ranks that take part in collectives together: one at a time, in the order in which all have come to them.
 class CollectiveGroup {
  public:
