@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "predictor/features.hpp"
+#include "predictor/gnn/detail/column_scale.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 
@@ -23,6 +24,13 @@ namespace rehearse {
 
 namespace {
 
+using detail::list_of;
+using detail::numbers_of;
+using detail::Scale;
+using detail::scale_of;
+using detail::ScaleSum;
+using detail::stored;
+using detail::texts_of;
 using torch::Tensor;
 using torch::indexing::Slice;
 
@@ -130,42 +138,6 @@ struct Network : torch::nn::Module {
   Tensor sum_mean, sum_scale;
 };
 
-/// Mean and standard deviation of each column; columns that never vary get an infinite one, and are so left out.
-struct Scale {
-  std::vector<float> mean, inverse;
-
-  void apply(std::vector<float>& rows) const {
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      rows[i] = std::clamp((rows[i] - mean[i % mean.size()]) * inverse[i % mean.size()], -10.0F, 10.0F);
-  }
-};
-
-class ScaleSum {
- public:
-  explicit ScaleSum(std::size_t columns) : sum_(columns), squares_(columns) {}
-  void add(const std::vector<float>& rows) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      sum_[i % sum_.size()] += rows[i];
-      squares_[i % sum_.size()] += static_cast<double>(rows[i]) * rows[i];
-    }
-    count_ += static_cast<double>(rows.size()) / static_cast<double>(sum_.size());
-  }
-  Scale finish() const {
-    Scale scale;
-    for (std::size_t i = 0; i < sum_.size(); ++i) {
-      const double mean = sum_[i] / count_;
-      const double variance = squares_[i] / count_ - mean * mean;
-      scale.mean.push_back(static_cast<float>(mean));
-      scale.inverse.push_back(variance > 1e-8 * (1 + mean * mean) ? static_cast<float>(1 / std::sqrt(variance)) : 0.0F);
-    }
-    return scale;
-  }
-
- private:
-  std::vector<double> sum_, squares_;
-  double count_ = 0;
-};
-
 Tensor tensor_of(const std::vector<float>& values, std::int64_t columns) {
   return torch::tensor(values).view({-1, columns});
 }
@@ -173,39 +145,6 @@ Tensor tensor_of(const std::vector<float>& values, std::int64_t columns) {
 TorchValue stored(const Tensor& tensor) {
   const Tensor flat = tensor.detach().to(torch::kCPU, torch::kFloat32).contiguous();
   return TorchTensor::of_floats(flat.sizes().vec(), {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())});
-}
-
-TorchValue stored(const Scale& scale) {
-  const auto columns = static_cast<std::int64_t>(scale.mean.size());
-  return TorchTuple{{TorchTensor::of_floats({columns}, scale.mean), TorchTensor::of_floats({columns}, scale.inverse)}};
-}
-
-TorchValue list_of(const std::vector<std::string>& texts) {
-  TorchList list;
-  for (const std::string& text : texts) list.items.emplace_back(text);
-  return list;
-}
-
-std::vector<std::string> texts_of(const TorchValue& value, const std::string& where) {
-  std::vector<std::string> texts;
-  for (const TorchValue& item : value.list(where)) texts.push_back(item.text(where));
-  return texts;
-}
-
-std::vector<double> numbers_of(const TorchValue& value, std::size_t count, const std::string& where) {
-  std::vector<double> numbers = value.tensor(where).values();
-  const bool are_finite = std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
-  if (numbers.size() != count || !are_finite)
-    throw InputError{where + ": expected " + std::to_string(count) + " finite numbers; found " +
-                     std::to_string(numbers.size())};
-  return numbers;
-}
-
-Scale scale_of(const TorchValue& value, std::size_t columns, const std::string& where) {
-  const TorchItems& items = value.list(where);
-  if (items.size() != 2) throw InputError{where + ": expected two tensors; found " + std::to_string(items.size())};
-  const std::vector<double> mean = numbers_of(items[0], columns, where), inverse = numbers_of(items[1], columns, where);
-  return {{mean.begin(), mean.end()}, {inverse.begin(), inverse.end()}};
 }
 
 /// Numbers of at most `most`, either side of 0.
