@@ -10,6 +10,7 @@
 #include "platforms/gpu_distance.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/engine/collective_protocols.hpp"
 #include "sim/engine/step_time.hpp"
 
 namespace rehearse {
@@ -33,33 +34,6 @@ double spread_of(const std::vector<double>& values) {
 /// "22 %": one standard error as a factor.
 std::string percent(double spread) {
   return std::to_string(static_cast<int>(std::lround(100 * std::expm1(spread)))) + " %";
-}
-
-enum class LinkKind { kSwitch, kNvlinks, kPcie };
-
-LinkKind kind_of(const Interconnect& inside) {
-  return inside.nvswitch ? LinkKind::kSwitch : inside.nvlinks.empty() ? LinkKind::kPcie : LinkKind::kNvlinks;
-}
-
-/// Of one GPU.
-double rate_of(const Interconnect& inside) {
-  if (inside.nvswitch) return inside.nvswitch->value();
-  if (inside.nvlinks.empty()) return inside.pcie.value();
-  int links = 0;
-  for (const NvlinkPair& pair : inside.nvlinks) links += (pair.a == 0 || pair.b == 0) ? pair.count : 0;
-  return inside.nvlink_rate.value() * std::max(links, 1);
-}
-
-const char* name_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::kSwitch:
-      return "an NVSwitch";
-    case LinkKind::kNvlinks:
-      return "NVLinks";
-    case LinkKind::kPcie:
-      return "PCIe";
-  }
-  return "";
 }
 
 class Substitution {
@@ -380,26 +354,6 @@ class Substitution {
     Json entry;  // with its protocols, complete
   };
 
-  /// What the library says of the interconnect: its own entry over that of any.
-  static Json merged(const Json& library, const std::string& interconnect) {
-    Json entry = library;
-    entry.erase("by_interconnect");
-    if (!library.contains("by_interconnect") || !library["by_interconnect"].contains(interconnect)) return entry;
-    for (const auto& [key, value] : library["by_interconnect"][interconnect].items()) {
-      if (key != "protocols") {
-        entry[key] = value;
-        continue;
-      }
-      Json protocols = Json::object();
-      for (const auto& [name, protocol] : value.items()) {
-        protocols[name] = entry.contains(key) && entry[key].contains(name) ? entry[key][name] : Json::object();
-        protocols[name].update(protocol);
-      }
-      entry[key] = std::move(protocols);
-    }
-    return entry;
-  }
-
   bool works(const Json& protocol, bool spans_machines, bool has_switch) const {
     const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm;
     if (!protocol.contains("algorithm")) return true;
@@ -423,21 +377,15 @@ class Substitution {
           const auto known = catalog_.interconnect_names();
           if (std::find(known.begin(), known.end(), name) == known.end()) continue;
           const Interconnect inside = read_interconnect(catalog_.interconnect(name, asked_by_), gpu.host_link);
-          list.push_back({profile, name, kind_of(inside), rate_of(inside), far, merged(library, name)});
+          list.push_back({profile, name, kind_of(inside), rate_of(inside), far, library_on(library, name)});
         }
       if (library.contains("protocols") && !library["protocols"].empty())
         list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
-                        states_pcie(library) ? gpu.host_link.value() : 0, far, merged(library, "")});
+                        states_pcie(library) ? gpu.host_link.value() : 0, far, library_on(library, "")});
     };
     add(name_, profile_, 0);
     for (const Donor& donor : donors()) add(donor.name, *donor.profile, nearest_of(donor.gpus, gpu));
     return list;
-  }
-
-  static bool states_pcie(const Json& library) {
-    for (const auto& [name, protocol] : library["protocols"].items())
-      if (protocol.contains("pcie_step")) return true;
-    return false;
   }
 
   void collectives() {
@@ -460,7 +408,7 @@ class Substitution {
     }
     if (spans) needed.emplace_back("network_step");
 
-    Json entry = merged(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
+    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
     const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
     const bool is_known = std::any_of(protocols.begin(), protocols.end(),
                                       [&](const Json& protocol) { return works(protocol, spans, has_switch); });
