@@ -15,9 +15,11 @@
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/scoring.hpp"
 #include "sim/app/output/document.hpp"
-#include "sim/app/predictor_commands.hpp"
+#include "sim/app/predictor_inputs.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -28,6 +30,29 @@
 namespace rehearse {
 
 namespace {
+
+void add_options(Options options, CompareCommand& command) {
+  options.add_option("MODEL", command.models, "Written by rehearse train; several, then the dataset or the scenario")
+      .required();
+  options
+      .add_option("--measured", command.measured,
+                  "With a scenario: recorded on its first worker machine, a CSV at a fixed period with time_s and "
+                  "any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps. Its period is "
+                  "that of the simulation and the prediction too")
+      .type_name("CSV");
+  options.add_option("--step-time", command.step_time, "With a scenario: measured time of a step, such as 120ms")
+      .type_name("T");
+  add_overrides(options, command.overrides);
+  add_catalogs(options, command.common, kOwnCatalogs);
+  add_choice(options, command.choice, command.origin);
+  options.add_flag("--no-baselines", command.skips_baselines, "Models alone: quicker with a large dataset");
+  options.add_option("--split", command.split, "train, validation or test")
+      .check(is_one_of({"train", "validation", "test"}))
+      .shows_default();
+  options.add_flag("--json", command.common.prints_json, "Print comparison.json instead of text");
+  add_output(options, command.common, "Write comparison.json, predictions.csv and report.html here");
+  add_wall_time(options, command.common);
+}
 
 using Values = std::vector<std::vector<double>>;  // [samples][labels]
 
@@ -336,7 +361,9 @@ std::vector<std::string> names_of_models(const std::vector<std::filesystem::path
   return names;
 }
 
-int run(const CompareCommand& command) {
+namespace {
+
+int compare_dataset(const CompareCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   const Dataset dataset = load_dataset(command.input);
@@ -383,6 +410,40 @@ int run(const CompareCommand& command) {
   else
     for (const Part& part : parts) print(part, command.split);
   return kSuccess;
+}
+
+/// The last of what was typed as models is the dataset or the scenario.
+int run(const CompareCommand& typed) {
+  CompareCommand command = typed;
+  set_origin(command.choice, command.origin);
+  if (command.models.size() < 2)
+    throw InputError{"compare: expected a model and a dataset; see rehearse compare --help"};
+  command.input = command.models.back();
+  command.models.pop_back();
+  const auto step_time = read_seconds("--step-time", command.step_time);
+  const auto is_given = [&](const char* option) { return command.common.given.contains(option); };
+  if (!is_dataset(command.input)) {
+    for (const char* option : {"--setting", "--leave-out-setting", "--family", "--leave-out-family", "--origin",
+                               "--split", "--no-baselines"})
+      if (is_given(option))
+        throw InputError{std::string{option} + ": expected a dataset to choose from; found a scenario"};
+    return compare_scenario(command, step_time);
+  }
+  if (is_given("--measured") || is_given("--step-time") || is_given("--set"))
+    throw InputError{"--measured, --step-time and --set: expected a scenario beside them; found a dataset"};
+  return compare_dataset(command);
+}
+
+}  // namespace
+
+CommandVerb compare_verb() {
+  return make_verb<CompareCommand>(
+      "compare",
+      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines. "
+      "With a scenario instead: predicted beside simulated, and beside measured\n\n"
+      "Example: rehearse compare model dataset.db -o comparison\n"
+      "Example: rehearse compare model scenario.json --measured series.csv --step-time 120ms -o comparison",
+      add_options, run);
 }
 
 }  // namespace rehearse

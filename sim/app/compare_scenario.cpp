@@ -98,8 +98,9 @@ Scenario load_comparable(const CompareCommand& command, const std::optional<Meas
   return scenario;
 }
 
-std::vector<Column> columns_of(const CompareCommand& command, const Scenario& scenario,
-                               const std::optional<MeasuredSeries>& series, std::vector<std::string>& warnings) {
+std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seconds> step_time,
+                               const Scenario& scenario, const std::optional<MeasuredSeries>& series,
+                               std::vector<std::string>& warnings) {
   std::vector<Column> columns;
   const Dataset dataset = dataset_of(scenario);
   const std::vector<std::string> names = names_of_models(command.models, {"simulated", "measured"});
@@ -114,16 +115,15 @@ std::vector<Column> columns_of(const CompareCommand& command, const Scenario& sc
                          display(prediction.distance) + ", 1 is the edge)");
   }
   columns.push_back({.name = "simulated", .values = simulate_labels(scenario), .interval = {}});
-  if (series || command.step_time)
-    columns.push_back({.name = "measured",
-                       .values = labels_of(series.value_or(MeasuredSeries{}), command.step_time),
-                       .interval = {}});
+  if (series || step_time)
+    columns.push_back(
+        {.name = "measured", .values = labels_of(series.value_or(MeasuredSeries{}), step_time), .interval = {}});
   return columns;
 }
 
 }  // namespace
 
-int compare_scenario(const CompareCommand& command) {
+int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time) {
   use_torch_threads(1);
   keep_freed_memory();
   std::optional<MeasuredSeries> series;
@@ -131,8 +131,8 @@ int compare_scenario(const CompareCommand& command) {
   const Scenario scenario = load_comparable(command, series);
   const auto made = make_folder(command.common.output);
   std::vector<std::string> warnings;
-  const std::vector<Column> columns = columns_of(command, scenario, series, warnings);
-  const auto pairs = comparisons(columns, series || command.step_time);
+  const std::vector<Column> columns = columns_of(command, step_time, scenario, series, warnings);
+  const auto pairs = comparisons(columns, series || step_time);
   print_warnings(warnings, command.common.is_quiet);
 
   const Table table = table_of(columns, pairs);

@@ -3,9 +3,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/commands.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/engine/scenario.hpp"
@@ -14,6 +15,38 @@
 namespace rehearse {
 
 namespace {
+
+struct DiagnoseCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;
+  std::optional<double> measured_steps_per_s, measured_samples_per_s;  // one of the three
+  std::string measured_step_time;                                      // as typed
+};
+
+void add_options(Options options, DiagnoseCommand& command) {
+  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
+  add_overrides(options, command.overrides);
+  options
+      .add_option("--measured-speed", command.measured_steps_per_s,
+                  "Steps per second: of all workers together, or of each where they wait for one another")
+      .check(is_positive)
+      .type_name("X");
+  options
+      .add_option("--measured-samples-per-s", command.measured_samples_per_s,
+                  "In place of it: samples per second of all workers together")
+      .check(is_positive)
+      .type_name("X");
+  options
+      .add_option("--measured-step-time", command.measured_step_time,
+                  "In place of it: time from one step of a worker to its next, such as 350ms")
+      .type_name("TIME");
+  options.add_flag("--json", command.common.prints_json, "Print diagnosis.json instead of text");
+  add_catalogs(options, command.common);
+  add_output(options, command.common, "Write diagnosis.json here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 /// A remedy that makes a sample dearer by more than this buys its gain.
 constexpr double kCostsMore = 0.005;
@@ -78,12 +111,12 @@ void print(const Diagnosis& diagnosis) {
   print_remedies(diagnosis);
 }
 
-Measured measured_by(const DiagnoseCommand& command) {
+Measured measured_by(const DiagnoseCommand& command, std::optional<Seconds> step_time) {
   using Unit = Measured::Unit;
   std::vector<Measured> stated;
   if (command.measured_steps_per_s) stated.push_back({Unit::kStepsPerSecond, *command.measured_steps_per_s});
   if (command.measured_samples_per_s) stated.push_back({Unit::kSamplesPerSecond, *command.measured_samples_per_s});
-  if (command.measured_step_time) stated.push_back({Unit::kStepTime, command.measured_step_time->value()});
+  if (step_time) stated.push_back({Unit::kStepTime, step_time->value()});
   if (stated.size() != 1)
     throw InputError{
         "diagnose: expected one of --measured-speed, --measured-samples-per-s and --measured-step-time; found " +
@@ -91,9 +124,8 @@ Measured measured_by(const DiagnoseCommand& command) {
   return stated.front();
 }
 
-}  // namespace
-
 int run(const DiagnoseCommand& command) {
+  const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;
   const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
@@ -103,7 +135,7 @@ int run(const DiagnoseCommand& command) {
   std::optional<Diagnosis> diagnosis;
   try {
     diagnosis = diagnose(
-        scenario, command.scenario.string(), catalog, measured_by(command), command.common.parallel,
+        scenario, command.scenario.string(), catalog, measured_by(command, step_time), command.common.parallel,
         [&](std::size_t done, std::size_t total) {
           progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
         },
@@ -118,6 +150,18 @@ int run(const DiagnoseCommand& command) {
     print(*diagnosis);
   if (command.common.output) say_written(command.common, *command.common.output, {"diagnosis.json"});
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb diagnose_verb() {
+  return make_verb<DiagnoseCommand>(
+      "diagnose",
+      "Why a run is as fast as it was measured to be: what its steps consist of, what else may slow it, and what would "
+      "help, with gain and cost; all of it simulated\n\n"
+      "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
+      "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104",
+      add_options, run);
 }
 
 }  // namespace rehearse

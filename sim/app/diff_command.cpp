@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/commands.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -18,6 +18,21 @@
 namespace rehearse {
 
 namespace {
+
+struct DiffCommand {
+  CommonOptions common;
+  std::filesystem::path a, b;  // output folders or scenario files
+};
+
+void add_options(Options options, DiffCommand& command) {
+  options.add_option("RUN_A", command.a, "Output folder of simulate, or scenario file").required();
+  options.add_option("RUN_B", command.b, "The same").required();
+  options.add_flag("--json", command.common.prints_json, "Print diff.json instead of tables");
+  add_catalogs(options, command.common);
+  add_output(options, command.common, "Write diff.json here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 constexpr std::size_t kMostLines = 40;  // of inputs; --json and diff.json have all
 
@@ -98,8 +113,6 @@ void print_mechanisms(const RunDiff& diff) {
                diff.a);
 }
 
-}  // namespace
-
 int run(const DiffCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const ComparedRun a = load_compared_run(command.a, catalog);
@@ -129,6 +142,16 @@ int run(const DiffCommand& command) {
   print_results(*diff);
   print_mechanisms(*diff);
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb diff_verb() {
+  return make_verb<DiffCommand>(
+      "diff",
+      "What differs between two runs: inputs, results, and which input made which part of the difference\n\n"
+      "Example: rehearse diff results/four-workers results/eight-workers",
+      add_options, run);
 }
 
 }  // namespace rehearse

@@ -10,10 +10,11 @@
 #include "predictor/driple_export.hpp"
 #include "predictor/generate.hpp"
 #include "predictor/measured_studies.hpp"
-#include "sim/app/commands.hpp"
 #include "sim/app/output/dataset_document.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
@@ -23,6 +24,45 @@ namespace rehearse {
 namespace fs = std::filesystem;
 
 namespace {
+
+struct GenerateCommand {
+  CommonOptions common;         // its output is a file here, a folder for Driple's format
+  std::filesystem::path space;  // or study
+  std::int64_t count = 0;       // samples of a space
+  std::uint64_t seed = 1;
+  std::vector<std::string> settings;  // of the space, or clusters; empty: all
+  std::string format = "rehearse";    // or "driple"
+  bool is_dry_run = false;
+};
+
+void add_options(Options options, GenerateCommand& command) {
+  options.add_option("SPACE", command.space, "Space file (rehearse schema space), or a study or set of studies")
+      .required();
+  options
+      .add_option("--count", command.count, "Samples of a space: graphs times the settings that each is simulated in")
+      .range(std::int64_t{1}, std::int64_t{100'000'000})
+      .type_name("N");
+  options.add_option("--setting", command.settings, "Only this setting of the space, or this cluster; repeatable")
+      .repeatable()
+      .type_name("NAME");
+  options.add_option("--seed", command.seed, "Seed of every random stream (default: 1)").check(is_seed).type_name("N");
+  options
+      .add_option("--format", command.format,
+                  "rehearse: a dataset file; driple: DATASET is a folder with this file, dataset.db, and one for each "
+                  "setting, SETTING.dat, that Driple's program reads: graphs of 100 groups in batches of 32, the "
+                  "splits of dataset.db without their incomplete last batch")
+      .check(is_one_of({"rehearse", "driple"}))
+      .shows_default()
+      .type_name("NAME");
+  options.add_flag("--dry-run", command.is_dry_run, "Draw the graphs; print how many, and their size");
+  options.add_flag("--json", command.common.prints_json, "Print a summary as JSON instead of tables");
+  add_catalogs(options, command.common);
+  options.add_option("-o,--output", command.common.output, "Dataset file to write, or folder with --format driple")
+      .type_name("DATASET");
+  add_quiet(options, command.common);
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 void print(const Generated& generated, bool has_labels) {
   const Redrawn& redrawn = generated.redrawn;
@@ -133,9 +173,9 @@ int run_studies(const GenerateCommand& command) {
   return kSuccess;
 }
 
-}  // namespace
-
 int run(const GenerateCommand& command) {
+  if (!command.common.output && !command.is_dry_run)
+    throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
   if (is_study(command.space)) return run_studies(command);
   if (command.count == 0)
     throw InputError{"generate: expected --count, the samples of a space; see rehearse generate --help"};
@@ -199,6 +239,21 @@ int run(const GenerateCommand& command) {
   say_written(command.common, request.output);
   say_written(command.common, request.output.string() + ".report.html");
   return generated.samples.empty() ? kNoResult : kSuccess;
+}
+
+}  // namespace
+
+CommandVerb generate_verb() {
+  return make_verb<GenerateCommand>(
+      "generate",
+      "Random workloads on the clusters of a space file, simulated: graphs with the 12 burst metrics of Driple, step "
+      "time and mean rates, to train a predictor on; or the measured rows of studies, with step times and what follows "
+      "from them\n\n"
+      "The same bytes for the same seed, whatever -j. What is finished is kept in DATASET.part, where the same command "
+      "goes on, also with another --count. Label distributions are drawn in DATASET.report.html\n\n"
+      "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset\n"
+      "         rehearse generate scenarios/studies/all.json -o results/measured.dataset",
+      add_options, run);
 }
 
 }  // namespace rehearse

@@ -8,12 +8,29 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
 
 namespace {
+
+struct ImportCommand {
+  CommonOptions common;  // output: the dataset's file
+  std::vector<std::filesystem::path> sources;
+  bool is_grouped = false;
+};
+
+void add_options(Options options, ImportCommand& command) {
+  options.add_option("SOURCE", command.sources, "List of measured jobs, or dataset; several become one").required();
+  options.add_flag("--grouped", command.is_grouped,
+                   "Graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, mpnn alone");
+  add_catalogs(options, command.common, kOwnCatalogs);
+  options.add_option("-o,--output", command.common.output, "Dataset file to write").required().type_name("DATASET");
+  add_quiet(options, command.common, "No warnings on stderr");
+  add_wall_time(options, command.common);
+}
 
 /// Samples of each origin in each split.
 Table table_of(const Dataset& dataset) {
@@ -27,8 +44,6 @@ Table table_of(const Dataset& dataset) {
   }
   return table;
 }
-
-}  // namespace
 
 int run(const ImportCommand& command) {
   const Catalog catalog = load_catalog(command.common);
@@ -55,6 +70,18 @@ int run(const ImportCommand& command) {
   std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
               dataset.settings.size(), to_text(table_of(dataset)).c_str());
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb import_verb() {
+  return make_verb<ImportCommand>(
+      "import",
+      "Measured jobs become a dataset to train on and to compare with; datasets are put together\n\n"
+      "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Graphs of "
+      "a model that an earlier SOURCE has stay in its split\n\n"
+      "Example: rehearse import simulated.db measured.json -o mixed.db",
+      add_options, run);
 }
 
 }  // namespace rehearse

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/lifetime_study.hpp"
-#include "sim/app/commands.hpp"
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/output/lifetime_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"

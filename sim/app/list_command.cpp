@@ -10,8 +10,8 @@
 #include "platforms/catalog.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/profile_choice.hpp"
-#include "sim/app/commands.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -20,6 +20,20 @@
 namespace rehearse {
 
 namespace {
+
+struct ListCommand {
+  CommonOptions common;
+  std::string kind;
+};
+
+void add_options(Options options, ListCommand& command) {
+  options
+      .add_option("KIND", command.kind,
+                  "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
+      .required();
+  options.add_flag("--json", command.common.prints_json, "Print an array of objects instead of lines");
+  add_catalogs(options, command.common);
+}
 
 /// What there is of one name: columns of its line, and the same as JSON.
 struct Entry {
@@ -178,10 +192,9 @@ void print_aligned(const std::vector<Entry>& entries) {
   }
 }
 
-}  // namespace
-
-int list(const CommonOptions& common, const std::string& kind) {
-  const Catalog catalog = load_catalog(common);
+int run(const ListCommand& command) {
+  const std::string& kind = command.kind;
+  const Catalog catalog = load_catalog(command.common);
   std::vector<Entry> entries;
   if (kind == "gpus")
     entries = described(catalog, catalog.accelerator_names(), describe_gpu);
@@ -204,7 +217,7 @@ int list(const CommonOptions& common, const std::string& kind) {
                      unknown_name_message("kind", kind,
                                           std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
                                                                    "models", "profiles", "spot_pools", "topologies"})};
-  if (!common.prints_json) {
+  if (!command.common.prints_json) {
     print_aligned(entries);
     return kSuccess;
   }
@@ -212,6 +225,12 @@ int list(const CommonOptions& common, const std::string& kind) {
   for (Entry& entry : entries) all.push_back(std::move(entry.json));
   std::fputs(to_json_text(all).c_str(), stdout);
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb list_verb() {
+  return make_verb<ListCommand>("list", "What the catalogs hold\n\nExample: rehearse list models", add_options, run);
 }
 
 }  // namespace rehearse

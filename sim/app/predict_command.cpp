@@ -11,12 +11,31 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
 
 namespace rehearse {
+
+namespace {
+
+void add_options(Options options, PredictCommand& command) {
+  options.add_option("MODEL", command.model, "Written by rehearse train").required();
+  options.add_option("INPUT", command.input, "Scenario, dataset, or with --scenario model file or GraphDef").required();
+  options
+      .add_option(
+          "--scenario", command.scenario,
+          "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
+          "model), or a TensorFlow GraphDef (.pbtxt, .pb)")
+      .type_name("FILE");
+  add_overrides(options, command.overrides);
+  add_catalogs(options, command.common, kOwnCatalogs);
+  options.add_flag("--json", command.common.prints_json, "Print prediction.json instead of text");
+  add_output(options, command.common, "Write prediction.json, or predictions.csv of a dataset, here");
+  add_wall_time(options, command.common);
+}
 
 int run(const PredictCommand& command) {
   use_torch_threads(1);
@@ -80,6 +99,17 @@ int run(const PredictCommand& command) {
   std::printf("%s in %s\n\n%s", json[0]["graph"].get<std::string>().c_str(),
               json[0]["setting"].get<std::string>().c_str(), to_text(table).c_str());
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb predict_verb() {
+  return make_verb<PredictCommand>(
+      "predict",
+      "Resource profile of a scenario, or of every sample of a dataset, without simulation\n\n"
+      "Example: rehearse predict model scenarios/driple/01-v100-ps1-w2.json\n"
+      "Example: rehearse predict model net.pbtxt --scenario scenarios/driple/01-v100-ps1-w2.json",
+      add_options, run);
 }
 
 }  // namespace rehearse

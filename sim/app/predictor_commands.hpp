@@ -1,32 +1,16 @@
 #pragma once
-// The verbs of the second program, rehearse-predictor, which alone loads LibTorch: import, train,
-// predict, compare.
+// Of the verbs of the second program, rehearse-predictor, which alone loads LibTorch: what several of their files
+// share.
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/training.hpp"
-#include "sim/app/commands.hpp"
+#include "sim/app/verb.hpp"
 
 namespace rehearse {
-
-struct TrainCommand {
-  CommonOptions common;  // output: the model's folder
-  std::filesystem::path dataset;
-  std::string network = "profile";
-  TrainingPlan plan;
-  SampleChoice choice;
-  PublishedOptions published;
-  std::optional<int> hidden;
-  std::optional<double> weight_decay;
-  std::optional<double> simulated_weight;
-  std::optional<std::filesystem::path> transfer_from;
-  std::string transfer = "fine-tune";
-};
 
 struct PredictCommand {
   CommonOptions common;
@@ -40,25 +24,23 @@ struct CompareCommand {
   std::vector<std::filesystem::path> models;
   std::filesystem::path input;
   SampleChoice choice;
+  std::string origin;  // of the choice, as typed
   std::string split = "test";
   bool skips_baselines = false;
   // Of a scenario:
   std::vector<std::string> overrides;
   std::optional<std::filesystem::path> measured;  // time series
-  std::optional<Seconds> step_time;               // measured
+  std::string step_time;                          // measured, as typed
 };
 
-struct ImportCommand {
-  CommonOptions common;  // output: the dataset's file
-  std::vector<std::filesystem::path> sources;
-  bool is_grouped = false;
-};
+/// compare with a scenario; returns the exit code.
+int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time);
 
-int run(const ImportCommand& command);
-int run(const TrainCommand& command);
-int run(const PredictCommand& command);
-int run(const CompareCommand& command);  // with a dataset
-int compare_scenario(const CompareCommand& command);
+/// The help of --catalog.
+inline constexpr const char* kOwnCatalogs = "Folder with the user's own catalogs; repeatable";
+/// The options that choose samples of a dataset; --origin is read into `origin`, for set_origin().
+void add_choice(Options options, SampleChoice& choice, std::string& origin);
+void set_origin(SampleChoice& choice, const std::string& origin);
 
 /// Names of models for tables and files: those of their folders, and the paths of folders whose names are not distinct
 /// or among `taken`. Throws InputError if that does not help.

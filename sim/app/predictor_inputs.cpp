@@ -9,6 +9,7 @@
 #include "predictor/driple_export.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/undescribed.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -90,6 +91,29 @@ Dataset load_prediction_input(const PredictCommand& command, const std::optional
 void print_warnings(const std::vector<std::string>& warnings, bool is_quiet) {
   for (const std::string& warning : warnings)
     if (!is_quiet) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+}
+
+void add_choice(Options options, SampleChoice& choice, std::string& origin) {
+  options.add_option("--setting", choice.settings, "Only samples of this setting, or group of settings; repeatable")
+      .repeatable()
+      .type_name("NAME");
+  options
+      .add_option("--leave-out-setting", choice.left_out_settings,
+                  "No samples of this setting, or group of settings; repeatable")
+      .repeatable()
+      .type_name("NAME");
+  options.add_option("--leave-out-family", choice.left_out_families, "No samples of this family; repeatable")
+      .repeatable()
+      .type_name("NAME");
+  options.add_option("--family", choice.family, "Only samples of this family").type_name("NAME");
+  options.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
+      .check(is_one_of({"simulated", "measured", "both"}))
+      .type_name("WORD");
+}
+
+void set_origin(SampleChoice& choice, const std::string& origin) {
+  if (origin == "simulated") choice.origin = Origin::kSimulated;
+  if (origin == "measured") choice.origin = Origin::kMeasured;
 }
 
 }  // namespace rehearse

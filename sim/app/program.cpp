@@ -13,7 +13,7 @@
 #include <new>
 #include <utility>
 
-#include "sim/app/commands.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 

@@ -20,9 +20,4 @@ std::function<std::string(const std::string&)> is_one_of(std::vector<std::string
 /// CLI11 would take the largest seed for one that is too large.
 std::string is_seed(const std::string& text);
 
-/// Of --max-wall-time, which every verb that works for a while has.
-inline constexpr const char* kWallTimeHelp =
-    "End the whole command after this much real time, such as 30s or 5min, with exit code 3; what is finished is kept "
-    "(default: none)";
-
 }  // namespace rehearse

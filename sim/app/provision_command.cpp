@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/commands.hpp"
 #include "sim/app/output/provision_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -18,6 +18,102 @@
 namespace rehearse {
 
 namespace {
+
+struct ProvisionCommand {
+  CommonOptions common;
+  std::filesystem::path file;  // scenario or provision file
+  std::string deadline;        // as typed
+  double target_loss = 0;
+  std::vector<std::string> overrides;   // "/pointer=value"
+  std::vector<std::string> candidates;  // names; empty: all
+  std::vector<std::string> quotas;      // "name=machines"
+  std::vector<std::string> existing;    // the same
+  std::optional<double> current_loss, updates_done;
+  std::string takeover;  // as typed
+  std::optional<double> confidence;
+  std::optional<std::string> price;
+  std::string planner = "ours";
+  int plans = 6;
+  int runs = 200;            // of each plan whose machines may be revoked
+  std::string max_run_time;  // of each simulation, as typed
+};
+
+/// What the user asks for, and has.
+void add_request_options(Options options, ProvisionCommand& command) {
+  options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision)")
+      .required();
+  options.add_option("--deadline", command.deadline, "Time that the training may take from now on, such as 45min")
+      .required()
+      .type_name("T");
+  options.add_option("--target-loss", command.target_loss, "Training loss to be reached").required().type_name("LOSS");
+  options
+      .add_option("--candidate", command.candidates,
+                  "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
+                  "taken with the fields of the first group of workers")
+      .repeatable()
+      .type_name("NAME");
+  options
+      .add_option("--quota", command.quotas,
+                  "Most machines of a type, with the existing ones (default: the file's, or 10); repeatable")
+      .repeatable()
+      .type_name("NAME=N");
+  options
+      .add_option("--existing", command.existing,
+                  "Machines of a type that train already and stay (default: the file's, or 0); repeatable")
+      .repeatable()
+      .type_name("NAME=N");
+  options.add_option("--current-loss", command.current_loss, "Loss that a run under way has reached").type_name("LOSS");
+  options
+      .add_option("--updates-done", command.updates_done,
+                  "Updates that a run under way has done, of those that its loss takes")
+      .range(0.0, 1e15)
+      .excludes("--current-loss")
+      .type_name("N");
+}
+
+void add_options(Options options, ProvisionCommand& command) {
+  add_request_options(options, command);
+  options
+      .add_option("--takeover", command.takeover,
+                  "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)")
+      .type_name("T");
+  options
+      .add_option("--confidence", command.confidence,
+                  "Least probability of being in time (default: the file's, or 0.95)")
+      .range(0.0, 1.0)
+      .type_name("P");
+  options
+      .add_option("--price", command.price,
+                  "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)")
+      .type_name("SOURCE");
+  options
+      .add_option("--planner", command.planner,
+                  "Whose plan is the answer: ours, spotdnn-paper, spotdnn-released, cm-dare+, exhaustive, homogeneous")
+      .shows_default()
+      .type_name("NAME");
+  options
+      .add_option("--plans", command.plans,
+                  "Simulate this many of our cheapest plans in time, besides those for the frontier")
+      .range(1, 1000)
+      .shows_default()
+      .type_name("N");
+  options
+      .add_option("--runs", command.runs,
+                  "Run each plan whose machines may be revoked so many times, each with revocations of its own")
+      .range(2, 1'000'000)
+      .shows_default()
+      .type_name("N");
+  add_overrides(options, command.overrides);
+  options
+      .add_option("--max-run-time", command.max_run_time,
+                  "Give up on one simulation after this much real time, such as 30s (default: none)")
+      .type_name("T");
+  options.add_flag("--json", command.common.prints_json, "Print summary.json instead of tables");
+  add_catalogs(options, command.common);
+  add_output(options, command.common, "Write summary.json, plans.csv and report.html here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& names) {
   if (names.empty()) return;
@@ -35,9 +131,9 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
   request.candidates = std::move(kept);
 }
 
-ProvisionRequest make_request(const ProvisionCommand& command) {
+ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline, std::optional<Seconds> takeover) {
   ProvisionRequest request = load_provision_request(command.file, command.overrides);
-  request.deadline = command.deadline;
+  request.deadline = deadline;
   request.loss = command.target_loss;
   if (!(request.deadline > Seconds{}))
     throw InputError{"--deadline: expected a time above 0s; found " + to_text(request.deadline)};
@@ -58,7 +154,7 @@ ProvisionRequest make_request(const ProvisionCommand& command) {
                        std::to_string(candidate.quota)};
   if (command.current_loss) request.loss_so_far = command.current_loss, request.updates_so_far = 0;
   if (command.updates_done) request.updates_so_far = *command.updates_done, request.loss_so_far.reset();
-  if (command.takeover) request.takeover = *command.takeover;
+  if (takeover) request.takeover = *takeover;
   if (command.confidence) request.confidence = *command.confidence;
   if (command.price) request.price = about("--price", [&] { return read_price_source(*command.price); });
   return request;
@@ -90,12 +186,13 @@ std::string describe_misses(const ProvisionCase& provision_case, const Provision
   return text;
 }
 
-}  // namespace
-
 int run(const ProvisionCommand& command) {
+  const auto max_run_time = read_max_run_time(command.max_run_time);
+  const Seconds deadline = read_seconds("--deadline", command.deadline).value();
+  const auto takeover = read_seconds("--takeover", command.takeover);
   ProvisionOptions options{.most_of_ours = static_cast<std::size_t>(command.plans)};
   options.planner = about("--planner", [&] { return read_planner(command.planner); });
-  const ProvisionRequest request = make_request(command);
+  const ProvisionRequest request = make_request(command, deadline, takeover);
   options.confidence = request.confidence;
   const Catalog catalog = load_catalog(command.common);
   const auto made = make_folder(command.common.output);
@@ -108,7 +205,7 @@ int run(const ProvisionCommand& command) {
             progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
           },
       .limits = {.is_stopped = command.common.budget.asked(),
-                 .job_wall_s = command.max_run_time ? std::optional{command.max_run_time->value()} : std::nullopt}};
+                 .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt}};
   try {
     const ProvisionCase provision_case = prepare_provision(request, catalog, means);
     if (!command.common.is_quiet)
@@ -138,6 +235,24 @@ int run(const ProvisionCommand& command) {
     if (!result.answer) throw NoResultError{describe_misses(provision_case, options, result)};
     return kSuccess;
   } catch (const ProvisionStopped&) { command.common.budget.stop(); }
+}
+
+}  // namespace
+
+CommandVerb provision_verb() {
+  return make_verb<ProvisionCommand>(
+      "provision",
+      "The cheapest machines that reach a loss by a deadline, within quotas: found by a closed form, checked by "
+      "simulation\n\n"
+      "Prints the answer, the frontier of cost, time and risk, and what other planners choose. Machines may be those "
+      "of "
+      "the scenario's groups of workers, or those of a provision file\n"
+      "Exit code 3 if no plan is in time with enough probability; the nearest misses are printed\n\n"
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8 -o "
+      "results/plans\n"
+      "Example: rehearse provision scenarios/provision/resnet110.json --deadline 810s --target-loss 0.8 --current-loss "
+      "0.9 --existing g3.16xlarge=3 --quota g3.8xlarge=0",
+      add_options, run);
 }
 
 }  // namespace rehearse

@@ -3,8 +3,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/commands.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/files.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/remaining_time.hpp"
@@ -12,6 +13,52 @@
 namespace rehearse {
 
 namespace {
+
+struct RemainingCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;
+  std::int64_t step = 0;
+  std::string group;
+  int lost = 1;
+  std::string replaced_after;  // as typed
+  bool is_warm = false;
+  std::optional<double> measured_speed;
+  std::optional<std::filesystem::path> history;
+};
+
+void add_options(Options options, RemainingCommand& command) {
+  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
+  add_overrides(options, command.overrides);
+  options.add_option("--step", command.step, "Steps done when the machines were lost")
+      .required()
+      .check(is_not_negative)
+      .type_name("N");
+  options.add_option("--group", command.group, "Group of workers that lost them (default: the first)")
+      .type_name("NAME");
+  options.add_option("--lost", command.lost, "Machines lost (default: 1)").range(1, 20000).type_name("N");
+  options
+      .add_option("--replaced-after", command.replaced_after,
+                  "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
+                  "framework)")
+      .type_name("T");
+  options.add_flag("--warm", command.is_warm, "The replacements have run the framework before");
+  options
+      .add_option("--measured-speed", command.measured_speed,
+                  "Speed before the loss, steps/s (default: the simulated one)")
+      .check(is_positive)
+      .type_name("X");
+  options
+      .add_option("--history", command.history,
+                  "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
+                  "revocation_step, total_steps, measured_remaining_s")
+      .type_name("CSV");
+  options.add_flag("--json", command.common.prints_json, "Print remaining.json instead of text");
+  add_catalogs(options, command.common);
+  add_output(options, command.common, "Write remaining.json here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 void print(const RemainingPrediction& prediction, int lost) {
   std::printf("%-24s %.4g steps/s, %.4g without %d machine%s of group %s%s\n", "speed", prediction.full,
@@ -31,9 +78,8 @@ void print(const RemainingPrediction& prediction, int lost) {
               prediction.controller.value(), prediction.by_addition);
 }
 
-}  // namespace
-
 int run(const RemainingCommand& command) {
+  const auto replaced_after = read_seconds("--replaced-after", command.replaced_after);
   const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;
   const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
@@ -42,7 +88,7 @@ int run(const RemainingCommand& command) {
   RemainingRequest request{.step = command.step,
                            .group = command.group,
                            .lost = command.lost,
-                           .until_replaced = command.replaced_after,
+                           .until_replaced = replaced_after,
                            .is_warm = command.is_warm,
                            .measured_speed = command.measured_speed,
                            .history = {}};
@@ -58,6 +104,16 @@ int run(const RemainingCommand& command) {
     print(*prediction, command.lost);
   if (command.common.output) say_written(command.common, *command.common.output, {"remaining.json"});
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb remaining_verb() {
+  return make_verb<RemainingCommand>(
+      "remaining",
+      "How long a training still takes after workers were revoked, until a replacement works and from then on\n\n"
+      "Example: rehearse remaining scenarios/cm-dare.json --set /training/steps=64000 --step 32096 --lost 1",
+      add_options, run);
 }
 
 }  // namespace rehearse

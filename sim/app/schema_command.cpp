@@ -7,8 +7,8 @@
 #include "platforms/schemas.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
-#include "sim/app/commands.hpp"
 #include "sim/app/schema_kinds.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
 #include "sim/engine/scenario.hpp"
 #include "sim/plan/provision_request.hpp"
@@ -42,7 +42,21 @@ std::span<const SchemaKind> schema_kinds() {
   return kKinds;
 }
 
-int print_schema(const std::string& kind) {
+namespace {
+
+struct SchemaCommand {
+  CommonOptions common;
+  std::string kind;
+};
+
+void add_options(Options options, SchemaCommand& command) {
+  std::string kinds;
+  for (const SchemaKind& kind : schema_kinds()) kinds += (kinds.empty() ? "" : ", ") + std::string{kind.name};
+  options.add_option("KIND", command.kind, kinds).required();
+}
+
+int run(const SchemaCommand& command) {
+  const std::string& kind = command.kind;
   const auto found = std::ranges::find(schema_kinds(), kind, &SchemaKind::name);
   if (found == schema_kinds().end()) {
     std::vector<std::string> known;
@@ -52,6 +66,13 @@ int print_schema(const std::string& kind) {
   std::cout << found->schema();
   std::cout.flush();
   return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb schema_verb() {
+  return make_verb<SchemaCommand>("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario",
+                                  add_options, run);
 }
 
 }  // namespace rehearse

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "platforms/catalog.hpp"
-#include "sim/app/commands.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_origins.hpp"
 #include "sim/base/output_folder.hpp"

@@ -9,11 +9,11 @@
 #include <set>
 #include <sstream>
 
-#include "sim/app/commands.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -27,6 +27,61 @@ namespace rehearse {
 namespace fs = std::filesystem;
 
 namespace {
+
+struct SweepCommand {
+  CommonOptions common;
+  std::filesystem::path file;            // scenario or sweep file
+  std::vector<std::string> grids;        // "/pointer=a,b,1..8"
+  std::vector<std::string> lists;        // "/pointer=a;/other=b"
+  std::vector<std::string> overrides;    // "/pointer=value"
+  std::vector<std::string> constraints;  // expressions
+  std::optional<int> seeds;
+  std::string max_run_time;  // of each simulation, as typed
+  std::string where;         // expression; empty: every row
+  std::optional<int> top;
+  std::string by = "steps_per_s";  // expression
+  bool is_dry_run = false;
+};
+
+void add_options(Options options, SweepCommand& command) {
+  options.add_option("SCENARIO", command.file, "Scenario file, or sweep file (rehearse schema sweep)").required();
+  options.add_option("--grid", command.grids, "A place and its values; repeatable, the last one varies fastest")
+      .repeatable()
+      .type_name("POINTER=VALUES");
+  options.add_option("--list", command.lists, "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice")
+      .repeatable()
+      .type_name("SETTINGS");
+  options.add_option("--set", command.overrides, "Set a field in every combination; repeatable")
+      .repeatable()
+      .type_name("POINTER=VALUE");
+  options
+      .add_option("--constraint", command.constraints,
+                  "Leave out combinations that break this condition on JSON pointers; repeatable")
+      .repeatable()
+      .type_name("CONDITION");
+  options.add_option("--seeds", command.seeds, "Run each with the scenario's seed and the next ones, N in all")
+      .range(1, 1'000'000)
+      .type_name("N");
+  options.add_option("--where", command.where, "Print only rows that fulfil this condition; sweep.csv has all")
+      .type_name("CONDITION");
+  options.add_option("--top", command.top, "Print only the N rows with the largest --by")
+      .range(1, 1'000'000)
+      .type_name("N");
+  options.add_option("--by", command.by, "What --top compares: a key or formula; -x puts the smallest x first")
+      .shows_default()
+      .type_name("FORMULA");
+  options
+      .add_option("--max-run-time", command.max_run_time,
+                  "Give up on one simulation after this much real time, such as 30s: a row with that error, tried "
+                  "again when the sweep is (default: none)")
+      .type_name("T");
+  options.add_flag("--dry-run", command.is_dry_run, "Check every combination; print how many, and how long they take");
+  options.add_flag("--json", command.common.prints_json, "Print the rows as JSON instead of a table");
+  add_catalogs(options, command.common);
+  add_output(options, command.common, "Keep results.sqlite and write sweep.csv here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
 
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
 
@@ -220,9 +275,8 @@ std::string write_table(const fs::path& folder, const Sweep& sweep, const Result
   return name;
 }
 
-}  // namespace
-
 int run(const SweepCommand& command) {
+  const auto max_run_time = read_max_run_time(command.max_run_time);
   const Expression by = about("--by", [&] { return Expression::parse(command.by); });
   const auto where = command.where.empty()
                          ? std::optional<Expression>{}
@@ -258,7 +312,7 @@ int run(const SweepCommand& command) {
                   progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
                 },
                 {.is_stopped = command.common.budget.asked(),
-                 .job_wall_s = command.max_run_time ? std::optional{command.max_run_time->value()} : std::nullopt});
+                 .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);
 
   const Selection selection = select(sweep, store, command, where, by);
@@ -287,6 +341,21 @@ int run(const SweepCommand& command) {
     if (first.empty()) first = row.error;
   });
   throw NoResultError{"no combination has a result; the first: " + first};
+}
+
+}  // namespace
+
+CommandVerb sweep_verb() {
+  return make_verb<SweepCommand>(
+      "sweep",
+      "Simulate every combination of a grid; what has finished is kept, and the same command goes on where it "
+      "stopped\n\n"
+      "Values: a,b,c   1..8   0..1+0.25   1..64*2\n"
+      "Conditions: and or not  == != < <= > >=  + - * / ( )  numbers, 'texts', keys of summary.json, JSON pointers\n"
+      "Example: rehearse sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=1..8 --grid "
+      "/workload/batch_per_worker=32..256*2 --where \"gpu_utilization > 0.5\" --top 5 -o results/sweep\n"
+      "Example: rehearse sweep scenarios/sweeps/cm-dare-workers.json -o results/sweep",
+      add_options, run);
 }
 
 }  // namespace rehearse

@@ -5,11 +5,15 @@
 
 #include "predictor/features.hpp"
 #include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
+#include "predictor/gnn/training.hpp"
 #include "sim/app/output/document.hpp"
-#include "sim/app/predictor_commands.hpp"
+#include "sim/app/predictor_inputs.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -23,6 +27,113 @@ namespace rehearse {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct TrainCommand {
+  CommonOptions common;  // output: the model's folder
+  std::filesystem::path dataset;
+  std::string network = "profile";
+  TrainingPlan plan;
+  SampleChoice choice;
+  std::string origin;                   // of the choice, as typed
+  std::optional<double> learning_rate;  // of the plan, as typed
+  bool has_constant_rate = false, has_fixed_batches = false;
+  PublishedOptions published;
+  std::optional<int> hidden;
+  std::optional<double> weight_decay;
+  std::optional<double> simulated_weight;
+  std::optional<std::filesystem::path> transfer_from;
+  std::string transfer = "fine-tune";
+};
+
+void add_options_of_published(Options options, PublishedOptions& published) {
+  options.add_option("--mlp-layers", published.mlp_layers, "Of the published networks").range(1, 16).shows_default();
+  options
+      .add_option("--iterations", published.iterations,
+                  "Convolutions of the published networks in a graph of N nodes: Nover2, N, Nover3, log2N to 4log2N, "
+                  "3sqrtN, log10N, or a number")
+      .shows_default()
+      .type_name("RULE");
+  options.add_option("--dropout", published.dropout, "Of the published networks").range(0.0, 0.99).shows_default();
+  options.add_option("--gin-mlp-layers", published.gin_mlp_layers, "Of a convolution of gin")
+      .range(1, 16)
+      .shows_default();
+  options
+      .add_option(
+          "--aggregation", published.mpnn_aggregators,
+          "Of the messages of mpnn, several with commas: sum, mean, max, min, std, var, normalised_mean, softmax, "
+          "softmin, moment3, moment4, moment5, identity")
+      .delimiter(',')
+      .repeatable()
+      .type_name("NAMES")
+      .shows_default("sum");
+  options
+      .add_option("--scalers", published.mpnn_scalers,
+                  "Of each aggregation of mpnn, several with commas: identity, amplification, attenuation, linear, "
+                  "inverse_linear")
+      .delimiter(',')
+      .repeatable()
+      .type_name("NAMES")
+      .shows_default("identity");
+  options.add_option("--pretrans-layers", published.mpnn_pre_layers, "Of the messages of mpnn")
+      .range(1, 16)
+      .shows_default();
+  options.add_option("--posttrans-layers", published.mpnn_post_layers, "After the aggregation of mpnn")
+      .range(1, 16)
+      .shows_default();
+  options.add_flag("--self-loop", published.mpnn_self_loop, "A node of mpnn is a neighbour of itself");
+}
+
+void add_options(Options options, TrainCommand& command) {
+  options.add_option("DATASET", command.dataset, "Written by rehearse generate").required();
+  options
+      .add_option("--network", command.network,
+                  "profile: our own, one for all settings; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
+      .check(is_one_of({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
+      .shows_default()
+      .type_name("NAME");
+  add_choice(options, command.choice, command.origin);
+  options.add_option("--share", command.choice.share, "Share of the graphs to train and validate with")
+      .range(0.0, 1.0)
+      .shows_default();
+  options.add_option("--simulated-weight", command.simulated_weight, "Weight of simulated samples beside measured ones")
+      .check(is_not_negative)
+      .type_name("X");
+  options.add_option("--epochs", command.plan.epochs, "At most").range(1, 1'000'000).shows_default();
+  options.add_option("--patience", command.plan.patience, "Epochs without a better validation loss")
+      .range(1, 1'000'000)
+      .shows_default();
+  options.add_option("--batch-size", command.plan.batch, "Samples per step").range(1, 4096).shows_default();
+  options
+      .add_option("--lr", command.learning_rate,
+                  "Learning rate (default: 0.003; 0.0003 of profile with --transfer-from)")
+      .check(is_positive);
+  options.add_flag("--constant-lr", command.has_constant_rate,
+                   "Keep the learning rate, as published (default: half a cosine down to 1 %)");
+  options.add_flag("--fixed-batches", command.has_fixed_batches,
+                   "As published: the same batches in each epoch, in the order of the dataset; samples that fill no "
+                   "whole batch are left out");
+  options.add_option("--weight-decay", command.weight_decay, "Of the published networks (default: 1e-6)")
+      .check(is_not_negative)
+      .type_name("X");
+  options.add_option("--hidden", command.hidden, "Features of a node (default: 32 of profile, else 64)")
+      .range(4, 1024)
+      .type_name("N");
+  add_options_of_published(options, command.published);
+  options.add_option("--transfer-from", command.transfer_from, "Start from this model").type_name("DIR");
+  options
+      .add_option(
+          "--transfer", command.transfer,
+          "What of it learns: fine-tune (all), readout (of profile), as-published or as-intended (of the others)")
+      .check(is_one_of({"fine-tune", "readout", "as-published", "as-intended"}))
+      .shows_default()
+      .type_name("WORD");
+  options.add_option("--seed", command.plan.seed, "Of the first weights and the batches")
+      .check(is_seed)
+      .shows_default();
+  add_output(options, command.common, "Folder of the model: model.pt, checkpoint.pt, curves.csv, report.html")
+      .required();
+  add_wall_time(options, command.common);
+}
 
 std::string hash_of(const fs::path& file) { return std::to_string(fnv1a(read_file(file, std::size_t{8} << 30U))); }
 
@@ -109,9 +220,7 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
   files.commit();
 }
 
-}  // namespace
-
-int run(const TrainCommand& command) {
+int train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
@@ -189,6 +298,32 @@ int run(const TrainCommand& command) {
   std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
   std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
   return kSuccess;
+}
+
+/// What was typed becomes plan and choice.
+int run(const TrainCommand& typed) {
+  TrainCommand command = typed;
+  if (command.common.given.contains("--transfer") && !command.transfer_from)
+    throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
+  // What a network has learnt before is near; large steps would lose it.
+  if (command.transfer_from && command.network == "profile") command.plan.learning_rate = 0.0003;
+  if (command.learning_rate) command.plan.learning_rate = *command.learning_rate;
+  command.plan.decays = !command.has_constant_rate;
+  command.plan.shuffles = !command.has_fixed_batches;
+  command.plan.drops_rest = command.has_fixed_batches;
+  set_origin(command.choice, command.origin);
+  return train_network(command);
+}
+
+}  // namespace
+
+CommandVerb train_verb() {
+  return make_verb<TrainCommand>(
+      "train",
+      "Train a network on a dataset; the same command goes on where it stopped\n\n"
+      "Example: rehearse train dataset.db -o model --epochs 60\n"
+      "Example: rehearse train other.db -o other --transfer-from model --transfer fine-tune --share 0.125",
+      add_options, run);
 }
 
 }  // namespace rehearse

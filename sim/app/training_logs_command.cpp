@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/training_fit.hpp"
-#include "sim/app/commands.hpp"
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"

@@ -1,0 +1,134 @@
+// rehearse calibrate: a profile's free values from the measurements of studies.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "calibration/fit.hpp"
+#include "calibration/study.hpp"
+#include "platforms/catalog.hpp"
+#include "sim/app/calibrate_command.hpp"
+#include "sim/app/output/fit_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void add_options(Options options, CalibrateCommand& command) {
+  options.add_option("STUDY", command.studies, "Study files").required();
+  options.add_option("-o,--output", command.common.output, "The fitted profile (default: print it)")
+      .type_name("PROFILE");
+  options
+      .add_option("--steps", command.most_steps,
+                  "Most steps of the fit (default: 20); 0 keeps the profile's values and finds their intervals and "
+                  "errors")
+      .range(0, 1000)
+      .type_name("N");
+  options
+      .add_option("--bootstrap", command.bootstrap,
+                  "Also print 95 % intervals from N resamplings of the rows, and of the cross-validation's folds, "
+                  "linearised around the fit (default: none)")
+      .range(1, 1'000'000)
+      .type_name("N");
+  options
+      .add_option("--report", command.report,
+                  "Write a page with plots here: measured against simulated, residuals, values (default: none)")
+      .type_name("FILE");
+  add_quiet(options, command.common);
+  add_catalogs(options, command.common);
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
+
+int run(const CalibrateCommand& command) {
+  for (const fs::path& path : command.studies)
+    if (const std::string kind = study_kind(load_json_file(path)); kind == "training_logs")
+      return calibrate_training_logs(command);
+    else if (kind == "lifetimes")
+      return calibrate_lifetimes(command);
+  const Catalog catalog = load_catalog(command.common);
+  std::vector<Study> studies;
+  for (const fs::path& path : command.studies)
+    for (Study& study : load_studies(path)) studies.push_back(std::move(study));
+  for (const Study& study : studies)
+    if (study.profile_name != studies.front().profile_name)
+      throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) +
+                       ", the first study's uses " + in_quotes(studies.front().profile_name)};
+  const Json base = load_json_file(studies.front().scenario_file);
+  const JsonReader profile = catalog.profile(studies.front().profile_name,
+                                             JsonReader{base, studies.front().scenario_file}.child("calibration"));
+  const auto made = make_folder_of(command.common.output), made_for_report = make_folder_of(command.report);
+
+  std::optional<Progress> stage;
+  const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
+                              {.pool = command.common.parallel,
+                               .most_steps = command.most_steps,
+                               .bootstrap_draws = command.bootstrap,
+                               .command = command.common.command_line,
+                               .on_progress =
+                                   [&](const std::string& line) {
+                                     if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
+                                   },
+                               .on_simulated =
+                                   [&](const std::string& name, std::size_t done, std::size_t total) {
+                                     if (done == 1) stage.emplace(name, command.common.is_quiet);
+                                     stage->update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+                                   },
+                               .budget = command.common.budget});
+  std::vector<std::pair<fs::path, std::string>> files;  // both or none
+  if (command.report)
+    files.emplace_back(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
+  if (command.common.output) files.emplace_back(*command.common.output, fit.profile);
+  write_files(files);
+  if (!command.common.output) std::fputs(fit.profile.c_str(), stdout);
+  for (const auto& [file, content] : files) say_written(command.common, file);
+  std::FILE* out = command.common.output ? stdout : stderr;
+  std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
+  for (const FittedValue& value : fit.values) {
+    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(),
+                 value.interval.low.c_str(), value.interval.high.c_str());
+    if (value.by_rows && value.by_folds)
+      std::fprintf(out, "%-34s %14s   bootstrap over rows: %s to %s, over folds: %s to %s\n", "", "",
+                   value.by_rows->low.c_str(), value.by_rows->high.c_str(), value.by_folds->low.c_str(),
+                   value.by_folds->high.c_str());
+  }
+  for (std::size_t s = 0; s < studies.size(); ++s)
+    for (const auto& [statistics, what] :
+         {std::pair{&fit.in_sample[s], "seen by the fit"}, std::pair{&fit.predicted[s], "not seen by the fit"}})
+      if (statistics->rows > 0)
+        std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (%s)\n", studies[s].name.c_str(), statistics->mape,
+                     statistics->rows, what);
+  for (const CrossValidation& validation : fit.cross_validated) {
+    std::string columns;
+    for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
+    std::fprintf(out, "%-34s MAPE %.2f %%, leaving one (%s) out\n", validation.study.c_str(), validation.all.mape,
+                 columns.c_str());
+    for (const auto& [label, statistics] : validation.groups)
+      std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
+  }
+  if (fit.spread.residual > 0)
+    std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
+                 100 * fit.interval_coverage, fit.spread_rows);
+  for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb calibrate_verb() {
+  return make_verb<CalibrateCommand>("calibrate",
+                                     "Fit the profile's free values to the measurements of studies; print "
+                                     "them with intervals, and the errors of cross-validated predictions\n\n"
+                                     "Example: rehearse calibrate scenarios/studies/cm-dare-cluster.json "
+                                     "scenarios/studies/cm-dare-single-worker.json -o my-profile.json",
+                                     add_options, run);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,24 @@
+#pragma once
+// Studies of other kinds than measured runs are fitted in files of their own.
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "sim/app/verb.hpp"
+
+namespace rehearse {
+
+struct CalibrateCommand {
+  CommonOptions common;
+  std::vector<std::filesystem::path> studies;
+  int most_steps = 20;
+  int bootstrap = 0;                            // draws
+  std::optional<std::filesystem::path> report;  // HTML
+};
+
+// One study of another kind. Both return the exit code.
+int calibrate_training_logs(const CalibrateCommand& command);  // of kind "training_logs"
+int calibrate_lifetimes(const CalibrateCommand& command);      // of kind "lifetimes"
+
+}  // namespace rehearse

@@ -1,0 +1,240 @@
+// rehearse simulate: one scenario, once; with --runs see monte_carlo_command.cpp.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "calibration/parameter_spread.hpp"
+#include "platforms/catalog.hpp"
+#include "sim/app/estimate.hpp"
+#include "sim/app/explain.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/output/run_files.hpp"
+#include "sim/app/program.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/app/simulate_command.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/engine/compile.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/engine/site.hpp"
+#include "sim/engine/summary.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void add_options(Options options, SimulateCommand& command) {
+  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
+  add_overrides(options, command.overrides);
+  options.add_option("--seed", command.seed, "Seed of every random stream (default: the scenario's, or 1)")
+      .check(is_seed)
+      .type_name("N");
+  options
+      .add_option("--runs", command.runs,
+                  "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
+                  "percentiles; each membership of the cluster is simulated once")
+      .range(1, 1'000'000)
+      .type_name("N");
+  options
+      .add_option("--deadline", command.deadline, "With --runs: the probability of being finished by then, such as 24h")
+      .type_name("T");
+  add_parallel(options, command.common);
+  options.add_flag("--dry-run", command.is_dry_run,
+                   "Check the scenario; print memory, messages and an estimate of the run's own duration");
+  options.add_flag("--exact", command.is_exact,
+                   "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
+  options
+      .add_option("--trace-window", command.trace_window,
+                  "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
+                  "steady state has lasted for 60s and 20 steps)")
+      .type_name("FROM..TO");
+  options
+      .add_option("--trace-ranks", command.trace_ranks,
+                  "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
+      .type_name("RANKS");
+  options.add_flag("--explain", command.explains, "Print where each number came from");
+  options.add_flag("--print-program", command.prints_program,
+                   "Print what the first worker does in a step, operation by operation, and what each waits for");
+  options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
+  add_catalogs(options, command.common);
+  add_output(options, command.common,
+             "Write summary.json, tables, timeline and report.html here (default: write nothing)");
+  add_wall_time(options, command.common);
+}
+
+void require_options_that_go_together(const SimulateCommand& command) {
+  if (command.runs && command.is_exact)
+    throw InputError{
+        "--exact: expected no --runs beside it, which go on speeds of whole memberships; see rehearse simulate --help"};
+  if (!command.deadline.empty() && !command.runs)
+    throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
+}
+
+Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
+  JsonOrigins origins;
+  Json json = load_scenario_json(command.scenario, command.overrides, origins);
+  if (command.seed && json.is_object()) origins.set(json, "/seed", std::to_string(*command.seed), "--seed");
+  return read_scenario(json, command.scenario.string(), catalog, origins);
+}
+
+void print_warnings(const Scenario& scenario) {
+  for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+}
+
+const int kProcessors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+
+/// Whether the speed is one of a steady state, and its interval can have its part by the uncertainty of the profile's
+/// values in short time; warns if not.
+bool has_time_for_moved_profiles(Scenario& scenario) {
+  constexpr Seconds kMostTime{10};  // of one processor
+  const std::size_t count = scenario.profile.spread.components.size();
+  if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
+  if (interval_duration(scenario, 1) <= kMostTime) return true;
+  const Seconds each = expected_duration(shortened(scenario));
+  scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
+                              in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
+                              " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
+  return false;
+}
+
+/// What a run is at besides updates, of which a large cluster's first one takes long.
+std::string within_step(const Scenario& scenario, const RunProgress& run) {
+  std::array<char, 96> text{};
+  if (!run.is_set_up)
+    std::snprintf(text.data(), text.size(), "setting up %d workers", scenario.count(Role::kWorker));
+  else
+    std::snprintf(text.data(), text.size(), "%.3g million events, simulated %.4g s",
+                  static_cast<double>(run.events) / 1e6, run.simulated.value());
+  return text.data();
+}
+
+void print_samples(const SampleCounts& samples) {
+  const auto number = [](std::int64_t count) { return std::to_string(count); };
+  std::string text = number(samples.done) + " done";
+  if (samples.lost > 0) text += ", " + number(samples.lost) + " lost";
+  if (samples.repeated > 0) text += ", " + number(samples.repeated) + " repeated";
+  if (samples.dropped > 0) text += ", " + number(samples.dropped) + " dropped";
+  std::printf("%-24s %s\n", "samples", text.c_str());
+}
+
+void print_summary(const Scenario& scenario, const Summary& summary) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  std::printf("%-24s %s steps/s (%s), %s samples/s\n", "speed", display(summary.steps_per_s).c_str(),
+              is_synchronous ? "all workers together" : "sum of all workers", display(summary.samples_per_s).c_str());
+  if (summary.interval)
+    std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
+                summary.steps_per_s * summary.interval->second);
+  std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
+  print_samples(summary.samples);
+  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
+              summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
+  if (summary.cost_usd)
+    std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
+  else
+    std::printf("%-24s unknown: an instance has no price\n", "cost");
+  if (const auto& target = summary.to_target)
+    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
+                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
+  if (const auto& what = summary.interruptions)
+    std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %.4g s\n",
+                "on the spot market", what->revocations, what->replacements, what->restarts,
+                static_cast<long long>(what->lost_updates), what->stopped.value());
+  std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
+  if (!is_synchronous)
+    std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
+                static_cast<long long>(summary.staleness_max));
+  std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
+}
+
+int run(const SimulateCommand& command) {
+  const auto deadline = read_seconds("--deadline", command.deadline);
+  require_options_that_go_together(command);
+  const Catalog catalog = load_catalog(command.common);
+  Scenario scenario = load_scenario(command, catalog);
+  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, Site{scenario});
+  if (!command.trace_window.empty()) {
+    scenario.output.timeline_start = scope.window.start;
+    scenario.output.timeline_length = scope.window.end - scope.window.start;
+  }
+  const bool moves_profile = has_time_for_moved_profiles(scenario);
+  const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
+  if (!command.runs) require_memory(scenario, options);
+  const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
+  if (!command.common.is_quiet) print_warnings(scenario);
+  const std::string program = command.prints_program ? program_text(scenario) : "";
+  if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
+  if (command.prints_program) {
+    std::fputs(program.c_str(), stdout);
+    return kSuccess;
+  }
+  if (command.is_dry_run) {
+    std::fputs(describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, kProcessors) : Seconds{})
+                   .c_str(),
+               stdout);
+    return kSuccess;
+  }
+  if (command.runs) return run_many(command, deadline, scenario);
+
+  const Budget& budget = command.common.budget;
+  double spread_by_profile = 0;
+  if (moves_profile) {
+    Progress progress{"simulations for the interval", command.common.is_quiet};
+    spread_by_profile = speed_spread(
+        scenario, kProcessors,
+        [&](std::size_t done, std::size_t total) {
+          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+        },
+        budget);
+  }
+  Progress progress{"steps", command.common.is_quiet};
+  std::int64_t updates = 0;
+  const double messages = expected_messages(scenario);
+  const RunRecord record =
+      simulate(scenario, {.keeps_activity = command.common.output.has_value(),
+                          .scope = scope,
+                          .is_exact = command.is_exact,
+                          .on_update = [&](std::int64_t count) { updates = count; },
+                          .on_progress =
+                              [&](const RunProgress& run) {
+                                if (budget.is_over())
+                                  budget.stop(" after " + std::to_string(updates) + " of " +
+                                              std::to_string(scenario.training.steps) + " steps");
+                                const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
+                                progress.update(updates, scenario.training.steps, within_step(scenario, run),
+                                                std::min(share, 1.0));
+                              }});
+  progress.say("summing up");
+  const Summary summary = summarize(scenario, record, spread_by_profile);
+  std::vector<std::string> written;
+  if (command.common.output) {
+    progress.say("writing " + command.common.output->string());
+    written = write_run_files(*command.common.output, scenario, record, summary, budget);
+  }
+  progress.clear();
+  if (command.common.prints_json)
+    std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
+  else
+    print_summary(scenario, summary);
+  if (command.common.output) say_written(command.common, *command.common.output, written);
+  return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb simulate_verb() {
+  return make_verb<SimulateCommand>(
+      "simulate",
+      "Run one scenario: speed, time, cost, bottleneck\n\n"
+      "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results",
+      add_options, run);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,35 @@
+#pragma once
+// What simulate does with --runs is in a file of its own.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/app/verb.hpp"
+
+namespace rehearse {
+
+struct Scenario;
+
+struct SimulateCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  // "/pointer=value"
+  std::optional<std::uint64_t> seed;
+  bool is_dry_run = false;
+  bool is_exact = false;
+  bool explains = false;
+  bool prints_program = false;
+  std::optional<std::size_t> runs;  // Monte Carlo
+  std::string deadline;             // of them, as typed
+  std::string trace_window;         // "10s..12s"
+  std::string trace_ranks;          // "0,8..15"
+};
+
+/// With command.runs: the job so many times, and the probability of its being finished by `deadline`. Returns the exit
+/// code.
+int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario);
+
+}  // namespace rehearse

@@ -1,0 +1,252 @@
+// rehearse validate: the measured rows of studies beside the simulated ones.
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "calibration/study.hpp"
+#include "calibration/validation.hpp"
+#include "platforms/catalog.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/output/validation_document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ValidateCommand {
+  CommonOptions common;
+  std::filesystem::path study;
+  std::optional<std::filesystem::path> measurements;
+};
+
+void add_options(Options options, ValidateCommand& command) {
+  options.add_option("STUDY", command.study, "Study file, or a set of studies").required();
+  options.add_option("--measurements", command.measurements, "Another CSV with the same columns").type_name("CSV");
+  options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
+  add_catalogs(options, command.common);
+  add_output(options, command.common,
+             "Write validation.csv, summary.json and report.html here (default: write nothing)");
+  add_parallel(options, command.common);
+  add_wall_time(options, command.common);
+}
+
+void print_statistics(const std::string& label, const ErrorStatistics& statistics) {
+  std::printf("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f", label.c_str(), statistics.rows, statistics.mape,
+              statistics.median_ape, statistics.p90_ape, statistics.max_ape, statistics.bias);
+  if (statistics.noise_floor) std::printf(" %8.2f", *statistics.noise_floor);
+  std::printf("\n");
+}
+
+void print_header(const char* first) {
+  std::printf("%-34s %5s %8s %8s %8s %8s %8s %8s\n", first, "rows", "MAPE", "median", "p90", "max", "bias", "noise");
+}
+
+/// The measured rows side by side with the simulated ones, by the columns that tell them apart.
+void print_rows(const Study& study, const Validation& validation) {
+  std::vector<std::string> columns = study.curve_by;
+  if (!study.curve_x.empty()) columns.push_back(study.curve_x);
+  if (columns.empty())
+    for (const char* column : {"run", "gpu", "model", "plan"})
+      if (study.table->has_column(column)) columns.emplace_back(column);
+  for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
+  std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
+  for (std::size_t i = 0; i < validation.rows.size(); ++i) {
+    const ValidationRow& row = validation.rows[i];
+    for (const std::string& column : columns)
+      std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
+    if (row.simulated)
+      std::printf("%10.4g %10.4g %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+    else
+      std::printf("%10.4g %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+  }
+}
+
+/// "3, 7-9".
+std::string ranges_text(const std::vector<std::size_t>& lines) {
+  std::string text;
+  for (std::size_t first = 0, last = 0; first < lines.size(); first = ++last) {
+    while (last + 1 < lines.size() && lines[last + 1] == lines[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(lines[first]);
+    if (last > first) text += "-" + std::to_string(lines[last]);
+  }
+  return text;
+}
+
+std::string unscored_text(const Study& study, const Validation& validation, const std::string& before) {
+  const std::string file = fs::path{study.measurements_file}.filename().string();
+  std::string text;
+  for (const auto& [reason, lines] : unscored_rows(study, validation))
+    text += before + "not scored: " + std::to_string(lines.size()) + (lines.size() == 1 ? " row: " : " rows: ") +
+            reason + " (" + file + ", lines " + ranges_text(lines) + ")\n";
+  return text;
+}
+
+std::string coverage_text(const Study& study, const IntervalCoverage& coverage) {
+  if (coverage.rows == 0) return "intervals of 90 %: profile " + in_quotes(study.profile_name) + " states no errors\n";
+  return "intervals of 90 % hold " + std::to_string(coverage.inside) + " of " + std::to_string(coverage.rows) +
+         " rows, " + display(100 * static_cast<double>(coverage.inside) / static_cast<double>(coverage.rows)) +
+         " % (from the errors of profile " + in_quotes(study.profile_name) +
+         ", without the uncertainty of its values)\n";
+}
+
+void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
+                      const IntervalCoverage& coverage, std::size_t free_values) {
+  print_rows(study, validation);
+  std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
+  print_header("");
+  print_statistics("all", validation.all);
+  if (validation.predicted.rows > 0 && validation.fitted.rows > 0) {
+    print_statistics("seen by the fit", validation.fitted);
+    print_statistics("not seen by the fit", validation.predicted);
+  }
+  if (quality.of == StudyQuality::Of::kCrossValidated) print_statistics("cross-validated by the fit", quality.errors);
+  for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
+  for (const CurveSaturation& curve : validation.curves)
+    if (curve.is_saturated)
+      std::printf("saturation of %s: measured %.2f workers, simulated %.2f\n", curve.curve.c_str(),
+                  curve.measured_workers, curve.simulated_workers);
+  for (const RatioResult& ratio : validation.ratios)
+    std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
+                ratio.simulated_gain_pct);
+  for (const SampleComparison& sample : validation.samples)
+    std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
+                sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
+                100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
+  std::printf("%s", unscored_text(study, validation, "").c_str());
+  std::printf("%s", coverage_text(study, coverage).c_str());
+  std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
+}
+
+/// The profile file's value that a study's scenario names or contains; null without.
+Json profile_of(const Study& study, const Catalog& catalog) {
+  const Json base = load_json_file(study.scenario_file);
+  const JsonReader calibration = JsonReader{base, study.scenario_file}.child("calibration");
+  return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
+}
+
+std::size_t count_free_values(const Json& profile) {
+  std::size_t count = profile.value("step_times", Json::array()).size();
+  for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
+    count += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
+  return count;
+}
+
+std::string describe(StudyQuality::Of of) {
+  switch (of) {
+    case StudyQuality::Of::kCrossValidated:
+      return "cross-validated";
+    case StudyQuality::Of::kPredicted:
+      return "not fitted";
+    case StudyQuality::Of::kFitted:
+      return "fitted";
+  }
+  return {};
+}
+
+/// A study of which no row can be simulated, because of its metric or scenario, has no errors.
+void require_result(const Study& study, const std::vector<Prediction>& predictions) {
+  if (std::ranges::any_of(predictions, [](const Prediction& row) { return row.value.has_value(); })) return;
+  throw NoResultError{study.file_name + ": no row can be simulated; the first, " + study.measurements_file + ":" +
+                      std::to_string(study.rows.front().row.line()) + ": " +
+                      (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
+}
+
+constexpr const char* kAccuracyHeader =
+    "| study | source | hardware | rows | of them | free values | median | MAPE | p90 | noise | best published on like "
+    "data |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+
+/// One line of the table over a set of studies: errors in percent. Step times are counted apart from other values.
+std::string accuracy_row(const Study& study, const StudyQuality& quality, const Json& profile) {
+  const std::size_t step_times = profile.value("step_times", Json::array()).size();
+  std::string values = std::to_string(count_free_values(profile) - step_times);
+  if (step_times > 0) values += " + " + std::to_string(step_times) + " step times";
+  std::string row = "|";
+  for (const std::string& cell :
+       {study.name, study.about.source, study.about.hardware, std::to_string(quality.errors.rows), describe(quality.of),
+        values, display(quality.errors.median_ape), display(quality.errors.mape), display(quality.errors.p90_ape),
+        quality.errors.noise_floor ? display(*quality.errors.noise_floor) : std::string{}, study.about.best_published})
+    row += " " + cell + " |";
+  return row + "\n";
+}
+
+int run(const ValidateCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  const std::vector<Study> studies = load_studies(command.study, command.measurements);
+  const auto made = make_folder(command.common.output);
+  const bool is_set = studies.size() > 1;
+  std::string table = kAccuracyHeader;
+  Json summaries = Json::array();
+  std::size_t rows = 0, rows_done = 0;
+  for (const Study& study : studies) rows += study.rows.size();
+  std::optional<FolderInParts> parts;  // a folder for each study, the table
+  if (is_set && command.common.output) parts.emplace(*command.common.output);
+  std::string notes;
+  Progress progress{"measured rows", command.common.is_quiet};
+  for (const Study& study : studies) {
+    if (is_set) progress.note(", " + study.name);
+    const auto predictions = predict(
+        study, catalog, command.common.parallel,
+        [&](std::size_t done, std::size_t total) {
+          const std::size_t of_study = study.rows.size() * done / total;  // equal rows are simulated once
+          progress.update(static_cast<std::int64_t>(rows_done + of_study), static_cast<std::int64_t>(rows));
+        },
+        command.common.budget);
+    rows_done += study.rows.size();
+    if (!is_set) require_result(study, predictions);
+    const Validation validation = validate(study, predictions);
+    const Json profile = profile_of(study, catalog);
+    const std::size_t free_values = count_free_values(profile);
+    const StudyQuality quality = study_quality(study, validation, profile);
+    const IntervalCoverage coverage =
+        interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).spread);
+    table += accuracy_row(study, quality, profile);
+    notes += study.name + ": " + coverage_text(study, coverage) + unscored_text(study, validation, study.name + ": ");
+    Json summary = to_json(study, validation);
+    summary["free_values"] = free_values;
+    summary["quality"] = to_json(quality.errors);
+    summary["quality"]["of"] = describe(quality.of);
+    if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
+    if (command.common.output) {
+      const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
+      const MadeFolder part{folder};
+      OutputFolder files{folder};
+      files.write("validation.csv", validation_csv(study, validation));
+      files.write("summary.json", to_json_text(summary));
+      files.write("report.html", validation_report(study, validation, quality, free_values));
+      files.commit();
+    }
+    if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, coverage, free_values);
+    summaries.push_back(std::move(summary));
+  }
+  if (is_set && command.common.output) write_file(*command.common.output / "accuracy.md", table);
+  if (parts) parts->finish();
+  progress.clear();
+  if (command.common.prints_json)
+    std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
+  else if (is_set)
+    std::printf("%s\n%s", table.c_str(), notes.c_str());
+  if (command.common.output) say_written(command.common, *command.common.output);
+  return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb validate_verb() {
+  return make_verb<ValidateCommand>("validate",
+                                    "Simulate every measured row of a study; print the errors\n\n"
+                                    "Example: rehearse validate scenarios/studies/cm-dare-cluster.json -o results",
+                                    add_options, run);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,180 @@
+#include "sim/app/verb.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <thread>
+
+#include "sim/app/option_names.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+Option Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option Option::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option Option::repeatable() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Option Option::delimiter(char separator) {
+  option_->delimiter(separator);
+  return *this;
+}
+
+Option Option::check(const std::function<std::string(const std::string&)>& check) {
+  option_->check(check);
+  return *this;
+}
+
+template <class Number>
+Option Option::range(Number lowest, Number highest) {
+  option_->check(CLI::Range(lowest, highest));
+  return *this;
+}
+
+template Option Option::range(int, int);
+template Option Option::range(std::int64_t, std::int64_t);
+template Option Option::range(double, double);
+
+Option Option::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Option Option::shows_default(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+
+Option Option::excludes(const std::string& other) {
+  option_->excludes(other);
+  return *this;
+}
+
+template <class Value>
+Option Options::add_option(const std::string& names, Value& value, const std::string& help) {
+  return Option{verb_->add_option(names, value, help)};
+}
+
+// The types that options have.
+template Option Options::add_option(const std::string&, std::string&, const std::string&);
+template Option Options::add_option(const std::string&, fs::path&, const std::string&);
+template Option Options::add_option(const std::string&, int&, const std::string&);
+template Option Options::add_option(const std::string&, std::int64_t&, const std::string&);
+template Option Options::add_option(const std::string&, std::uint64_t&, const std::string&);
+template Option Options::add_option(const std::string&, double&, const std::string&);
+template Option Options::add_option(const std::string&, std::optional<std::string>&, const std::string&);
+template Option Options::add_option(const std::string&, std::optional<fs::path>&, const std::string&);
+template Option Options::add_option(const std::string&, std::optional<int>&, const std::string&);
+template Option Options::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
+template Option Options::add_option(const std::string&, std::optional<double>&, const std::string&);
+template Option Options::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Options::add_option(const std::string&, std::vector<fs::path>&, const std::string&);
+
+void Options::add_flag(const std::string& names, bool& value, const std::string& help) {
+  verb_->add_flag(names, value, help);
+}
+
+Option add_catalogs(Options options, CommonOptions& common, const std::string& help) {
+  return options.add_option("--catalog", common.catalogs, help).repeatable().type_name("DIR");
+}
+
+Option add_overrides(Options options, std::vector<std::string>& overrides, const std::string& help) {
+  return options.add_option("--set", overrides, help).repeatable().type_name("POINTER=VALUE");
+}
+
+void add_quiet(Options options, CommonOptions& common, const std::string& help) {
+  options.add_flag("--quiet", common.is_quiet, help);
+}
+
+Option add_output(Options options, CommonOptions& common, const std::string& help) {
+  const Option output = options.add_option("-o,--output", common.output, help).type_name("DIR");
+  add_quiet(options, common);
+  return output;
+}
+
+void add_parallel(Options options, CommonOptions& common) {
+  common.parallel = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.add_option("-j,--jobs", common.parallel, "Simulations at a time (default: the number of processors)")
+      .range(1, 1024)
+      .type_name("N");
+}
+
+void add_wall_time(Options options, CommonOptions& common) {
+  options
+      .add_option("--max-wall-time", common.max_wall_time,
+                  "End the whole command after this much real time, such as 30s or 5min, with exit code 3; what is "
+                  "finished is kept (default: none)")
+      .type_name("T");
+}
+
+std::optional<Seconds> read_seconds(const std::string& option, const std::string& text) {
+  if (text.empty()) return {};
+  try {
+    return parse_seconds(text);
+  } catch (const QuantityError& error) { throw InputError{option + ": " + error.what()}; }
+}
+
+std::optional<Seconds> read_max_run_time(const std::string& text) {
+  const std::optional<Seconds> time = read_seconds("--max-run-time", text);
+  if (time && !(*time > Seconds{})) throw InputError{"--max-run-time: expected a time above 0s; found " + text};
+  return time;
+}
+
+namespace {
+
+std::string command_line_of(int argc, char** argv) {
+  std::string line = "rehearse";
+  for (int i = 1; i < argc; ++i) line += std::string{" "} + argv[i];
+  return line;
+}
+
+std::set<std::string> given_options(const CLI::App& verb) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : verb.get_options())
+    if (option->count() > 0)
+      for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+  return names;
+}
+
+}  // namespace
+
+int run_verb(const std::string& name, const std::string& description, const std::vector<CommandVerb>& verbs, int argc,
+             char** argv) {
+  CLI::App app{description};
+  app.set_version_flag("--version", [] { return version_text(); });
+  app.require_subcommand(1);
+  if (!name.empty()) app.name(name);
+  for (const CommandVerb& verb : verbs) {
+    CLI::App* declared = app.add_subcommand(verb.name, verb.help);
+    if (verb.add_options) verb.add_options(Options{*declared});
+  }
+  refuse_empty_values(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    throw InputError{describe_parse_error(app, error, argc, argv)};
+  }
+  const CLI::App& typed = *app.get_subcommands().front();
+  const CommandVerb& verb = *std::ranges::find(verbs, typed.get_name(), &CommandVerb::name);
+  verb.common->given = given_options(typed);
+  verb.common->command_line = command_line_of(argc, argv);
+  verb.common->budget = start_budget("rehearse", read_seconds("--max-wall-time", verb.common->max_wall_time));
+  return verb.run();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,133 @@
+#pragma once
+// A verb of the command line. One verb is one file, NAME_command.cpp, which declares its options beside what runs them
+// and defines NAME_verb(), that returns
+//   make_verb<NameCommand>("NAME", "What it does\n\nExample: rehearse NAME file", add_options, run)
+//
+// A program is the list of its verbs: main.cpp, predictor_main.cpp.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/budget.hpp"
+#include "sim/base/units.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace rehearse {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kBadInput = 2;
+inline constexpr int kNoResult = 3;
+inline constexpr int kInterrupted = 130;
+
+/// What several verbs share. Each has those that it declares by the helpers below, and the last three always.
+struct CommonOptions {
+  std::vector<std::filesystem::path> catalogs;  // the user's own, over the shipped ones
+  std::optional<std::filesystem::path> output;  // -o
+  int parallel = 1;                             // -j
+  bool is_quiet = false;
+  bool prints_json = false;
+  std::string max_wall_time;    // as typed
+  std::set<std::string> given;  // names of the options that were typed, such as "--set"
+  std::string command_line;     // provenance
+  Budget budget;                // of the whole command
+};
+
+/// An option or argument of a verb, as CLI11 has it: each call adds to it. CLI11's header, which takes seconds to
+/// compile, is included by the sources of this one alone.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_{option} {}
+
+  Option required();
+  /// The word that stands for the value in the help.
+  Option type_name(const std::string& name);
+  /// Of a vector: one value each time that the option is given.
+  Option repeatable();
+  /// Of a vector: several values at once, with `separator` between them.
+  Option delimiter(char separator);
+  /// `check` returns what is wrong with a text, or nothing (program.hpp has several).
+  Option check(const std::function<std::string(const std::string&)>& check);
+  /// A number from `lowest` to `highest`, which the help tells; an int, std::int64_t or double.
+  template <class Number>
+  Option range(Number lowest, Number highest);
+  /// The help tells the default: the one that the variable has, or `text`.
+  Option shows_default();
+  Option shows_default(const std::string& text);
+  /// Not together with the option `other`, such as "--seed".
+  Option excludes(const std::string& other);
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The options and arguments of one verb, in the order of its help.
+class Options {
+ public:
+  explicit Options(CLI::App& verb) : verb_{&verb} {}
+
+  /// `names` as in "-o,--output", or "SCENARIO" of an argument. The value is read into `value`, which must live as long
+  /// as the verb: a text, path or number, an optional of one, or a vector of texts or paths (verb.cpp lists the types).
+  template <class Value>
+  Option add_option(const std::string& names, Value& value, const std::string& help);
+  void add_flag(const std::string& names, bool& value, const std::string& help);
+
+ private:
+  CLI::App* verb_;
+};
+
+// Options that several verbs have.
+Option add_catalogs(Options options, CommonOptions& common,
+                    const std::string& help =
+                        "Folder with the user's own accelerators, instances, regions, models and "
+                        "profiles; repeatable");
+Option add_overrides(Options options, std::vector<std::string>& overrides,
+                     const std::string& help = "Override a scenario field: /json/pointer=value; repeatable");
+void add_quiet(Options options, CommonOptions& common, const std::string& help = "No progress on stderr");
+/// -o, a folder, and --quiet.
+Option add_output(Options options, CommonOptions& common, const std::string& help);
+/// -j; its default is the number of processors.
+void add_parallel(Options options, CommonOptions& common);
+/// --max-wall-time, which every verb that works for a while has.
+void add_wall_time(Options options, CommonOptions& common);
+
+/// The time that an option was given as a text; none if the text is empty. Throws InputError, which names the option.
+std::optional<Seconds> read_seconds(const std::string& option, const std::string& text);
+
+/// The same of --max-run-time, which is above 0s.
+std::optional<Seconds> read_max_run_time(const std::string& text);
+/// A verb as a program lists it.
+struct CommandVerb {
+  std::string name, help;                    // the help ends with examples
+  std::function<void(Options)> add_options;  // none: another program's verb, here for --help alone
+  std::shared_ptr<CommonOptions> common;     // of the command that `run` is about
+  std::function<int()> run;                  // returns the exit code
+};
+
+/// A verb whose options are read into a Command, which has CommonOptions `common` among them.
+template <class Command>
+CommandVerb make_verb(std::string name, std::string help, void (*add_options)(Options options, Command& command),
+                      int (*run)(const Command& command)) {
+  const auto command = std::make_shared<Command>();
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .add_options = [command, add_options](Options options) { add_options(options, *command); },
+          .common = {command, &command->common},
+          .run = [command, run] { return run(*command); }};
+}
+
+/// Reads a command line and runs the one of `verbs` that it names; returns the exit code. `description` heads the help,
+/// in which the program is called `name`, or as the user called it if that is empty. Throws InputError.
+int run_verb(const std::string& name, const std::string& description, const std::vector<CommandVerb>& verbs, int argc,
+             char** argv);
+
+}  // namespace rehearse
