@@ -190,6 +190,47 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
   return to_json_text(scenario);
 }
 
+/// How the rows are put together in tables and curves, and what is said of them.
+void read_report(const JsonReader& json, const CsvTable& table, Study& study) {
+  study.group_by = read_columns(json, "group_by", table);
+  if (json.has("curves")) {
+    const JsonReader curves = json.child("curves");
+    study.curve_x = curves.required<std::string>("x");
+    expect_column(curves.child("x"), study.curve_x, table);
+    study.curve_by = read_columns(curves, "by", table);
+    curves.reject_unknown_keys();
+  }
+  if (json.has("ratios"))
+    for (const JsonReader& ratio : json.children("ratios")) {
+      study.ratios.push_back({ratio.required<std::string>("label"), read_filter(ratio.child("numerator"), table),
+                              read_filter(ratio.child("denominator"), table)});
+      ratio.reject_unknown_keys();
+    }
+  if (json.has("about")) {
+    const JsonReader about = json.child("about");
+    study.about = {.source = about.required<std::string>("source"),
+                   .hardware = about.required<std::string>("hardware"),
+                   .best_published = about.optional<std::string>("best_published", "")};
+    about.reject_unknown_keys();
+  }
+}
+
+/// Which values rows are fitted to, and how that is cross-validated.
+void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
+  if (json.has("free"))
+    for (const JsonReader& value : json.children("free")) study.free.push_back(read_free_value(value));
+  // Without free values, "where" says which rows the profile's fit saw in another study.
+  if (!study.free.empty() || json.has("where")) mark(study, json, "where", RowUse::kFitted, table);
+  if (json.has("step_times")) mark(study, json, "step_times", RowUse::kStepTime, table);
+  study.cross_validate = read_columns(json, "cross_validate", table);
+  if (json.has("leave_out_of")) {
+    const auto scope = json.required<std::string>("leave_out_of");
+    json.expect(scope == "all_studies" || scope == "this_study", "leave_out_of", "\"all_studies\" or \"this_study\"");
+    study.leaves_out_of_all_studies = scope == "all_studies";
+  }
+  json.reject_unknown_keys();
+}
+
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
   json.use_schema(study_schema);
@@ -268,42 +309,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   if (study.rows.empty())
     json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
 
-  study.group_by = read_columns(json, "group_by", table);
-  if (json.has("curves")) {
-    const JsonReader curves = json.child("curves");
-    study.curve_x = curves.required<std::string>("x");
-    expect_column(curves.child("x"), study.curve_x, table);
-    study.curve_by = read_columns(curves, "by", table);
-    curves.reject_unknown_keys();
-  }
-  if (json.has("ratios"))
-    for (const JsonReader& ratio : json.children("ratios")) {
-      study.ratios.push_back({ratio.required<std::string>("label"), read_filter(ratio.child("numerator"), table),
-                              read_filter(ratio.child("denominator"), table)});
-      ratio.reject_unknown_keys();
-    }
-  if (json.has("about")) {
-    const JsonReader about = json.child("about");
-    study.about = {.source = about.required<std::string>("source"),
-                   .hardware = about.required<std::string>("hardware"),
-                   .best_published = about.optional<std::string>("best_published", "")};
-    about.reject_unknown_keys();
-  }
-  if (json.has("fit")) {
-    const JsonReader fit = json.child("fit");
-    if (fit.has("free"))
-      for (const JsonReader& value : fit.children("free")) study.free.push_back(read_free_value(value));
-    // Without free values, "where" says which rows the profile's fit saw in another study.
-    if (!study.free.empty() || fit.has("where")) mark(study, fit, "where", RowUse::kFitted, table);
-    if (fit.has("step_times")) mark(study, fit, "step_times", RowUse::kStepTime, table);
-    study.cross_validate = read_columns(fit, "cross_validate", table);
-    if (fit.has("leave_out_of")) {
-      const auto scope = fit.required<std::string>("leave_out_of");
-      fit.expect(scope == "all_studies" || scope == "this_study", "leave_out_of", "\"all_studies\" or \"this_study\"");
-      study.leaves_out_of_all_studies = scope == "all_studies";
-    }
-    fit.reject_unknown_keys();
-  }
+  read_report(json, table, study);
+  if (json.has("fit")) read_fit(json.child("fit"), table, study);
   if (!study.sample_of.empty()) rank_samples(study);
   json.reject_unknown_keys();
   return study;

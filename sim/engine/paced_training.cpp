@@ -15,11 +15,17 @@
 
 #include "sim/engine/compile.hpp"
 #include "sim/engine/gradient_units.hpp"
+#include "sim/engine/paced_trainer.hpp"
 #include "sim/engine/program_session.hpp"
 
 namespace rehearse {
 
 namespace {
+
+using paced::Round;
+using paced::Sent;
+using paced::Team;
+using paced::Trainer;
 
 /// Of steps that are looked for: workers that end at the same date come in an order that rotates. What is kept of them
 /// is bounded.
@@ -132,46 +138,6 @@ class PacedTraining final : public ProgramSession {
   }
 
  private:
-  struct Trainer;
-
-  /// Workers that exchange with the servers as one: those of a machine, or a single one.
-  struct Team {
-    std::vector<Trainer*> members;
-    std::shared_ptr<Counters> counters = std::make_shared<Counters>();
-  };
-
-  /// A step, and its samples.
-  struct Sent {
-    std::int64_t number = 0, samples = 0;
-  };
-
-  struct Trainer {
-    Trainer(Worker& worker_, std::uint64_t seed)
-        : worker{worker_}, choice{seed, "partners of worker " + std::to_string(worker_.index)} {}
-    Worker& worker;
-    Rng choice;  // of partners
-    Rank* rank = nullptr;
-    TeamPlace place;
-    Team* team = nullptr;
-    std::unique_ptr<CollectiveGroup> group;  // of its GPUs, in pairs
-    std::vector<CollectiveGroup*> groups;
-    std::int64_t updates_at_start = 0;
-    std::optional<Seconds> ready_since;  // to begin its next step
-    std::int64_t left_out = 0;           // steps in which it was late, or that were begun before it joined
-    std::int64_t counted_in = -1;        // synchronous: the latest step that was shared with it
-    std::int64_t latest_step = -1;       // that it has begun
-    FirstVariables first = FirstVariables::kPushed;
-    std::vector<Sent> sent;  // asynchronous: steps that are not applied, if it runs ahead
-    bool is_present = false;
-    bool is_training = false;
-    SharedStep::Part next;  // what it does in the step that it is in, or will begin next
-  };
-
-  /// Of a step that others begin before its update: samples of workers that have begun it, and that have ended it.
-  struct Round {
-    std::int64_t begun = 0, ended = 0;
-  };
-
   void create_trainers() {
     for (Worker& worker : workers_) {
       trainers_.push_back(std::make_unique<Trainer>(worker, scenario_.seed));
