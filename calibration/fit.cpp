@@ -16,7 +16,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

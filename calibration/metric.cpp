@@ -8,12 +8,12 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/collective_time.hpp"
-#include "sim/engine/kernel_time.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/site.hpp"
-#include "sim/engine/summary.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
+#include "sim/training/collective_time.hpp"
 
 namespace rehearse {
 

@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "sim/engine/scenario.hpp"
 #include "sim/pool/job_text.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
 /// The number that the scenario has under `metric`: a key of summary.json, from a simulation, which can be done once in
 /// a process, or one of these, which need none:
-///   collective_time_s        one all-reduce of all gradients (sim/engine/collective_time.hpp)
+///   collective_time_s        one all-reduce of all gradients (sim/training/collective_time.hpp)
 /// or, about the first group of workers:
 ///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s
 ///   startup_time_s           from request to running; its parts startup_{provisioning,staging,booting}_time_s

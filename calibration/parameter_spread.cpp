@@ -8,7 +8,7 @@
 #include "calibration/detail/free_values.hpp"
 #include "calibration/metric.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

@@ -7,8 +7,8 @@
 
 #include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -21,7 +21,7 @@ function(rehearse_module name)
   rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS} SLOW "${module_SLOW}")
 endfunction()
 
-# rehearse_program(NAME SOURCES main.cpp ... USES rehearse::engine ... ): an executable at the top of the build folder.
+# rehearse_program(NAME SOURCES main.cpp ... USES rehearse::job ... ): an executable at the top of the build folder.
 function(rehearse_program name)
   cmake_parse_arguments(PARSE_ARGV 1 program "" "" "SOURCES;USES")
   rehearse_refuse_unparsed("rehearse_program(${name})" "${program_UNPARSED_ARGUMENTS}")

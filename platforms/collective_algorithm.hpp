@@ -1,5 +1,5 @@
 #pragma once
-// The all-reduce algorithms that there are; sim/engine/collective.hpp says what each of them does.
+// The all-reduce algorithms that there are; sim/collective/collective.hpp says what each of them does.
 
 #include <string>
 #include <utility>

@@ -183,7 +183,7 @@ struct Profile {
   CollectiveLibrary collectives;
   std::optional<CheckpointParameters> checkpoint;
   std::optional<StartupParameters> startup;
-  std::vector<StepTime> step_times;          // where one fits, it overrules the kernel model: sim/engine/step_time.hpp
+  std::vector<StepTime> step_times;  // where one fits, it overrules the kernel model: sim/scenario/step_time.hpp
   std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.
   std::vector<std::string> fitted_accelerators;
@@ -194,7 +194,7 @@ struct Profile {
   std::vector<Substitute> substitutes;  // `spread` includes theirs
 };
 
-/// Reads a profile file's object; a section that it leaves out costs nothing: sim/engine/substitutes.hpp fills in what
+/// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what
 /// a scenario needs. Throws InputError.
 Profile read_profile(JsonReader json);
 

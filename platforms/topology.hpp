@@ -13,10 +13,12 @@
 
 namespace rehearse {
 
+using MachineIndex = int;
+
 /// Where a message starts or ends: a GPU of a machine, or the machine's host memory.
 struct Endpoint {
   static constexpr int kHost = -1;
-  int machine = 0;
+  MachineIndex machine = 0;
   int gpu = kHost;
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };

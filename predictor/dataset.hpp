@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "workloads/operator_graph.hpp"
 
 namespace rehearse {

@@ -8,8 +8,8 @@
 #include "predictor/run_sketch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/kernel_time.hpp"
-#include "sim/engine/placement.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/scenario/placement.hpp"
 
 namespace rehearse {
 

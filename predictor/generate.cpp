@@ -16,9 +16,9 @@
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/engine/site.hpp"
-#include "sim/engine/work.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

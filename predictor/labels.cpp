@@ -5,14 +5,14 @@
 #include <numeric>
 
 #include "predictor/dataset.hpp"
-#include "sim/engine/collective_time.hpp"
-#include "sim/engine/repeated_steps.hpp"
-#include "sim/engine/resource_profile.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/site.hpp"
-#include "sim/engine/step_time.hpp"
-#include "sim/engine/summary.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/record/repeated_steps.hpp"
+#include "sim/record/resource_profile.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/step_time.hpp"
+#include "sim/scenario/work.hpp"
+#include "sim/training/collective_time.hpp"
 
 namespace rehearse {
 

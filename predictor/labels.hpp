@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/scenario.hpp"
 #include "sim/pool/job_text.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -22,11 +22,11 @@ namespace rehearse {
 ///   is_round_robin, is_greedy_by_bytes, is_sharded                                                  with servers
 ///   sampling_period_s, window_steps         of the profile; steps of each worker after the warm-up
 ///   all_reduce_latency_s, all_reduce_s_per_byte   of n bytes: latency + n * the second, by the times of nothing and of
-///                                                 64 MiB (sim/engine/collective_time.hpp); 0 of other strategies
+///                                                 64 MiB (sim/training/collective_time.hpp); 0 of other strategies
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles
 ///   other_batch_workers, other_batch_ratio  how many have another batch than the first, and theirs over its; 0, 1
 ///   joining_workers, joins_at_s, leaving_workers, leaves_at_s    how many join and leave, and when; 0, 0
-/// Where a step time of the profile holds for the scenario (sim/engine/step_time.hpp) the GPU's two rates are lower,
+/// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp) the GPU's two rates are lower,
 /// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.
 const std::vector<std::string>& descriptor_names();
 std::vector<double> descriptor_of(const Scenario& scenario);
@@ -40,7 +40,7 @@ std::vector<float> node_features_of(const Scenario& scenario);
 /// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws NoResultError.
 ///
 /// Synchronous steps are simulated until two cycles of them have done the same, and then extended
-/// (sim/engine/repeated_steps.hpp).
+/// (sim/record/repeated_steps.hpp).
 std::vector<double> simulate_labels(const Scenario& scenario);
 
 /// The same as a JSON array.

@@ -9,7 +9,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/resource_profile.hpp"
+#include "sim/record/resource_profile.hpp"
 
 namespace rehearse {
 namespace {

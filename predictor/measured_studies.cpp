@@ -14,9 +14,9 @@
 #include "predictor/merge.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/engine/collective_time.hpp"
-#include "sim/engine/gradient_units.hpp"
-#include "sim/engine/site.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/training/collective_time.hpp"
 
 namespace rehearse {
 

@@ -10,9 +10,9 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/detail/flow_classes.hpp"
-#include "sim/engine/core_pool.hpp"
-#include "sim/engine/rate_pulses.hpp"
-#include "sim/engine/resource_profile.hpp"
+#include "sim/record/resource_profile.hpp"
+#include "sim/resources/core_pool.hpp"
+#include "sim/resources/rate_pulses.hpp"
 
 namespace rehearse {
 
@@ -305,7 +305,7 @@ class ServerSketch : Sketch {
 
   /// The whole run if that is not too much; else what comes after the warm-up goes on until its end. Of a few
   /// synchronous workers a cycle is enough: whoever ended a step last begins the next one first, so that each of them
-  /// is first once in so many steps (sim/engine/repeated_steps.hpp).
+  /// is first once in so many steps (sim/record/repeated_steps.hpp).
   void plan_length() {
     const auto workers = static_cast<double>(workers_.size());
     const double messages = 2 * workers * std::max<double>(1, static_cast<double>(variables_.size()));

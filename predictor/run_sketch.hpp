@@ -22,7 +22,7 @@ struct SketchedVariable {
   int gradient = -1;  // kernel after which its gradient is complete; -1: it has none
 };
 
-/// All-reduces, one after another; buckets and cycles are those of GradientExchange (sim/engine/scenario.hpp).
+/// All-reduces, one after another; buckets and cycles are those of GradientExchange (sim/scenario/scenario.hpp).
 struct SketchedRing {
   double latency_s = 0, byte_s = 0;  // of an all-reduce, and for each of its bytes; byte_s 0: as the links allow
   double bucket_B = 0, cycle_s = 0;  // 0: none
@@ -30,7 +30,7 @@ struct SketchedRing {
 };
 
 /// Of servers that stand machine by machine, the first machines having one more if it does not come out even
-/// (sim/engine/site.hpp).
+/// (sim/scenario/site.hpp).
 int machine_of_server(int server, int servers, int machines);
 
 /// Machines are alike. Without servers gradients are reduced in a ring.

@@ -7,7 +7,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

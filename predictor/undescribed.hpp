@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

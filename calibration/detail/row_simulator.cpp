@@ -7,7 +7,7 @@
 #include "calibration/metric.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/substitutes.hpp"
+#include "sim/scenario/substitutes.hpp"
 
 namespace rehearse {
 

@@ -14,7 +14,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -40,7 +40,7 @@ class RowSimulator {
   const Scenario& scenario(std::size_t row) const { return scenarios_[scenario_of_[row]].scenario; }
 
   /// [profiles] of [rows[profile]]: the studies' metrics. What a profile does not state is substituted as everywhere
-  /// (sim/engine/substitutes.hpp). All profiles, of all calls, state the same values. Throws InputError if a row gives
+  /// (sim/scenario/substitutes.hpp). All profiles, of all calls, state the same values. Throws InputError if a row gives
   /// no value above 0.
   std::vector<std::vector<double>> simulate(const std::vector<Json>& profiles,
                                             const std::vector<std::vector<std::size_t>>& rows);

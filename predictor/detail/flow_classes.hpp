@@ -8,7 +8,7 @@
 namespace rehearse {
 
 /// Flows of the same ends are a class: they have one rate, and so each of them ends when its class has served as many
-/// bytes as at its start plus its own. Rates are those of progressive filling (sim/engine/max_min_flows.hpp) over the
+/// bytes as at its start plus its own. Rates are those of progressive filling (sim/resources/max_min_flows.hpp) over the
 /// NICs' two directions; they stay while an ended flow's place is taken at once by another of its class.
 /// Dates in seconds, rates in bytes per second.
 class FlowClasses {

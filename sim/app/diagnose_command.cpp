@@ -9,8 +9,8 @@
 #include "sim/app/verb.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/diagnosis.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

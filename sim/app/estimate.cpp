@@ -11,10 +11,10 @@
 
 #include "calibration/parameter_spread.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/engine/collective.hpp"
-#include "sim/engine/gradient_units.hpp"
-#include "sim/engine/reductions.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/collective/collective.hpp"
+#include "sim/program/reductions.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a simulation takes, before it is run: for `simulate --dry-run` and `sweep --dry-run`.
 
-#include "sim/engine/scenario.hpp"
-#include "sim/engine/simulate.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

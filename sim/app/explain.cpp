@@ -9,11 +9,11 @@
 
 #include "sim/app/estimate.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/gradient_units.hpp"
-#include "sim/engine/kernel_time.hpp"
-#include "sim/engine/pipeline_stages.hpp"
-#include "sim/engine/reductions.hpp"
-#include "sim/engine/step_time.hpp"
+#include "sim/program/reductions.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/scenario/pipeline_stages.hpp"
+#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "sim/engine/scenario.hpp"
-#include "sim/engine/simulate.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

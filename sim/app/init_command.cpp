@@ -8,7 +8,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -7,8 +7,8 @@
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/files.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/remaining_time.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -10,9 +10,9 @@
 #include "sim/app/schema_kinds.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/provision_request.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {

@@ -20,10 +20,11 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/compile.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/site.hpp"
-#include "sim/engine/summary.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/record/recording_scope.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/training/compile.hpp"
 
 namespace rehearse {
 
@@ -57,9 +58,9 @@ void add_options(Options options, SimulateCommand& command) {
                   "steady state has lasted for 60s and 20 steps)")
       .type_name("FROM..TO");
   options
-      .add_option("--trace-ranks", command.trace_ranks,
+      .add_option("--trace-workers,--trace-ranks", command.trace_workers,
                   "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
-      .type_name("RANKS");
+      .type_name("WORKERS");
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");
@@ -159,7 +160,7 @@ int run(const SimulateCommand& command) {
   require_options_that_go_together(command);
   const Catalog catalog = load_catalog(command.common);
   Scenario scenario = load_scenario(command, catalog);
-  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_ranks, Site{scenario});
+  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_workers, Site{scenario});
   if (!command.trace_window.empty()) {
     scenario.output.timeline_start = scope.window.start;
     scenario.output.timeline_length = scope.window.end - scope.window.start;

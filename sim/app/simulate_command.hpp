@@ -25,7 +25,7 @@ struct SimulateCommand {
   std::optional<std::size_t> runs;  // Monte Carlo
   std::string deadline;             // of them, as typed
   std::string trace_window;         // "10s..12s"
-  std::string trace_ranks;          // "0,8..15"
+  std::string trace_workers;        // "0,8..15"
 };
 
 /// With command.runs: the job so many times, and the probability of its being finished by `deadline`. Returns the exit

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

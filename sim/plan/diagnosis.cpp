@@ -12,9 +12,9 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

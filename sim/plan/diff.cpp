@@ -10,8 +10,8 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/sweep.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

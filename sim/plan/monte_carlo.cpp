@@ -11,12 +11,12 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/engine/machine_events.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/site.hpp"
-#include "sim/engine/summary.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/job/machine_events.hpp"
+#include "sim/job/simulate.hpp"
 #include "sim/plan/cluster_variants.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/memoised_session.hpp"
+#include "sim/job/memoised_session.hpp"
 #include "sim/pool/pool.hpp"
 
 namespace rehearse {

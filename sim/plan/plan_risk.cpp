@@ -5,8 +5,8 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/monte_carlo.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -7,10 +7,10 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/refusals.hpp"
-#include "sim/engine/scenario.hpp"
-#include "sim/engine/work.hpp"
 #include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/refusals.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

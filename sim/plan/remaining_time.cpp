@@ -10,8 +10,8 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

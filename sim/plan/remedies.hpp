@@ -9,7 +9,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -9,8 +9,8 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/work.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

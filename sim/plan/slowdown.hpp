@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/scenario.hpp"
 #include "sim/pool/job_text.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -9,8 +9,8 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
-#include "sim/engine/summary.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/record/summary.hpp"
 
 namespace rehearse {
 

@@ -11,11 +11,11 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
 #include "sim/plan/expression.hpp"
 #include "sim/plan/sweep_request.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

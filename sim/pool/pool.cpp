@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/summary.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/job/simulate.hpp"
 #include "sim/pool/detail/isolated.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 

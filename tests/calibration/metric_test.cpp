@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/parse_quantity.hpp"
-#include "sim/engine/kernel_time.hpp"
-#include "sim/engine/work.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/scenario/work.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {

@@ -12,7 +12,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "workloads/graph_builder.hpp"
 

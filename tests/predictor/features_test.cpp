@@ -9,8 +9,8 @@
 
 #include "predictor/labels.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/engine/collective_time.hpp"
-#include "sim/engine/kernel_time.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/training/collective_time.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
-#include "sim/engine/max_min_flows.hpp"
+#include "sim/resources/max_min_flows.hpp"
 
 namespace rehearse {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "predictor/dataset.hpp"
-#include "sim/engine/resource_profile.hpp"
+#include "sim/record/resource_profile.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "sim/base/json.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/engine/summary.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/record/run_record.hpp"
+#include "sim/record/summary.hpp"
 #include "tests/support/isolated.hpp"
 #include "tests/support/paths.hpp"
 

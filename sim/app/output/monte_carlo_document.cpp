@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "sim/engine/machine_events.hpp"
-#include "sim/engine/site.hpp"
+#include "sim/job/machine_events.hpp"
+#include "sim/scenario/site.hpp"
 
 namespace rehearse {
 

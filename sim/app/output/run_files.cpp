@@ -9,7 +9,7 @@
 #include "sim/app/output/timeline.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
-#include "sim/engine/resource_profile.hpp"
+#include "sim/record/resource_profile.hpp"
 
 namespace rehearse {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sim/base/budget.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
-#include "sim/engine/summary.hpp"
+#include "sim/record/run_record.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sim/base/csv.hpp"
-#include "sim/engine/summary.hpp"
+#include "sim/record/summary.hpp"
 
 namespace rehearse {
 

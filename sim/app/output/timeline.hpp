@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "sim/engine/resource_profile.hpp"
-#include "sim/engine/run_record.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/record/resource_profile.hpp"
+#include "sim/record/run_record.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 

@@ -103,7 +103,7 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
                 "--seed: expected a whole number from 0, below 2^64; found \"18446744073709551616\"");
   check_refused("simulate " + kScenario + " --seed ''", 2, "--seed: expected a whole number from 0");
   check_refused("simulate " + kScenario + " --max-wall-time ''", 2, "--max-wall-time: expected a value; found none");
-  check_refused("simulate " + kScenario + " --trace-ranks ''", 2, "--trace-ranks: expected a value; found none");
+  check_refused("simulate " + kScenario + " --trace-workers ''", 2, "--trace-workers: expected a value; found none");
   for (const std::string name : {"/", "a/..", ".json"})
     check_refused("init " + name, 2, "init: expected a file name, without .json; found ");
   check_refused("", 2, "rehearse --help");

@@ -13,7 +13,7 @@
 #include "platforms/profile.hpp"
 #include "platforms/spot_pool.hpp"
 #include "sim/app/schema_kinds.hpp"
-#include "sim/engine/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/schema_check.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/work.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/scenario/work.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {

@@ -1,0 +1,519 @@
+#include "sim/collective/collective.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+namespace rehearse {
+
+namespace {
+
+using Ranks = std::vector<Endpoint>;
+
+/// A binary tree over ranks 0 .. count-1: the parent of each, -1 for the root, and the most hops to the root.
+struct Tree {
+  std::vector<int> parent;
+  int depth = 0;
+};
+
+int depth_of(const std::vector<int>& parent) {
+  int deepest = 0;
+  for (std::size_t i = 0; i < parent.size(); ++i) {
+    int depth = 0;
+    for (int node = static_cast<int>(i); parent[static_cast<std::size_t>(node)] >= 0;
+         node = parent[static_cast<std::size_t>(node)])
+      ++depth;
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+/// Balanced: the children of i are 2 i + 1 and 2 i + 2.
+Tree heap_tree(int count) {
+  Tree tree;
+  for (int i = 0; i < count; ++i) tree.parent.push_back(i == 0 ? -1 : (i - 1) / 2);
+  tree.depth = depth_of(tree.parent);
+  return tree;
+}
+
+/// In-order tree: counted from 1, odd ranks are leaves, and a rank's height is its number of trailing zero bits. Where
+/// a parent would lie beyond the last rank, the next ancestor that exists takes its place.
+Tree in_order_tree(int count) {
+  Tree tree;
+  tree.parent.assign(static_cast<std::size_t>(count), -1);
+  for (int node = 1; node <= count; ++node) {
+    for (int low = node & -node; low <= count; low <<= 1) {
+      const int parent = (node & ~((low << 1) - 1)) | (low << 1);
+      if (parent > count) continue;
+      tree.parent[static_cast<std::size_t>(node - 1)] = parent - 1;
+      break;
+    }
+  }
+  tree.depth = depth_of(tree.parent);
+  return tree;
+}
+
+/// The second of two trees: that of the ranks in reverse order if their number is even, shifted by one if it is odd, so
+/// that leaves and inner nodes change roles.
+Tree complement(const Tree& tree) {
+  const int count = static_cast<int>(tree.parent.size());
+  const auto map = [count](int rank) { return count % 2 == 0 ? count - 1 - rank : (rank + 1) % count; };
+  Tree other;
+  other.parent.assign(tree.parent.size(), -1);
+  for (int i = 0; i < count; ++i) {
+    const int parent = tree.parent[static_cast<std::size_t>(i)];
+    other.parent[static_cast<std::size_t>(map(i))] = parent < 0 ? -1 : map(parent);
+  }
+  other.depth = tree.depth;
+  return other;
+}
+
+class Planner {
+ public:
+  Planner(const Ranks& gpus, Network& network, bool is_in_gpu_order)
+      : gpus_{gpus}, network_{network}, is_in_gpu_order_{is_in_gpu_order} {}
+
+  CollectivePlan ring() const {
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    const std::vector<Ranks> machines = by_machine();
+    if (machines.size() == 1) {
+      const std::vector<Ranks> rings = local_rings(gpus_);
+      CollectivePhase phase{
+          .edges = {}, .parts = count * static_cast<std::int64_t>(rings.size()), .repeat = 2 * (count - 1)};
+      for (const Ranks& ring : rings) add_ring(phase, ring);
+      phase.steps = mean_steps(phase.edges);
+      return {phase};
+    }
+    const std::size_t channels = channels_between(machines);
+    CollectivePhase phase{.edges = {}, .parts = count * static_cast<std::int64_t>(channels), .repeat = 2 * (count - 1)};
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      Ranks ring;
+      for (const Ranks& machine : machines) {
+        const Ranks order = order_for(machine, channel);
+        ring.insert(ring.end(), order.begin(), order.end());
+      }
+      add_ring(phase, ring);
+    }
+    phase.steps = mean_steps(phase.edges);
+    return {phase};
+  }
+
+  CollectivePlan trees(const Ranks& ranks, const std::vector<Tree>& trees) const {
+    CollectivePhase up{.edges = {}, .parts = static_cast<std::int64_t>(trees.size())}, down = up;
+    for (const Tree& tree : trees) {
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (tree.parent[i] < 0) continue;
+        const Endpoint parent = ranks[static_cast<std::size_t>(tree.parent[i])];
+        up.edges.push_back(network_.path(ranks[i], parent));
+        down.edges.push_back(network_.path(parent, ranks[i]));
+      }
+      up.hops = down.hops = std::max(up.hops, tree.depth);
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        LinkSteps way{};
+        for (int node = static_cast<int>(i); tree.parent[static_cast<std::size_t>(node)] >= 0;
+             node = tree.parent[static_cast<std::size_t>(node)])
+          way = way +
+                steps_of(network_.path(ranks[static_cast<std::size_t>(node)],
+                                       ranks[static_cast<std::size_t>(tree.parent[static_cast<std::size_t>(node)])]));
+        up.steps = down.steps = longer(up.steps, way);
+      }
+    }
+    return {up, down};
+  }
+
+  CollectivePlan star(const Ranks& ranks) const {
+    CollectivePhase in, out;
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      in.edges.push_back(network_.path(ranks[i], ranks[0]));
+      out.edges.push_back(network_.path(ranks[0], ranks[i]));
+    }
+    in.steps = out.steps = longest_steps(in.edges);
+    return {in, out};
+  }
+
+  CollectivePlan clique(const Ranks& ranks) const {
+    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = 2};
+    for (const Endpoint from : ranks)
+      for (const Endpoint to : ranks)
+        if (!(from == to)) phase.edges.push_back(network_.path(from, to));
+    phase.steps = longest_steps(phase.edges);
+    return {phase};
+  }
+
+  CollectivePlan chain_tree() const {
+    const std::vector<Ranks> machines = by_machine();
+    const int count = static_cast<int>(machines.size());
+    const Tree tree = in_order_tree(count);
+    const std::vector<Tree> trees = count > 1 ? std::vector{tree, complement(tree)} : std::vector{tree};
+    const std::size_t channels = count > 1 ? channels_between(machines) : local_rings(gpus_).size();
+    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(channels * trees.size())};
+    const auto add_both_ways = [&](const Endpoint a, const Endpoint b) {
+      phase.edges.push_back(network_.path(a, b));
+      phase.edges.push_back(network_.path(b, a));
+    };
+    std::size_t longest = 0;
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      std::vector<Ranks> chains;  // the head, which the NIC is nearest to, is the last
+      for (const Ranks& machine : machines) chains.push_back(order_for(machine, channel));
+      for (const Tree& one : trees)
+        for (std::size_t m = 0; m < chains.size(); ++m) {
+          longest = std::max(longest, chains[m].size() - 1);
+          for (std::size_t i = 0; i + 1 < chains[m].size(); ++i) add_both_ways(chains[m][i], chains[m][i + 1]);
+          if (one.parent[m] >= 0)
+            add_both_ways(chains[m].back(), chains[static_cast<std::size_t>(one.parent[m])].back());
+        }
+    }
+    if (phase.edges.empty()) return {};
+    phase.hops = 2 * std::max(tree.depth, 1);
+    if (longest > 0) phase.steps = steps_of(phase.edges.front());
+    phase.steps = {2 * static_cast<double>(longest) * phase.steps.nvlink,
+                   2 * static_cast<double>(longest) * phase.steps.pcie, 2.0 * tree.depth};
+    return {phase};
+  }
+
+  /// As a shift along the ranks: what crosses a port of the switch is the same. Empty where it does not work.
+  CollectivePlan nvls() const {
+    const std::vector<Ranks> machines = by_machine();
+    const TopologyMachine& machine = network_.topology().machines()[static_cast<std::size_t>(gpus_.front().machine)];
+    if (machines.size() > 1 || !machine.interconnect.nvswitch) return {};
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    CollectivePhase phase{.edges = {}, .parts = count, .pieces = count + 1};
+    add_ring(phase, gpus_);
+    phase.steps = mean_steps(phase.edges);
+    return {phase};
+  }
+
+  CollectivePlan hierarchical() const {
+    const std::vector<Ranks> machines = by_machine();
+    const std::size_t gpus = machines.front().size();
+    for (const Ranks& machine : machines)
+      if (machine.size() != gpus)
+        throw std::invalid_argument{"a hierarchical all-reduce needs the same number of GPUs on every machine"};
+    const auto g = static_cast<std::int64_t>(gpus), m = static_cast<std::int64_t>(machines.size());
+    CollectivePhase inside{.edges = {}, .parts = g, .repeat = g - 1},
+        between{.edges = {}, .parts = g * m, .repeat = 2 * (m - 1)};
+    for (const Ranks& machine : machines) add_ring(inside, machine);
+    for (std::size_t i = 0; i < gpus; ++i) {
+      Ranks ring;
+      for (const Ranks& machine : machines) ring.push_back(machine[i]);
+      add_ring(between, ring);
+    }
+    inside.steps = mean_steps(inside.edges);
+    between.steps = mean_steps(between.edges);
+    return {inside, between, inside};
+  }
+
+  CollectivePlan binary_tree_star() const {
+    CollectivePhase in, out;
+    Ranks masters;
+    for (const Ranks& machine : by_machine()) {
+      masters.push_back(machine.front());
+      const CollectivePlan local = star(machine);
+      in.edges.insert(in.edges.end(), local[0].edges.begin(), local[0].edges.end());
+      out.edges.insert(out.edges.end(), local[1].edges.begin(), local[1].edges.end());
+    }
+    in.steps = out.steps = longest_steps(in.edges);
+    CollectivePlan plan = trees(masters, {heap_tree(static_cast<int>(masters.size()))});
+    plan.insert(plan.begin(), in);
+    plan.push_back(out);
+    return plan;
+  }
+
+ private:
+  /// Between machines: one for each NIC of the machine that has the most.
+  std::size_t channels_between(const std::vector<Ranks>& machines) const {
+    std::size_t channels = 1;
+    for (const Ranks& machine : machines)
+      channels = std::max(channels, static_cast<std::size_t>(nics(machine.front().machine)));
+    return channels;
+  }
+
+  /// A machine's GPUs in the order of one of its rings. The last GPU sends to the next machine: over the channel's NIC,
+  /// if one of the GPUs uses it.
+  Ranks order_for(const Ranks& machine, std::size_t channel) const {
+    const std::vector<Ranks> orders = local_rings(machine);
+    Ranks order = orders[channel % orders.size()];
+    const auto leaves = [&](const Endpoint gpu) {
+      const int count_of_nics = nics(gpu.machine);
+      return gpu.gpu % count_of_nics == static_cast<int>(channel) % count_of_nics;
+    };
+    const auto last = std::find_if(order.begin(), order.end(), leaves);
+    if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
+    return order;
+  }
+
+  LinkSteps steps_of(PathIndex edge) const {
+    switch (network_.path(edge).kind) {
+      case PathKind::kNvlink:
+        return {.nvlink = 1};
+      case PathKind::kPcie:
+        return {.pcie = 1};
+      case PathKind::kNetwork:
+        return {.network = 1};
+    }
+    throw std::logic_error{"unknown kind of path"};
+  }
+
+  LinkSteps mean_steps(const std::vector<PathIndex>& edges) const {
+    LinkSteps sum{};
+    for (const PathIndex edge : edges) sum = sum + steps_of(edge);
+    const auto count = static_cast<double>(std::max<std::size_t>(edges.size(), 1));
+    return {sum.nvlink / count, sum.pcie / count, sum.network / count};
+  }
+
+  LinkSteps longest_steps(const std::vector<PathIndex>& edges) const {
+    LinkSteps longest{};
+    for (const PathIndex edge : edges) longest = longer(longest, steps_of(edge));
+    return longest;
+  }
+
+  /// The way with more steps over the network; of equals, over PCIe, then over NVLink.
+  static LinkSteps longer(const LinkSteps& a, const LinkSteps& b) {
+    return std::tie(a.network, a.pcie, a.nvlink) < std::tie(b.network, b.pcie, b.nvlink) ? b : a;
+  }
+
+  void add_ring(CollectivePhase& phase, const Ranks& ranks) const {
+    for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
+      phase.edges.push_back(network_.path(ranks[i], ranks[(i + 1) % ranks.size()]));
+  }
+
+  /// Over NVLinks if they make rings; otherwise, or if it is asked for, one ring in order.
+  std::vector<Ranks> local_rings(const Ranks& ranks) const {
+    if (is_in_gpu_order_) return {ranks};
+    const int machine = ranks.front().machine;
+    std::vector<int> gpus;
+    for (const Endpoint gpu : ranks) gpus.push_back(gpu.gpu);
+    std::vector<Ranks> rings;
+    const auto& interconnect = network_.topology().machines()[static_cast<std::size_t>(machine)].interconnect;
+    if (known_gpus_ != gpus || known_nvlinks_ != interconnect.nvlinks) {  // machines are mostly alike
+      known_gpus_ = gpus;
+      known_nvlinks_ = interconnect.nvlinks;
+      known_rings_ = find_rings(interconnect, gpus);
+    }
+    for (const std::vector<int>& ring : known_rings_) {
+      rings.emplace_back();
+      for (const int gpu : ring) rings.back().push_back({machine, gpu});
+    }
+    if (rings.empty()) rings.push_back(ranks);
+    return rings;
+  }
+
+  int nics(int machine) const { return network_.topology().machines()[static_cast<std::size_t>(machine)].nics; }
+
+  std::vector<Ranks> by_machine() const {
+    std::map<int, Ranks> machines;
+    for (const Endpoint gpu : gpus_) machines[gpu.machine].push_back(gpu);
+    std::vector<Ranks> list;
+    for (auto& [machine, ranks] : machines) list.push_back(std::move(ranks));
+    return list;
+  }
+
+  const Ranks& gpus_;
+  Network& network_;
+  bool is_in_gpu_order_;
+  mutable std::vector<int> known_gpus_;  // what the rings were last searched for
+  mutable std::vector<NvlinkPair> known_nvlinks_;
+  mutable std::vector<std::vector<int>> known_rings_;
+};
+
+/// One that a planner makes.
+AllReduceAlgorithm planned(std::string title, CollectivePlan (*plan)(const Planner&, const Ranks&),
+                           CollectiveSize (*size)(double ranks, double machines, double rings)) {
+  return {std::move(title),
+          [plan](const Ranks& gpus, Network& network, bool is_in_gpu_order) {
+            return plan(Planner{gpus, network, is_in_gpu_order}, gpus);
+          },
+          size};
+}
+
+/// [CollectiveAlgorithm]
+std::vector<AllReduceAlgorithm>& algorithms() {
+  const auto ring_size = [](double ranks, double, double rings) {
+    return CollectiveSize{ranks * rings, ranks * rings * 2 * (ranks - 1)};
+  };
+  const auto up_and_down = [](double ranks, double, double) {
+    return CollectiveSize{2 * (ranks - 1), 2 * (ranks - 1)};
+  };
+  static std::vector<AllReduceAlgorithm> all{
+      planned(
+          "ring all-reduce", [](const Planner& planner, const Ranks&) { return planner.ring(); }, ring_size),
+      planned(
+          "tree all-reduce",
+          [](const Planner& planner, const Ranks& gpus) {
+            return planner.trees(gpus, {heap_tree(static_cast<int>(gpus.size()))});
+          },
+          up_and_down),
+      planned(
+          "double binary tree all-reduce",
+          [](const Planner& planner, const Ranks& gpus) {
+            const Tree tree = in_order_tree(static_cast<int>(gpus.size()));
+            return planner.trees(gpus, {tree, complement(tree)});
+          },
+          [](double ranks, double, double) {
+            return CollectiveSize{4 * (ranks - 1), 4 * (ranks - 1)};
+          }),
+      planned(
+          "hierarchical all-reduce", [](const Planner& planner, const Ranks&) { return planner.hierarchical(); },
+          [](double ranks, double machines, double) {
+            return CollectiveSize{3 * ranks, ranks * (2 * (ranks / machines - 1) + 2 * (machines - 1))};
+          }),
+      planned(
+          "star all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.star(gpus); }, up_and_down),
+      planned(
+          "clique all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.clique(gpus); },
+          [](double ranks, double, double) {
+            return CollectiveSize{ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
+          }),
+      planned(
+          "binary-tree-star all-reduce",
+          [](const Planner& planner, const Ranks&) { return planner.binary_tree_star(); }, up_and_down),
+      planned(
+          "NVLink SHARP all-reduce", [](const Planner& planner, const Ranks&) { return planner.nvls(); },
+          [](double ranks, double, double) {
+            return CollectiveSize{ranks, ranks};
+          }),
+      planned(
+          "chain and double binary tree all-reduce",
+          [](const Planner& planner, const Ranks&) { return planner.chain_tree(); },
+          [](double ranks, double, double rings) {
+            return CollectiveSize{4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
+          }),
+      planned(
+          "all-reduce by the fastest protocol",
+          [](const Planner&, const Ranks&) -> CollectivePlan {
+            throw std::invalid_argument{"the fastest of several is no algorithm of its own"};
+          },
+          ring_size)};
+  return all;
+}
+
+}  // namespace
+
+const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm) {
+  return algorithms().at(static_cast<std::size_t>(algorithm));
+}
+
+CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm) {
+  const CollectiveAlgorithm added = add_collective_algorithm(word);
+  algorithms().push_back(std::move(algorithm));
+  return added;
+}
+
+CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
+                               bool is_in_gpu_order) {
+  CollectivePlan plan = all_reduce_algorithm(algorithm).plan(gpus, network, is_in_gpu_order);
+  std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });
+  return plan;
+}
+
+Bytes message_size(const CollectivePhase& phase, Bytes payload) {
+  return std::max(Bytes{1}, Bytes{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts});
+}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
+                                 const std::vector<int>& watched)
+    : plan_{plan} {
+  std::vector<double> capacities;
+  for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
+  for (const CollectivePhase& phase : plan) {
+    // A unit of data that takes about a second, so that no date is far from 1.
+    double unit = capacities.empty() ? 1 : *std::max_element(capacities.begin(), capacities.end());
+    MaxMinFlows flows{capacities};
+    for (const int link : watched) flows.watch(link);
+    std::map<std::uint32_t, LinkShare> current;  // by watched link
+    std::vector<LinkShare> shares;
+    const auto next_completion = [&](double now) {
+      const double next = flows.next_completion(now);
+      for (const std::uint32_t link : flows.take_changed()) {
+        LinkShare& share = current[link];
+        share.end = now / unit;
+        if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
+        share = {static_cast<int>(link), now / unit, 0, flows.used(link)};
+      }
+      return next;
+    };
+    std::vector<std::size_t> edge_of;  // [flows]
+    std::vector<double> per_byte(phase.edges.size());
+    for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+      const Path& path = network.path(phase.edges[e]);
+      const auto flow =
+          flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
+      if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
+      edge_of[flow] = e;
+    }
+    std::vector<MaxMinFlows::FlowIndex> ended;
+    for (double now = 0; flows.live() > 0;) {
+      now = next_completion(now);
+      ended.clear();
+      flows.pop_completed(now, ended);
+      for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit;
+      if (flows.live() == 0) (void)next_completion(now);
+    }
+    shares_.push_back(std::move(shares));
+    std::vector<std::pair<double, double>> slowest;
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops + phase.steps.time(protocol).value(),
+                           per_byte[e]);
+    std::sort(slowest.begin(), slowest.end(), std::greater<>{});
+    std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
+    for (const auto& edge : slowest)
+      if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
+    slowest_.push_back(std::move(frontier));
+    per_byte_.push_back(std::move(per_byte));
+  }
+}
+
+Seconds CollectiveTimer::duration(Bytes payload) const {
+  double total = 0;
+  for (std::size_t p = 0; p < plan_.size(); ++p)
+    total += round(p, payload).value() * static_cast<double>(plan_[p].repeat);
+  return Seconds{total};
+}
+
+Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
+  const double size = as_double(message_size(plan_[phase], payload));
+  double longest = 0;
+  for (const auto& [latency, per_byte] : slowest_[phase]) longest = std::max(longest, latency + size * per_byte);
+  return Seconds{longest};
+}
+
+void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
+                            const std::function<void(int link, const RatePulses&)>& on_rate) const {
+  const double size = as_double(message_size(plan_[phase], payload));
+  for (const LinkShare& share : shares_[phase])
+    on_rate(share.link, {.start = start.value() + size * share.begin,
+                         .length = size * (share.end - share.begin),
+                         .rate = share.rate,
+                         .count = plan_[phase].repeat,
+                         .every = round(phase, payload).value()});
+}
+
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block) {
+  using Edge = std::array<int, 4>;
+  const std::vector<TopologyLink>& links = network.topology().links();
+  return std::all_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
+    std::vector<Edge> edges, shifted;
+    for (const PathIndex edge : phase.edges) {
+      for (const int link : network.path(edge).links)
+        if (links[static_cast<std::size_t>(link)].machine < 0) return false;
+      const Endpoint from = network.source(edge), to = network.destination(edge);
+      edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
+      shifted.push_back({(from.machine + block) % machines, from.gpu, (to.machine + block) % machines, to.gpu});
+    }
+    std::sort(edges.begin(), edges.end());
+    std::sort(shifted.begin(), shifted.end());
+    return edges == shifted;
+  });
+}
+
+void keep_block(CollectivePlan& plan, const Network& network) {
+  for (CollectivePhase& phase : plan)
+    std::erase_if(phase.edges, [&](PathIndex edge) { return network.source(edge).machine >= network.block(); });
+}
+
+}  // namespace rehearse

@@ -1,0 +1,130 @@
+#pragma once
+// All-reduce algorithms as phases of messages, and how long they take on an otherwise idle network.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "platforms/collective_algorithm.hpp"
+#include "platforms/profile.hpp"
+#include "platforms/topology.hpp"
+#include "sim/resources/max_min_flows.hpp"
+#include "sim/resources/network.hpp"
+#include "sim/resources/rate_pulses.hpp"
+
+namespace rehearse {
+
+/// How often data are passed on over links of each kind. Fractions are means: a part that goes round a ring crosses
+/// each of its edges equally often, and the time of all rounds is the sum over its way.
+struct LinkSteps {
+  double nvlink = 0, pcie = 0, network = 0;
+
+  friend LinkSteps operator+(const LinkSteps& a, const LinkSteps& b) {
+    return {a.nvlink + b.nvlink, a.pcie + b.pcie, a.network + b.network};
+  }
+  Seconds time(const CollectiveProtocol& protocol) const {
+    return protocol.nvlink_step * nvlink + protocol.pcie_step * pcie + protocol.network_step * network;
+  }
+};
+
+/// Messages that start together. Every edge carries `size` bytes `repeat` times, one message after the other, and the
+/// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
+///   repeat * max over edges of (hops * latency + size / rate)
+/// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees).
+struct CollectivePhase {
+  std::vector<PathIndex> edges;
+  std::int64_t parts = 1;  // size = ceil(pieces * payload / parts)
+  std::int64_t pieces = 1;
+  std::int64_t repeat = 1;
+  int hops = 1;
+  LinkSteps steps{};  // that a message takes part in, one after another
+};
+
+using CollectivePlan = std::vector<CollectivePhase>;
+
+/// p ranks, n bytes, one-way latency a, bandwidth b of every NIC, one GPU per machine on one switch:
+/// - ring: 2 (p - 1) (a + n / (p b)). Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009.
+/// - tree: 2 (d a + c n / b). One binary tree, pipelined; d = floor(log2 p), c = most children of a node.
+/// - double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner
+///   node in the other; d = most hops to a root. Sanders, Speck and Traff, Parallel Computing 35(12), 2009.
+/// - star: 2 (a + (p - 1) n / b). All to rank 0 and back.
+/// - clique: 2 (a + (p - 1) n / (p b)). Every rank adds up one part.
+/// - hierarchical: 2 (g - 1) (a' + n / (g b')) + 2 (m - 1) (a + n / (m b)), m machines of g GPUs with a' and b' inside.
+///   Ring reduce-scatter inside each machine, for each of its GPUs a ring over the machines with n / g, ring all-gather
+///   inside; the g rings share a NIC.
+/// - binary_tree_star: star inside each machine, tree over the first GPUs of the machines.
+/// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double
+///   binary trees of depth d between their heads, one pair of trees for each NIC; sums go up while results come down,
+///   in pieces, as NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
+/// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
+///   writes to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the
+///   n / p that it writes, and receives as many. One machine with an NVSwitch.
+///
+/// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws
+/// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for `fastest`, which is no
+/// algorithm.
+CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
+                               bool is_in_gpu_order = false);
+
+/// Edges of a plan, and messages, of which an edge carries one or more.
+struct CollectiveSize {
+  double edges = 0, messages = 0;
+};
+
+/// What there is to know of an algorithm besides the word for it (platforms/collective_algorithm.hpp).
+struct AllReduceAlgorithm {
+  std::string title;  // "ring all-reduce"
+  /// Phases without edges are left out; without any the algorithm does not work among these GPUs.
+  std::function<CollectivePlan(const std::vector<Endpoint>& gpus, Network& network, bool is_in_gpu_order)> plan;
+  /// About, for estimates, on `machines` that make `rings` at the same time.
+  std::function<CollectiveSize(double ranks, double machines, double rings)> size;
+};
+
+const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm);
+
+/// From now on scenarios and profiles may ask for it by the word. To be called before any other thread runs. Throws
+/// std::invalid_argument if there is the word.
+CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm);
+
+Bytes message_size(const CollectivePhase& phase, Bytes payload);
+
+/// Whether all phases are the same again if machines are counted `block` further, of `machines` in a circle, and cross
+/// no links but those of the machines. Then keep_block() leaves what starts in the first block.
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block);
+void keep_block(CollectivePlan& plan, const Network& network);
+
+/// Duration of a plan when nothing else uses the network, from one solution of each phase's sharing, which scales with
+/// the payload because all messages of a phase are equally long. Valid while capacities do not change and no other flow
+/// shares a link.
+class CollectiveTimer {
+ public:
+  /// `plan` must outlive the timer. `watched` links are those of which add_rates() will tell.
+  CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {},
+                  const std::vector<int>& watched = {});
+
+  Seconds duration(Bytes payload) const;
+  /// Of one of the messages that every edge of the phase carries one after another: until the last has arrived.
+  Seconds round(std::size_t phase, Bytes payload) const;
+  /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
+  /// crosses a link while a message has left it and has not arrived.
+  void rates(std::size_t phase, Bytes payload, Seconds start,
+             const std::function<void(int link, const RatePulses&)>& on_rate) const;
+  /// [edges of the phase] time for one byte.
+  const std::vector<double>& seconds_per_byte(std::size_t phase) const { return per_byte_[phase]; }
+
+ private:
+  /// Of a watched link, while the messages' shares from `begin` to `end` cross it.
+  struct LinkShare {
+    int link = 0;
+    double begin = 0, end = 0;  // seconds for a byte
+    double rate = 0;
+  };
+
+  const CollectivePlan& plan_;
+  std::vector<std::vector<LinkShare>> shares_;  // [phases]
+  std::vector<std::vector<double>> per_byte_;   // [phases][edges]
+  /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
+  std::vector<std::vector<std::pair<double, double>>> slowest_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,338 @@
+#include "sim/job/job.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+using Kind = FleetEvent::Kind;
+
+std::string text_of(const TrainingProgress& progress) {
+  return "step " + std::to_string(progress.updates) + ", sample " + std::to_string(progress.samples);
+}
+}  // namespace
+
+JobState::JobState(const Site& site_, std::uint64_t seed, Clock& clock_, std::vector<EventSpan>& events_)
+    : site{site_},
+      clock{clock_},
+      events{events_},
+      machine_events{site, seed},
+      membership{site, machine_events.running_at_start(), clock},
+      checkpoints{site} {}
+
+Job::Job(JobState& state, JobTraining training)
+    : site_{state.site},
+      state_{state},
+      training_{std::move(training)},
+      recovery_{site_.scenario.training.recovery},
+      provider_{state_.clock, state_.clock.new_owner()},
+      resumption_{state_.clock},
+      rented_(site_.machines.size()),
+      joins_at_(site_.machines.size()),
+      starting_(site_.machines.size(), OwnedClock{state_.clock}),
+      survivors_(site_.machines.size()) {
+  result_.rentals.resize(site_.machines.size());
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
+  if (divides_model(site_.scenario.training.strategy))
+    needed_workers_ = least_workers_ = site_.scenario.count(Role::kWorker);
+}
+
+JobResult Job::run() {
+  if (recovery_.give_up_after)
+    provider_.schedule(*recovery_.give_up_after, [this] {
+      throw RunError{"/training/recovery/give_up_after",
+                     "not finished after " + to_text(*recovery_.give_up_after) + ": " + progress_text()};
+    });
+  JobResult result = run_until_given_up();
+  if (!is_done_) fail();
+  return result;
+}
+
+JobResult Job::run_until_given_up() {
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const Group& group = site_.group(static_cast<MachineIndex>(m));
+    if (group.joins_at > Seconds{})
+      provider_.schedule(group.joins_at, [this, m] {
+        rented_[m] = Rental{.span = {state_.clock.now(), {}}};
+        receive(static_cast<MachineIndex>(m));
+      });
+  }
+  schedule_next_event();
+  if (workers_there() >= least_workers_)
+    resume();
+  else
+    keeps_updates_ = false;
+  training_.run();
+  result_.end = is_done_ ? session_->last_update() : state_.clock.now();
+  if (session_) result_.done = session_->progress();
+  SampleCounts& samples = result_.samples;
+  samples.done = result_.done.samples;
+  samples.repeated = samples.done + samples.lost - std::max(most_samples_, samples.done);
+  result_.interruptions.checkpoints = state_.checkpoints.count();
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (rented_[m]) end_rental(m, result_.end, false);
+  return result_;
+}
+
+void Job::updated(const TrainingProgress& progress) {
+  if (progress.samples >= site_.scenario.training.samples && !std::exchange(is_done_, true)) {
+    provider_.retire();
+    state_.membership.set_next_event(kNever);
+  }
+  if (training_.on_update) training_.on_update(progress);
+}
+
+void Job::end_rental(std::size_t machine, Seconds now, bool is_by_provider) {
+  Rental rental = *std::exchange(rented_[machine], std::nullopt);
+  rental.span.end = now;
+  rental.is_ended_by_provider = is_by_provider;
+  rental.startup = std::min(rental.startup, now - rental.span.start);
+  if (now > rental.span.start) result_.rentals[machine].push_back(rental);
+}
+
+void Job::announce_next_change() {
+  Seconds next = next_event_;
+  for (const auto& date : joins_at_) next = std::min(next, date.value_or(kNever));
+  state_.membership.set_next_event(next);
+}
+
+void Job::schedule_next_event() {
+  const auto event = state_.machine_events.next();
+  next_event_ = event ? event->at : kNever;
+  announce_next_change();
+  if (!event || event->at > Clock::kLatest) return;
+  provider_.schedule(event->at, [this, event = *event] {
+    schedule_next_event();
+    react(event);
+  });
+}
+
+void Job::react(const MachineEvent& event) {
+  const MachineIndex machine = event.machine;
+  switch (event.kind) {
+    case Kind::kRequested:
+      return record(machine, "request", "");
+    case Kind::kRunning:
+      return start(machine);
+    case Kind::kNotice:
+      record(machine, "notice", "");
+      ++result_.interruptions.notices;
+      if (!recovery_.uses_notice || !state_.membership.is_there(machine)) return;
+      // Where the loss costs work, a checkpoint saves it; else the worker leaves between two steps.
+      if (!is_worker(machine) || recovery_.lost_worker == Recovery::LostWorker::kRestart)
+        state_.checkpoints.ask_for_one();
+      else if (recovery_.lost_worker != Recovery::LostWorker::kWait)
+        state_.membership.dismiss(machine);
+      if (session_) session_->reconsider();
+      return;
+    case Kind::kRevoked:
+      return revoke(machine);
+  }
+}
+
+/// A machine runs; before it can train, its framework starts.
+void Job::start(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  record(machine, "running", "");
+  ++result_.interruptions.replacements;
+  const auto startup = startup_of(site_.scenario, site_.group(machine));
+  const Seconds framework =
+      startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), true) : Seconds{};
+  rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
+  joins_at_[m] = state_.clock.now() + framework;
+  announce_next_change();
+  starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
+  starting_[m].schedule(*joins_at_[m], [this, machine] { receive(machine); });
+}
+
+void Job::receive(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  if (is_done_) return;
+  joins_at_[m].reset();
+  announce_next_change();
+  state_.membership.arrive(machine);
+  if (machine == lost_chief_) {
+    lost_chief_ = -1;
+    state_.checkpoints.chief = machine;
+    if (session_) return interrupt(false, 1, {}, "the chief is back");
+  }
+  if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  if (session_)
+    session_->join(machine);
+  else
+    try_to_resume();
+}
+
+void Job::revoke(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  const Seconds now = state_.clock.now();
+  record(machine, "revoked", "");
+  ++result_.interruptions.revocations;
+  if (rented_[m]) end_rental(m, now, true);
+  if (joins_at_[m]) {  // it was starting
+    joins_at_[m].reset();
+    starting_[m].retire();
+    announce_next_change();
+    return;
+  }
+  state_.membership.vanish(machine);
+  if (training_.on_loss) training_.on_loss(machine);
+  if (state_.checkpoints.chief == machine) {
+    state_.checkpoints.lose_chief(now);
+    if (recovery_.lost_chief == Recovery::LostChief::kRestart) {
+      lost_chief_ = machine;
+      state_.checkpoints.chief = -1;
+    } else {
+      choose_chief();
+    }
+  }
+  if (session_) return lose(machine);
+  survivors_[m] = false;
+  if (is_resuming_) resumption_.retire();
+  is_resuming_ = false;
+  if (keeps_updates_ &&
+      (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
+    roll_back();
+  noticed_from_ = now;  // anew
+  try_to_resume();
+}
+
+void Job::lose(MachineIndex machine) {
+  const bool restarts = recovery_.lost_worker == Recovery::LostWorker::kRestart;
+  if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a server is lost");
+  if (restarts) return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), {}, "a worker is lost");
+  if (session_->lose(machine)) return;
+  const bool waits = recovery_.lost_worker == Recovery::LostWorker::kWait;
+  interrupt(true, recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1), recovery_.timeout,
+            "a worker is lost");
+}
+
+void Job::choose_chief() {
+  state_.checkpoints.chief = -1;
+  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
+    if (is_worker(m) && state_.membership.is_there(m)) {
+      state_.checkpoints.chief = m;
+      return;
+    }
+}
+
+int Job::workers_there() const {
+  int workers = 0;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (state_.membership.stays(machine)) workers += site_.machines[m].workers;
+  }
+  return workers;
+}
+
+void Job::deserted() {
+  if (!session_ || is_done_) return;
+  if (!site_.scenario.has_revocations()) fail();
+  interrupt(false, recovery_.minimum_workers.value_or(1), {}, "every worker has left");
+}
+
+/// The training stops here; it will go on when so many workers, and all servers, are there, and `delay` has passed.
+void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason) {
+  result_.done = session_->progress();
+  most_samples_ = std::max(most_samples_, result_.done.samples);
+  session_.reset();
+  stopped_at_ = noticed_from_ = state_.clock.now();
+  record(-1, "stop", reason + " after " + text_of(result_.done));
+  keeps_updates_ = keeps_updates;
+  needed_workers_ = std::max(least_workers_, needed_workers);
+  delay_ = delay;
+  bool has_survivor = false;
+  for (std::size_t m = 0; m < survivors_.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    survivors_[m] = state_.membership.is_there(machine);
+    has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
+  }
+  if (keeps_updates && has_survivor)
+    ++result_.interruptions.pauses;
+  else
+    roll_back();
+  try_to_resume();
+}
+
+void Job::roll_back() {
+  keeps_updates_ = false;
+  ++result_.interruptions.restarts;
+  const TrainingProgress saved = state_.checkpoints.latest(state_.clock.now());
+  if (saved.updates >= result_.done.updates) return;
+  result_.interruptions.lost_updates += result_.done.updates - saved.updates;
+  result_.samples.lost += result_.done.samples - saved.samples;
+  result_.done = saved;
+}
+
+void Job::try_to_resume() {
+  if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+    if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
+  const Seconds now = state_.clock.now();
+  Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
+  if (!keeps_updates_) {
+    delay = recovery_.restart_time;
+    if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
+  }
+  is_resuming_ = true;
+  resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};
+  resumption_.schedule_in(delay, [this] {
+    is_resuming_ = false;
+    record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
+    result_.stopped.push_back({stopped_at_, state_.clock.now()});
+    result_.interruptions.stopped += state_.clock.now() - stopped_at_;
+    resume();
+  });
+}
+
+/// Those who have the model begin, the others join them.
+void Job::resume() {
+  state_.checkpoints.resume(result_.done.updates, state_.clock.now(), !keeps_updates_);
+  if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
+  std::vector<MachineIndex> newcomers;
+  if (keeps_updates_ && state_.clock.now() > Seconds{})
+    for (std::size_t m = 0; m < survivors_.size(); ++m) {
+      const auto machine = static_cast<MachineIndex>(m);
+      if (survivors_[m] || !state_.membership.is_there(machine)) continue;
+      state_.membership.set_apart(machine);
+      newcomers.push_back(machine);
+    }
+  session_ = training_.begin_session(*this, result_.done);
+  session_->begin();
+  workers_at_begin_ = std::max(workers_at_begin_, workers_there());
+  for (const MachineIndex machine : newcomers) {
+    state_.membership.arrive(machine);
+    session_->join(machine);
+  }
+}
+
+void Job::record(MachineIndex machine, const char* kind, const std::string& detail) {
+  const Seconds now = state_.clock.now();
+  state_.events.push_back({machine, kind, {now, now}, detail});
+}
+
+std::string Job::progress_text() const {
+  return std::to_string((session_ ? session_->progress() : result_.done).samples) + " of " +
+         std::to_string(site_.scenario.training.samples) + " samples";
+}
+
+void Job::fail() const {
+  const std::string progress = " after " + progress_text();
+  if (!session_ && workers_there() > 0)
+    throw RunError{"/cluster/groups", "the job waits for machines that never come" + progress};
+  bool has_worker = false;
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    has_worker = has_worker || (is_worker(machine) && state_.membership.stays(machine));
+  }
+  if (!has_worker) throw RunError{"/cluster/groups", "every worker has left" + progress};
+  throw RunError{"/training/strategy", "deadlock" + progress + ": " + session_->deadlock()};
+}
+
+}  // namespace rehearse

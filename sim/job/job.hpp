@@ -1,0 +1,103 @@
+#pragma once
+// A training job on machines that come and go: it drives one Session after another through what the provider does to
+// the machines. What the provider does depends on no training, and no training knows why a machine is gone.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/job/machine_events.hpp"
+#include "sim/job/membership.hpp"
+#include "sim/job/session.hpp"
+
+namespace rehearse {
+
+/// What a job shares with its training.
+struct JobState {
+  /// With the machine events of `seed`.
+  JobState(const Site& site, std::uint64_t seed, Clock& clock, std::vector<EventSpan>& events);
+
+  const Site& site;
+  Clock& clock;
+  std::vector<EventSpan>& events;
+  MachineEvents machine_events;
+  Membership membership;
+  Checkpoints checkpoints;
+};
+
+/// How a job trains. The same rules (Recovery) hold for a training that is simulated message by message and for one
+/// whose speed in each membership is known.
+struct JobTraining {
+  std::function<std::unique_ptr<Session>(SessionOwner& job, TrainingProgress done)> begin_session;
+  std::function<void()> run;                               // advances time until nothing is left to do
+  std::function<void(const TrainingProgress&)> on_update;  // after each; may be empty
+  std::function<void(MachineIndex)> on_loss;               // of a machine, with what it was doing; may be empty
+};
+
+struct JobResult {
+  Seconds end{};  // of the last update
+  TrainingProgress done;
+  SampleCounts samples;                      // as far as it depends on no step of a worker
+  std::vector<std::vector<Rental>> rentals;  // [machines]
+  std::vector<Span> stopped;                 // the job stood still
+  Interruptions interruptions;
+};
+
+class Job final : public SessionOwner {
+ public:
+  Job(JobState& state, JobTraining training);
+  void updated(const TrainingProgress& progress) override;
+  void deserted() override;
+  /// Runs the job to its end. Throws NoResultError if it does not come to one.
+  JobResult run();
+  /// The same, but gives what there is when the training's run() ends before the job does.
+  JobResult run_until_given_up();
+  const Session& session() const { return *session_; }
+
+ private:
+  void schedule_next_event();
+  void announce_next_change();
+  void react(const MachineEvent& event);
+  void start(MachineIndex machine);
+  void revoke(MachineIndex machine);
+  void receive(MachineIndex machine);
+  void lose(MachineIndex machine);
+  void choose_chief();
+  bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
+  bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
+  int workers_there() const;  // that do not have to leave
+  void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
+  void roll_back();
+  std::string progress_text() const;
+  void try_to_resume();
+  void resume();
+  void end_rental(std::size_t machine, Seconds now, bool is_by_provider);
+  void record(MachineIndex machine, const char* kind, const std::string& detail);
+  [[noreturn]] void fail() const;
+
+  const Site& site_;
+  JobState& state_;
+  JobTraining training_;
+  const Recovery& recovery_;
+  std::unique_ptr<Session> session_;
+  OwnedClock provider_, resumption_;
+  Seconds next_event_{};
+  std::vector<std::optional<Rental>> rented_;     // [machines] now
+  std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
+  std::vector<OwnedClock> starting_;              // [machines]
+  int workers_at_begin_ = 0;                      // of the current training
+  MachineIndex lost_chief_ = -1;                  // whose return is awaited
+  bool is_done_ = false;
+  // While the job stands still:
+  bool keeps_updates_ = true;    // the survivors, or servers, have the model
+  std::vector<bool> survivors_;  // [machines]
+  int least_workers_ = 0;        // without which nothing is trained
+  int needed_workers_ = 1;
+  Seconds delay_{};
+  Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
+  bool is_resuming_ = false;
+  std::int64_t most_samples_ = 0;  // that were ever done
+  JobResult result_;
+};
+
+}  // namespace rehearse

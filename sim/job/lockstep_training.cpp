@@ -1,0 +1,582 @@
+// Training in steps of all workers together, each of which runs a program (program.hpp): who takes part in a step,
+// where it ends, and how many alike ones follow.
+//
+// Membership changes between two steps: who has to leave does not begin another one. Those that join are sent the model
+// by the first of those that stay, which begin their step meanwhile; when all have it they begin theirs. With forward
+// overlap, where a step begins before the one before is reduced, who takes part in it is known when the first begins
+// it.
+//
+// Stages of pipelines are workers, too, each with a program of its own; they end a step together, with the last of
+// them.
+//
+// Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
+//   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
+//   workers folded       one worker of each group runs, for all of them: they do the same at the same time. Of alike
+//                        pipelines those of the first machines run, and what they send to other machines comes back to
+//                        them, as the same comes from others: Network::fold()
+//   kernels fused        program.hpp
+//   steady state         once two steps are alike those until the next change of membership are not run: the next
+//                        begins as many steps later. The length is kept for each membership, for when it comes back.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "sim/base/errors.hpp"
+#include "sim/collective/collective.hpp"
+#include "sim/job/program_session.hpp"
+#include "sim/program/connection.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/training/compile.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class LockstepTraining final : public ProgramSession {
+ public:
+  LockstepTraining(const SessionParts& parts, TrainingProgress done)
+      : ProgramSession{parts, done, 1},
+        exchange_{scenario_.training.strategy.exchange},
+        pipeline_{scenario_.training.strategy.pipeline()},
+        units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
+        stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
+                                             : plan_pipeline_exchange(scenario_, workers_.stages())},
+        changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
+        executor_{cluster_, clock_, *this} {
+    create_members(block_of_machines());
+    members_ = members_now();
+    formation_ = &formation_of(members_);
+  }
+  ~LockstepTraining() override {
+    clock_.retire();
+    settle();
+    for (const auto& member : all_)
+      if (member->is_training && number_of(*member) < done_.updates) log_.cut_used_step(member->worker);
+    for (const auto& [number, step] : steps_) log_.lose_samples(step.ended);
+  }
+
+  void begin() override {
+    for (Member* member : formation_->members) {
+      member->missed_steps = done_.updates - member->worker.steps;
+      clock_.schedule(std::max(clock_.now(), workers_.starts_at(member->worker)), [this, member] {
+        log_.record_start(member->worker);
+        begin_step(*member);
+      });
+    }
+  }
+
+  /// It is seen between two steps.
+  void join(MachineIndex) override {}
+
+  /// The step under way fails if the machine takes part in it, or awaits the model to do so in the next one.
+  bool lose(MachineIndex machine) override {
+    const auto is_its = [machine](const Member* member) {
+      return std::find(member->machines.begin(), member->machines.end(), machine) != member->machines.end();
+    };
+    const auto takes_part = [&](const Formation& formation) {
+      return std::any_of(formation.members.begin(), formation.members.end(), is_its);
+    };
+    return !takes_part(*formation_) && std::none_of(leaving_.begin(), leaving_.end(), is_its) &&
+           std::none_of(steps_.begin(), steps_.end(),
+                        [&](const auto& step) { return takes_part(*step.second.formation); });
+  }
+
+  Seconds last_update() const override { return end_; }
+
+  void settle() const override {
+    settle(*formation_);
+    for (const auto& [number, step] : steps_)
+      if (step.formation != formation_) settle(*step.formation);
+  }
+
+  void describe(RunRecord& record) const override {
+    if (!programs_.empty()) record.unit_names = labels();
+    record.unit_names.push_back("model");
+  }
+
+  std::string deadlock() const override {
+    for (const auto& group : formation_->groups)
+      if (const std::string waiting =
+              group->waits_for([this](int label) { return labels()[static_cast<std::size_t>(label)]; });
+          !waiting.empty())
+        return waiting;
+    return "no worker has a gradient ready";
+  }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  /// A worker that runs, for itself and for those that do the same at the same time.
+  struct Member {
+    Member(Worker& worker_, RunningWorker& running_)
+        : worker{worker_}, running{running_}, machines{worker_.gpu.machine} {}
+    Worker& worker;
+    RunningWorker& running;
+    std::vector<MachineIndex> machines;  // of the workers for which it stands
+    Seconds end{};                       // of the current step, once it is known
+    Seconds for_others{};                // before it: from the worker's own update to that of its pipeline's last stage
+    double latency_share = 0;            // of the exchange of the latest step
+    Seconds pause{};                     // after the current step
+    std::int64_t leaves_at = kNever;     // the first step that it does not begin
+    bool is_training = false;
+    std::int64_t missed_steps = 0;  // of the cluster, before it joined
+  };
+
+  struct SteadyStep {
+    double length = 0;
+    std::vector<double> ends;  // [workers] of their steps, from the end of the last all-reduce
+    Use use;
+  };
+
+  /// What a member does in a step, and all workers for which it stands.
+  struct Part : SharedStep::Part {
+    const Program* program = nullptr;
+    std::vector<CollectiveGroup*> groups{};
+  };
+
+  /// The workers of a step, and what they keep for all steps in this membership.
+  struct Formation {
+    std::vector<Member*> members;
+    std::map<const Member*, Part> parts;
+    std::int64_t workers = 0;
+    std::int64_t samples = 0;  // of a step
+    std::vector<std::unique_ptr<CollectiveGroup>> groups;
+    std::optional<SteadyStep> steady;
+  };
+
+  /// Those that begin with a step once all of them have the model.
+  struct Newcomers {
+    const Member* source = nullptr;
+    std::vector<Member*> members;
+    std::set<MachineIndex> awaiting;  // machines
+  };
+
+  /// A step that is under way: its update is not complete.
+  struct Step {
+    Formation* formation = nullptr;
+    std::int64_t ended = 0;  // samples of workers that have ended it
+  };
+
+  /// The training's, from 0, that the member is in or will begin next.
+  static std::int64_t number_of(const Member& member) { return member.missed_steps + member.worker.steps; }
+
+  /// [machines] whose workers take part in a step that begins now.
+  std::vector<bool> members_now() {
+    std::vector<bool> members(cluster_.site.machines.size());
+    for (const Worker& worker : workers_)
+      members[static_cast<std::size_t>(worker.gpu.machine)] = workers_.stays(worker);
+    return members;
+  }
+
+  Formation& formation_of(const std::vector<bool>& members) {
+    const auto [entry, is_new] = formations_.try_emplace(members);
+    Formation& formation = entry->second;
+    if (!is_new) return formation;
+    std::vector<Endpoint> gpus;
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) {
+        gpus.push_back(worker.gpu);
+        gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
+        ++formation.workers;
+      }
+    for (const auto& member : all_)
+      if (members[static_cast<std::size_t>(member->worker.gpu.machine)]) formation.members.push_back(member.get());
+    if (gpus.empty()) return formation;
+    share_step(members, formation);
+    if (pipeline_ != nullptr)
+      add_groups_of_stages(members, formation);
+    else
+      add_group(formation, formation.members, formation.workers, std::move(gpus));
+    return formation;
+  }
+
+  static void settle(const Formation& formation) {
+    for (const auto& group : formation.groups) group->communicator().settle();
+  }
+
+  /// Adds collectives of `members`, which stand for so many workers, on `gpus`.
+  void add_group(Formation& formation, const std::vector<Member*>& members, std::int64_t workers,
+                 std::vector<Endpoint> gpus) {
+    formation.groups.push_back(std::make_unique<CollectiveGroup>(
+        executor_, clock_, workers, CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
+        std::make_unique<Communicator>(cluster_, clock_, std::move(gpus), reductions_.times_collectives)));
+    for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
+  }
+
+  /// The same stage of all pipelines; and in each pipeline those stages that hold the same variables.
+  void add_groups_of_stages(const std::vector<bool>& members, Formation& formation) {
+    std::vector<const Worker*> workers;
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) workers.push_back(&worker);
+    const std::size_t stages = static_cast<std::size_t>(pipeline_->stages);
+    const auto add = [&](const std::vector<const Worker*>& in_group) {
+      std::vector<Member*> running;
+      std::int64_t standing_for = 0;
+      for (const Worker* worker : in_group) {
+        Member* member = member_of_[static_cast<std::size_t>(worker->index)];
+        if (&member->worker != worker) continue;
+        running.push_back(member);
+        standing_for += member->running.workers();
+      }
+      if (!running.empty()) add_group(formation, running, standing_for, gpus_of(in_group));
+    };
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      std::vector<const Worker*> alike;
+      for (std::size_t w = stage; w < workers.size(); w += stages) alike.push_back(workers[w]);
+      add(alike);
+    }
+    for (const PipelineExchange::Copies& copies : stage_exchange_.copies)
+      for (std::size_t first = 0; first < workers.size(); first += stages) {
+        std::vector<const Worker*> holders;
+        for (const int stage : copies.stages) holders.push_back(workers[first + static_cast<std::size_t>(stage)]);
+        add(holders);
+      }
+  }
+
+  static std::vector<Endpoint> gpus_of(const std::vector<const Worker*>& workers) {
+    std::vector<Endpoint> gpus;
+    for (const Worker* worker : workers) {
+      gpus.push_back(worker->gpu);
+      gpus.insert(gpus.end(), worker->other_gpus.begin(), worker->other_gpus.end());
+    }
+    return gpus;
+  }
+
+  void share_step(const std::vector<bool>& members, Formation& formation) {
+    std::vector<const Worker*> sharing;
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) sharing.push_back(&worker);
+    const SharedStep shared = workers_.share_step(sharing);
+    formation.samples = shared.samples;
+    for (std::size_t w = 0; w < sharing.size(); ++w) {
+      const int index = sharing[w]->index;
+      Part& part = formation.parts[member_of_[static_cast<std::size_t>(index)]];
+      part.plan = shared.parts[w].plan;
+      part.passes = shared.parts[w].passes;
+      part.samples += shared.parts[w].samples;
+      part.program = &program_of(*part.plan, part.passes, index);
+    }
+  }
+
+  /// That stand for all others, as pipelines and their collectives are the same in each block of them; 0: none do.
+  int block_of_machines() const {
+    if (reductions_.folded_block == 0) return 0;
+    for (int stage = 0; stage < pipeline_->stages; ++stage) {
+      std::vector<const Worker*> alike;
+      for (const Worker& worker : workers_)
+        if (worker.index % pipeline_->stages == stage) alike.push_back(&worker);
+      for (const CollectiveMethod& method : collective_methods(cluster_.site, gpus_of(alike), cluster_.network))
+        if (!repeats_in_blocks(method.plan, cluster_.network, static_cast<int>(cluster_.site.machines.size()),
+                               reductions_.folded_block))
+          return 0;
+    }
+    return reductions_.folded_block;
+  }
+
+  /// One for each worker, or for each group; or for the workers of the first `block` machines.
+  void create_members(int block) {
+    const bool folds = reductions_.folds_workers || block > 0;
+    if (block > 0) cluster_.network.fold(block);
+    const int workers_of_block = block > 0 ? block * cluster_.site.machines.front().workers : 0;
+    std::shared_ptr<Counters> pipeline_counters;
+    std::vector<Member*> of_class(block > 0 ? static_cast<std::size_t>(workers_of_block) : scenario_.groups.size());
+    std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
+    for (Worker& worker : workers_) {
+      const auto m = static_cast<std::size_t>(worker.gpu.machine);
+      Member*& first = of_class[static_cast<std::size_t>(block > 0 ? worker.index % workers_of_block
+                                                                   : cluster_.site.machines[m].group)];
+      if (folds && first != nullptr) {
+        first->running.stand_for_another();
+        if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
+        recorded_by[m] = first->worker.gpu.machine;
+        member_of_.push_back(first);
+        continue;
+      }
+      if (folds) recorded_by[m] = worker.gpu.machine;
+      RunningWorker::Place place{.host = worker.host,
+                                 .gpu = worker.gpu,
+                                 .other_gpus = worker.other_gpus,
+                                 .copies_are_alone = reductions_.copies_are_alone};
+      if (pipeline_ != nullptr) {
+        const int stage = worker.index % pipeline_->stages;
+        const auto connect = [&](int other) {
+          const Worker& to = workers_[other];
+          place.connections.push_back(cluster_.network.path(worker.gpu, to.gpu));
+          for (std::size_t i = 0; i < worker.other_gpus.size(); ++i)
+            place.connections.push_back(cluster_.network.path(worker.other_gpus[i], to.other_gpus[i]));
+        };
+        if (stage == 0) pipeline_counters = std::make_shared<Counters>();
+        if (stage > 0) connect(worker.index - 1);
+        if (stage + 1 < pipeline_->stages) connect(worker.index + 1);
+      }
+      all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, pipeline_counters)));
+      first = all_.back().get();
+      member_of_.push_back(first);
+    }
+    if (!folds) return;
+    const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {
+      return workers_.is_there_from_the_start(member->worker);
+    });
+    std::vector<int> stands_for(recorded_by.size());
+    for (const auto& member : all_)
+      stands_for[static_cast<std::size_t>(member->worker.gpu.machine)] = static_cast<int>(member->running.workers());
+    log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by), std::move(stands_for));
+  }
+
+  /// All programs have the same.
+  const std::vector<std::string>& labels() const { return programs_.begin()->second.labels; }
+
+  /// One for each plan and number of passes.
+  const Program& program_of(const ComputePlan& plan, int passes, int worker) {
+    const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
+    if (is_new) {
+      entry->second = pipeline_ == nullptr ? compile_step(scenario_, plan, passes, units_)
+                                           : compile_pipeline(scenario_, plan, workers_.stages(), stage_exchange_,
+                                                              worker % pipeline_->stages);
+      if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
+    }
+    return entry->second;
+  }
+
+  void begin_step(Member& member) {
+    const std::int64_t number = number_of(member);
+    if (done_.samples + (number - done_.updates) * formation_->samples >= all_samples_) {
+      settle();
+      window_.close();
+      return;
+    }
+    Formation& formation = *step(number).formation;
+    if (number >= member.leaves_at) return leave(member);
+    const Part& part = formation.parts.at(&member);
+    member.is_training = true;
+    member.worker.step = {.span = {clock_.now(), {}}};
+    member.worker.step.samples = part.samples;
+    member.worker.plan = part.plan;
+    member.worker.passes = part.passes;
+    executor_.expect(number, static_cast<std::int64_t>(formation.members.size()));
+    executor_.begin_step(member.running, *part.program, part.groups, number);
+  }
+
+  /// With forward overlap who takes part in it is looked up when the first begins it.
+  Step& step(std::int64_t number) {
+    const auto known = steps_.find(number);
+    if (known != steps_.end()) return known->second;
+    if (exchange_.overlap == Overlap::kForward && changes_members_ && members_now() != members_) change_members(number);
+    return steps_.try_emplace(number, Step{formation_, 0}).first->second;
+  }
+
+  double begin_kernels(RunningWorker& running, Seconds when) override {
+    Member& member = *all_[static_cast<std::size_t>(running.index())];
+    member.worker.step.last_pull = when;
+    member.worker.step.times.input = when - member.worker.step.span.start - member.worker.plan->step_overhead;
+    return workers_.slowdown(member.worker);
+  }
+
+  /// With forward overlap the step ends with its kernels, else with the update, which all members come to together.
+  void know_end(RunningWorker& running, Seconds end) override {
+    Member& member = *all_[static_cast<std::size_t>(running.index())];
+    member.end = end;
+    if (exchange_.overlap == Overlap::kForward) clock_.schedule(end, [this, &member] { end_step(member); });
+  }
+
+  /// All gradients of a step are reduced.
+  void update() override {
+    const Formation& formation = *steps_.extract(done_.updates).mapped().formation;
+    settle(formation);  // which settle() may not see any more
+    log_.count_update(done_, formation.samples);
+    end_ = clock_.now();
+    std::map<const CollectiveGroup*, double> latency_shares;
+    for (const auto& group : formation.groups) latency_shares[group.get()] = group->communicator().take_latency_share();
+    for (Member* member : formation.members)
+      member->latency_share = latency_shares.at(formation.parts.at(member).groups.front());
+    if (exchange_.overlap == Overlap::kForward) {
+      for (Member* left : std::exchange(left_, {})) record_leave(*left);
+      send_models();
+      job_.updated(done_);
+      return;
+    }
+    std::vector<double> ends;
+    for (const Member* member : formation.members) end_ = std::max(end_, member->end);
+    for (Member* member : formation.members) {
+      member->for_others = {};
+      if (pipeline_ != nullptr) {
+        member->for_others = end_ - member->end;
+        member->end = end_;
+      }
+      ends.push_back((member->end - clock_.now()).value());
+      clock_.schedule(member->end, [this, member] { end_step(*member); });
+    }
+    if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
+      change_members(done_.updates);
+    else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
+      look_for_steady_state(std::move(ends));
+    job_.updated(done_);
+  }
+
+  /// From step `number` on: those that stay begin it as if nothing had happened.
+  void change_members(std::int64_t number) {
+    settle();
+    const Formation& before = *formation_;
+    members_ = members_now();
+    formation_ = &formation_of(members_);
+    steady_state_.forget();
+    const auto is_in = [](const Formation& formation, const Member* member) {
+      return std::find(formation.members.begin(), formation.members.end(), member) != formation.members.end();
+    };
+    const Member* source = before.members.front();
+    for (Member* member : before.members) {
+      if (is_in(*formation_, member)) {
+        if (source->leaves_at != kNever) source = member;
+        continue;
+      }
+      member->leaves_at = number;
+      leaving_.push_back(member);
+    }
+    Newcomers newcomers{source, {}, {}};
+    for (Member* member : formation_->members)
+      if (!is_in(before, member)) newcomers.members.push_back(member);
+    if (!newcomers.members.empty()) newcomers_[number] = std::move(newcomers);
+    if (number == done_.updates) send_models();
+  }
+
+  /// To those that begin with the step that is next.
+  void send_models() {
+    const auto newcomers = newcomers_.find(done_.updates);
+    if (newcomers == newcomers_.end()) return;
+    for (Member* member : newcomers->second.members) {
+      member->leaves_at = kNever;
+      member->missed_steps = done_.updates - member->worker.steps;
+      for (const MachineIndex machine : member->machines)
+        if (newcomers->second.awaiting.insert(machine).second)
+          send_model(newcomers->second.source->worker.host, machine, newcomers->first);
+    }
+  }
+
+  /// Newcomers begin together, as after a broadcast.
+  void send_model(Endpoint from, MachineIndex machine, std::int64_t number) {
+    std::unique_ptr<Connection>& connection = models_[machine];
+    connection = std::make_unique<Connection>(clock_, cluster_, cluster_.network.path(from, {machine, Endpoint::kHost}),
+                                              [this, machine, number](const Connection::Message&) {
+                                                Newcomers& newcomers = newcomers_.at(number);
+                                                newcomers.awaiting.erase(machine);
+                                                if (!newcomers.awaiting.empty()) return;
+                                                const auto all = newcomers_.extract(number);
+                                                for (Member* member : all.mapped().members) {
+                                                  log_.record_start(member->worker);
+                                                  begin_step(*member);
+                                                }
+                                              });
+    connection->send({static_cast<int>(labels().size()), done_.updates, scenario_.workload.variable_bytes(), 0});
+  }
+
+  /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
+  void record_times(Member& member) {
+    StepTimes& times = member.worker.step.times;
+    times.kernels = member.running.kernel_time();
+    times.stalled = member.running.stalled();
+    const Seconds after = std::max(Seconds{}, clock_.now() - member.running.compute_end() - member.worker.plan->update);
+    if (pipeline_ == nullptr) {
+      const Seconds waited = times.stalled + after;
+      times.latency = waited * member.latency_share;
+      times.network = waited - times.latency;
+      return;
+    }
+    const Waits& stalls = member.running.stalls();
+    const Seconds reducing = after - member.for_others;
+    times.latency = stalls.latency + reducing * member.latency_share;
+    times.network = stalls.network + reducing - reducing * member.latency_share;
+    times.copies = stalls.copies;
+    times.bubble = stalls.other + member.for_others;
+  }
+
+  void end_step(Member& member) {
+    member.worker.step.compute_end = member.running.compute_end();
+    record_times(member);
+    member.is_training = false;
+    const std::int64_t completed = number_of(member) + 1;
+    if (const auto step = steps_.find(completed - 1); step != steps_.end())
+      step->second.ended += member.worker.step.samples;
+    settle();
+    log_.end_step(member.worker, completed);
+    if (completed >= member.leaves_at) return leave(member);
+    const Seconds pause =
+        std::exchange(member.pause, Seconds{}) + log_.checkpoint_pause(member.worker, {completed, done_.samples});
+    if (pause == Seconds{})
+      begin_step(member);
+    else
+      clock_.schedule_in(pause, [this, &member] { begin_step(member); });
+  }
+
+  /// Once what it has computed is reduced.
+  void leave(Member& member) {
+    if (number_of(member) > done_.updates)
+      left_.push_back(&member);
+    else
+      record_leave(member);
+  }
+  void record_leave(Member& member) {
+    std::erase(leaving_, &member);
+    log_.record_leave(member.worker);
+    if (leaving_.empty() && formation_->members.empty())
+      cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
+  }
+
+  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [workers] from now. What follows
+  /// depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
+  /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
+  /// the one in which membership changes, to be run.
+  void look_for_steady_state(const std::vector<double>& ends) {
+    const bool repeats_last = steady_state_.end_step(clock_.now(), ends) == 1;
+    settle();
+    Use use = window_.use_so_far();
+    std::optional<SteadyStep>& steady = formation_->steady;
+    if (!steady && repeats_last) {
+      steady = {steady_state_.length(1).value(), ends, use};
+      steady->use -= use_before_;
+    }
+    use_before_ = std::move(use);
+    if (!steady || !SteadyState::is_same(ends, steady->ends, steady->length) ||
+        done_.updates - 1 <= scenario_.training.warmup_steps)
+      return;
+    const std::int64_t count = cycles_left(1, Seconds{steady->length}, formation_->samples);
+    if (count < 1) return;
+    const Seconds skipped{steady->length * static_cast<double>(count)};
+    skip(count, steady->use, formation_->samples, skipped);
+    for (Member* member : formation_->members) {
+      member->worker.step.repeats = count + 1;
+      member->worker.step.period = Seconds{steady->length};
+      member->pause = skipped;
+    }
+  }
+
+  const GradientExchange& exchange_;
+  const Pipeline* pipeline_;  // nullptr: none
+  GradientUnits units_;
+  PipelineExchange stage_exchange_;
+  bool changes_members_;
+  Executor executor_;
+  std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
+  std::vector<std::unique_ptr<Member>> all_;                        // in the order of the executor's workers
+  std::vector<Member*> member_of_;                                  // [workers]
+  std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]
+  std::vector<bool> members_;
+  Formation* formation_ = nullptr;                              // of the next step
+  std::map<std::int64_t, Step> steps_;                          // by number
+  std::map<std::int64_t, Newcomers> newcomers_;                 // by the step with which they begin
+  std::vector<Member*> leaving_;                                // with the end of their step
+  std::vector<Member*> left_;                                   // of them: have ended it, before it was reduced
+  std::map<MachineIndex, std::unique_ptr<Connection>> models_;  // on their way to them
+};
+
+}  // namespace
+
+std::unique_ptr<Session> train_in_lockstep(const SessionParts& parts, TrainingProgress done) {
+  return std::make_unique<LockstepTraining>(parts, done);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,33 @@
+#pragma once
+// What the provider does to the machines of a scenario, in order of date.
+
+#include <optional>
+#include <vector>
+
+#include "platforms/fleet.hpp"
+#include "sim/scenario/site.hpp"
+
+namespace rehearse {
+
+struct MachineEvent {
+  Seconds at{};
+  MachineIndex machine = 0;
+  FleetEvent::Kind kind = FleetEvent::Kind::kRequested;
+};
+
+/// Draws from the pools of the groups, with start-up times of the profile; groups with a recorded trace replay it.
+/// There are none where no machine is ever revoked.
+class MachineEvents {
+ public:
+  MachineEvents(const Site& site, std::uint64_t seed);
+
+  std::optional<MachineEvent> next();
+  /// [machines]
+  std::vector<bool> running_at_start() const;
+
+ private:
+  const Site& site_;
+  std::optional<Fleet> fleet_;
+};
+
+}  // namespace rehearse

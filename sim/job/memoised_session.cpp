@@ -1,0 +1,252 @@
+#include "sim/job/memoised_session.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kRounding = 1e-6;  // of an update: dates are sums of many terms
+
+/// Updates at speed_of the machines that are there; what changes the speed:
+///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
+///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another
+///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
+/// An update counts when it is complete.
+class MemoisedSession final : public Session {
+ public:
+  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done)
+      : site_{state.site},
+        state_{state},
+        speed_of_{speed_of},
+        job_{job},
+        strategy_{site_.scenario.training.strategy},
+        is_synchronous_{strategy_.is_synchronous()},
+        clock_{state.clock, state.clock.new_owner()},
+        next_{state.clock, state.clock.new_owner()},
+        trains_(site_.machines.size()),
+        all_samples_{static_cast<double>(site_.scenario.training.samples)},
+        updates_{static_cast<double>(done.updates)},
+        samples_{static_cast<double>(done.samples)},
+        since_{state.clock.now()} {}
+
+  ~MemoisedSession() override {
+    clock_.retire();
+    next_.retire();
+  }
+
+  void begin() override {
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      trains_[m] = site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m));
+    change();
+  }
+
+  void join(MachineIndex machine) override {
+    if (site_.machine(machine).workers == 0) return;
+    trains_[static_cast<std::size_t>(machine)] = true;
+    if (std::holds_alternative<AllReduceStrategy>(strategy_.kind)) stand_still(transfer_time(machine));
+    change();
+  }
+
+  bool lose(MachineIndex machine) override {
+    const auto m = static_cast<std::size_t>(machine);
+    if (site_.machines[m].servers > 0) return false;
+    if (!trains_[m]) return true;
+    if (is_synchronous_) return false;
+    trains_[m] = false;
+    const auto* servers = std::get_if<ParameterServerStrategy>(&strategy_.kind);
+    if (servers == nullptr && !has_worker()) return false;
+    if (servers != nullptr && servers->staleness_bound) stand_still(site_.scenario.training.recovery.timeout);
+    change();
+    return true;
+  }
+
+  void reconsider() override {
+    bool has_left = false;
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
+        trains_[m] = false;
+        has_left = true;
+        record(static_cast<MachineIndex>(m), "leave", clock_.now());
+      }
+    if (has_left && !has_worker() && !std::holds_alternative<ParameterServerStrategy>(strategy_.kind))
+      return state_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
+    change();
+  }
+
+  /// In updates that are complete.
+  TrainingProgress progress() const override {
+    const double done = std::floor(updates_at(clock_.now()) + kRounding);
+    return {static_cast<std::int64_t>(done), std::llround(std::clamp(samples_at(done), 0.0, all_samples_))};
+  }
+  Seconds last_update() const override { return end_; }
+  std::string deadlock() const override { return "nobody trains"; }
+  void describe(RunRecord&) const override {}
+
+ private:
+  bool has_worker() const { return std::find(trains_.begin(), trains_.end(), true) != trains_.end(); }
+
+  /// To the machine, from one that has the model.
+  Seconds transfer_time(MachineIndex machine) const {
+    BytesPerSecond rate = site_.machine(machine).nic;
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (trains_[m] && static_cast<MachineIndex>(m) != machine) {
+        rate = std::min(rate, site_.machines[m].nic);
+        break;
+      }
+    return site_.scenario.workload.variable_bytes() / rate;
+  }
+
+  void stand_still(Seconds duration) { stands_until_ = std::max(stands_until_, clock_.now()) + duration; }
+
+  void record(MachineIndex machine, const char* kind, Seconds end) {
+    state_.events.push_back({machine, kind, {clock_.now(), end}, ""});
+  }
+
+  double updates_at(Seconds date) const { return updates_ + speed_.updates_per_s * (date - since_).value(); }
+  double samples_at(double updates) const { return samples_ + (updates - updates_) * speed_.samples_per_update; }
+
+  TrainingSpeed current_speed() {
+    const TrainingSpeed stands{.updates_per_s = 0, .samples_per_update = speed_.samples_per_update};
+    const Seconds now = clock_.now();
+    const bool is_writing = now < writes_until_;
+    if (now < stands_until_ || (is_writing && (is_synchronous_ || site_.scenario.training.checkpoint->pauses_all)))
+      return stands;
+    MachineCounts counts(site_.scenario.groups.size());
+    for (std::size_t m = 0; m < trains_.size(); ++m) {
+      const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
+      if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
+    }
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? speed_of_(counts) : stands;
+  }
+
+  MachineIndex chief() const {
+    const MachineIndex chief = state_.checkpoints.chief;
+    return chief >= 0 && trains_[static_cast<std::size_t>(chief)] ? chief : -1;
+  }
+
+  /// Counts what has been done at the speed until now, and goes on at that of now.
+  void change() {
+    const Seconds now = clock_.now();
+    const double updates = updates_at(now);
+    samples_ = samples_at(updates);
+    updates_ = updates;
+    since_ = now;
+    if (is_done()) {
+      speed_ = {};
+      updates_ = std::ceil(updates_ - kRounding);
+      samples_ = all_samples_;
+      end_ = now;
+      return job_.updated(progress());
+    }
+    write_checkpoint_if_due();
+    speed_ = current_speed();
+    schedule_next();
+  }
+
+  /// A synchronous update counts when it is complete, however few samples are left for the last one.
+  bool is_done() const {
+    const double done = is_synchronous_ ? std::floor(updates_ + kRounding) : updates_;
+    return samples_at(done) + kRounding * speed_.samples_per_update >= all_samples_;
+  }
+
+  /// Updates when all samples are done.
+  double last_of_updates() const {
+    const double last = updates_ + (all_samples_ - samples_) / speed_.samples_per_update;
+    return is_synchronous_ ? std::ceil(last - kRounding) : last;
+  }
+
+  void write_checkpoint_if_due() {
+    const Seconds now = clock_.now();
+    const MachineIndex writer = chief();
+    if (writer < 0 || now < writes_until_ || !state_.checkpoints.is_due(progress().updates, now)) return;
+    writer_ = writer;
+    writes_until_ = now + *checkpoint_time(site_.scenario);
+    state_.checkpoints.begin(progress(), now, writes_until_);
+    record(writer, "checkpoint", writes_until_);
+    // Synchronous: the step under way had not begun.
+    if (!is_synchronous_) return;
+    const double done = std::floor(updates_ + kRounding);
+    samples_ = samples_at(done);
+    updates_ = done;
+  }
+
+  /// The end of the training, of a pause, or the next checkpoint.
+  void schedule_next() {
+    next_.retire();
+    next_ = OwnedClock{state_.clock, state_.clock.new_owner()};
+    const Seconds now = clock_.now();
+    const auto when = [&](double updates) {
+      return speed_.updates_per_s > 0 ? now + Seconds{std::max(0.0, updates - updates_) / speed_.updates_per_s}
+                                      : kNever;
+    };
+    Seconds next = speed_.updates_per_s > 0 ? when(last_of_updates()) : kNever;
+    for (const Seconds pause : {stands_until_, writes_until_})
+      if (pause > now) next = std::min(next, pause);
+    if (now >= writes_until_ && chief() >= 0 && speed_.updates_per_s > 0) {
+      const std::int64_t due = state_.checkpoints.next_updates();
+      if (due < std::numeric_limits<std::int64_t>::max()) next = std::min(next, when(static_cast<double>(due)));
+      if (const Seconds date = state_.checkpoints.next_date(); date < kNever)
+        next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));
+    }
+    if (next < kNever) next_.schedule(next, [this] { change(); });
+  }
+
+  /// The first end of a step from `date` on, which is not in the past; never the one that has just ended.
+  Seconds end_of_step(Seconds date) const {
+    const double end = std::max(std::ceil(updates_at(date) - kRounding), std::floor(updates_ + kRounding) + 1);
+    return since_ + Seconds{(end - updates_) / speed_.updates_per_s};
+  }
+
+  const Site& site_;
+  JobState& state_;
+  const SpeedOf& speed_of_;
+  SessionOwner& job_;
+  const Strategy& strategy_;
+  bool is_synchronous_;
+  OwnedClock clock_, next_;
+  std::vector<bool> trains_;  // [machines]
+  double all_samples_;
+  double updates_, samples_;  // at since_
+  Seconds since_;
+  TrainingSpeed speed_;
+  Seconds stands_until_{}, writes_until_{};
+  MachineIndex writer_ = -1;
+  Seconds end_{};
+};
+
+}  // namespace
+
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
+  constexpr Seconds kLongest{60 * 86400.0};
+  const Training& training = site.scenario.training;
+  Trajectory trajectory;
+  Clock clock;
+  std::vector<EventSpan> unwanted;
+  JobState state{site, seed, clock, keeps_events ? trajectory.events : unwanted};
+  Job job{state,
+          {.begin_session =
+               [&](SessionOwner& owner, TrainingProgress done) {
+                 return std::make_unique<MemoisedSession>(state, speed_of, owner, done);
+               },
+           .run =
+               [&] {
+                 const Seconds limit = training.recovery.give_up_after.value_or(kLongest);
+                 while (!clock.is_empty() && clock.next_date() <= limit) {
+                   clock.advance_to(clock.next_date());
+                   unwanted.clear();
+                 }
+               },
+           .on_update = {},
+           .on_loss = {}}};
+  trajectory.job = job.run_until_given_up();
+  trajectory.is_finished = trajectory.job.done.samples == training.samples;
+  return trajectory;
+}
+
+}  // namespace rehearse

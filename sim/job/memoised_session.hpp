@@ -1,0 +1,34 @@
+#pragma once
+// Training whose speed in each membership is known from simulations of that membership: what a job of days is made of.
+
+#include <functional>
+#include <vector>
+
+#include "sim/job/job.hpp"
+
+namespace rehearse {
+
+/// Machines of each group that train: [groups]. Servers are not counted: without all of them nobody trains.
+using MachineCounts = std::vector<int>;
+
+/// Of a cluster in its steady state. A sample counts as much as one of the job's.
+struct TrainingSpeed {
+  double updates_per_s = 0;
+  double samples_per_update = 0;
+
+  double samples_per_s() const { return updates_per_s * samples_per_update; }
+};
+using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
+
+/// How a job on spot machines went.
+struct Trajectory {
+  JobResult job;
+  bool is_finished = false;  // before Recovery::give_up_after, or 60 days
+  std::vector<EventSpan> events;
+};
+
+/// One job from start to end, with the machine events of `seed`, at known speeds. No byte moves: takes milliseconds.
+/// `keeps_events`: otherwise none are recorded.
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events);
+
+}  // namespace rehearse

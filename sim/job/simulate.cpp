@@ -1,0 +1,151 @@
+#include "sim/job/simulate.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/job/training_log.hpp"
+#include "sim/program/plain_loop.hpp"
+#include "sim/resources/simgrid_backend.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kPathsBetweenReports = 256;
+
+/// What must hold in every run, whatever the scenario. A violation is a bug of ours.
+void check_invariants(const RunRecord& record, std::int64_t all_samples) {
+  const auto require = [](bool holds, const char* invariant) {
+    if (!holds) throw std::logic_error{std::string{"invariant broken: "} + invariant};
+  };
+  constexpr double kRounding = 1e-6;
+  require(record.sent == record.received + record.lost, "bytes sent = bytes received + bytes lost");
+  Bytes sent{}, received{};
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const Machine& machine = record.machines[m];
+    const MachineUse& use = record.total[m];
+    sent += use.sent;
+    received += use.received;
+    const double capacity = machine.nics * machine.nic.value() * record.drained.value() * (1 + kRounding) + 1;
+    require(as_double(use.sent) <= capacity && as_double(use.received) <= capacity, "no NIC above its capacity");
+    require(use.cpu_busy.value() <= machine.cores * record.drained.value() * (1 + kRounding),
+            "no core busy for longer than the run");
+  }
+  require(sent == record.sent && received == record.received, "bytes of the machines = bytes of the run");
+  for (const StepSpan& step : record.recorder.steps)
+    require(step.span.end > step.span.start && step.staleness >= 0, "every step takes time");
+  const SampleCounts& samples = record.samples;
+  require(samples.done == all_samples, "samples done = samples of the job");
+  require(samples.computed == samples.done + samples.lost + samples.dropped + samples.unfilled,
+          "samples computed = samples done + lost + dropped");
+  require(samples.repeated <= samples.lost, "only lost samples are repeated");
+}
+
+/// Slower links make dates that a double cannot hold, faster ones bytes that take no time.
+void check_rates(const Site& site) {
+  const Scenario& scenario = site.scenario;
+  const auto require = [&](BytesPerSecond rate, const std::string& place, const std::string& what) {
+    if (!(rate >= BytesPerSecond{1} && rate <= BytesPerSecond{1e18}))
+      throw NoResultError{place + ": expected rates from 1Bps to 1e18Bps; found " + to_text(rate) + " of " + what +
+                          scenario.set_by};
+  };
+  const auto place_of = [&](const TopologyLink& link) {
+    return link.machine < 0 ? scenario.file_name + ": /cluster/network" : site.group(link.machine).place;
+  };
+  for (const TopologyLink& link : site.topology.links()) require(link.rate, place_of(link), link.name);
+  for (const RegionLink& link : site.topology.region_links())
+    if (link.per_flow_rate)
+      require(*link.per_flow_rate, link.place, "a connection from " + link.from + " to " + link.to);
+}
+
+/// Steps of the full cluster that have as many samples.
+std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progress) {
+  const Training& training = scenario.training;
+  if (progress.samples >= training.samples) return training.steps;
+  return static_cast<std::int64_t>(static_cast<double>(progress.samples) / samples_per_update(scenario));
+}
+
+template <class Backend>
+RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions& options) {
+  const Scenario& scenario = site.scenario;
+  RunProgress progress;
+  if (options.on_progress) {
+    const auto report = [&](std::uint64_t events) {
+      progress.events = events;
+      progress.simulated = backend.clock().now();
+      progress.messages = backend.network().started_flows();
+      options.on_progress(progress);
+    };
+    backend.network().on_path([&, report](std::size_t paths) {
+      if (paths % kPathsBetweenReports == 0) report(progress.is_set_up ? backend.clock().events() : paths);
+    });
+    backend.clock().on_progress([&, report] { report(backend.clock().events()); });
+  }
+  Recorder recorder;
+  recorder.keeps_activity = options.keeps_activity;
+  recorder.scope = options.scope;
+  if (options.keeps_activity) recorder.watch(backend.network(), options.records_gpu_links);
+  JobState state{site, scenario.seed, backend.clock(), recorder.events};
+  Cluster cluster{site, backend.clock(), backend.network(), recorder, options.is_exact};
+  Workers workers{site, state.membership};
+  SteadyWindow window{cluster};
+  TrainingLog log{cluster, workers, window, state};
+  const bool is_lockstep = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  Job job{
+      state,
+      {.begin_session =
+           [&](SessionOwner& owner, TrainingProgress done) {
+             return (is_lockstep ? train_in_lockstep : train_at_own_pace)({cluster, workers, window, log, owner}, done);
+           },
+       .run =
+           [&] {
+             progress.is_set_up = true;
+             backend.run();
+           },
+       .on_update =
+           [&](const TrainingProgress& done) {
+             progress.updates = full_steps(scenario, done);
+             if (options.on_update) options.on_update(progress.updates);
+           },
+       .on_loss = [&](MachineIndex machine) { log.lose(machine); }}};
+  JobResult result = job.run();
+  job.session().settle();
+  RunRecord record = log.collect(result.end, result.done.updates);
+  record.samples.done = result.samples.done;
+  record.samples.lost += result.samples.lost;
+  record.samples.repeated = result.samples.repeated;
+  job.session().describe(record);
+  record.rentals = std::move(result.rentals);
+  for (std::size_t m = 0; m < site.machines.size(); ++m) {
+    const Group& group = site.group(static_cast<MachineIndex>(m));
+    if (group.pool || group.replay) continue;
+    record.rentals[m].clear();  // until its workers have left
+    for (const Span& there : record.presence[m]) record.rentals[m].push_back({there, false});
+  }
+  record.interruptions = result.interruptions;
+  record.stopped = std::move(result.stopped);
+  record.recorder = std::move(recorder);
+  record.fingerprint = backend.clock().fingerprint();
+  record.events = backend.clock().events();
+  check_invariants(record, scenario.training.samples);
+  return record;
+}
+
+}  // namespace
+
+RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try {
+  const Site site{scenario};
+  check_rates(site);
+  if (options.is_plain) {
+    PlainLoop loop{site.topology};
+    return simulate_on(loop, site, options);
+  }
+  SimgridBackend backend{site.topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+  return simulate_on(backend, site, options);
+} catch (const RunError& error) { throw scenario.no_result(error); }
+
+}  // namespace rehearse

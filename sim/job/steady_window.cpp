@@ -1,0 +1,125 @@
+#include "sim/job/steady_window.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+Use& Use::operator-=(const Use& earlier) {
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    machines[m].cpu_busy -= earlier.machines[m].cpu_busy;
+    machines[m].sent -= earlier.machines[m].sent;
+    machines[m].received -= earlier.machines[m].received;
+  }
+  for (std::size_t p = 0; p < earlier.paths.size(); ++p) paths[p] -= earlier.paths[p];
+  return *this;
+}
+
+SteadyWindow::SteadyWindow(const Cluster& cluster) : cluster_{cluster} {
+  skipped_.machines.resize(cluster.site.machines.size());
+  if (cluster.site.scenario.training.warmup_steps == 0) open();
+}
+
+void SteadyWindow::open() {
+  if (is_closed_) return;
+  span_.start = cluster_.clock.now();
+  at_start_ = use_so_far();
+}
+
+void SteadyWindow::close() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  span_.end = cluster_.clock.now();
+  at_end_ = use_so_far();
+}
+
+Use SteadyWindow::use_so_far() const {
+  Use use = skipped_;
+  for (std::size_t m = 0; m < use.machines.size(); ++m) {
+    use.machines[m].cpu_busy += cluster_.cores[m].work();
+    use.machines[m].sent += cluster_.traffic.of(m).sent;
+    use.machines[m].received += cluster_.traffic.of(m).received;
+  }
+  const std::vector<Bytes>& carried = cluster_.network.carried();
+  use.paths.resize(carried.size());
+  for (std::size_t p = 0; p < carried.size(); ++p) use.paths[p] += carried[p];
+  return use;
+}
+
+Seconds SteadyWindow::next_change(Seconds change) const {
+  const Recorder& recorder = cluster_.recorder;
+  const Seconds recording = recorder.scope.window.start;
+  return recorder.keeps_activity && recording > cluster_.clock.now() ? std::min(change, recording) : change;
+}
+
+void SteadyWindow::skip(std::int64_t count, const Use& each) {
+  for (std::size_t m = 0; m < each.machines.size(); ++m) {
+    MachineUse& skipped = skipped_.machines[m];
+    skipped.cpu_busy += each.machines[m].cpu_busy * static_cast<double>(count);
+    skipped.sent += each.machines[m].sent * count;
+    skipped.received += each.machines[m].received * count;
+  }
+  if (skipped_.paths.size() < each.paths.size()) skipped_.paths.resize(each.paths.size());
+  for (std::size_t p = 0; p < each.paths.size(); ++p) skipped_.paths[p] += each.paths[p] * count;
+}
+
+std::vector<MachineUse> SteadyWindow::unfolded(std::vector<MachineUse> machines) const {
+  const auto block = static_cast<std::size_t>(cluster_.network.block());
+  if (block == 0) return machines;
+  for (std::size_t m = block; m < machines.size(); ++m) {
+    MachineUse& first = machines[m % block];
+    first.cpu_busy += machines[m].cpu_busy;
+    first.sent += machines[m].sent;
+    first.received += machines[m].received;
+  }
+  for (std::size_t m = block; m < machines.size(); ++m) machines[m] = machines[m % block];
+  return machines;
+}
+
+LinkUse SteadyWindow::busiest_link(const std::vector<Bytes>& carried, Seconds time) const {
+  const Network& network = cluster_.network;
+  const std::vector<TopologyLink>& links = network.topology().links();
+  LinkUse busiest;
+  std::vector<Bytes> of_link(links.size());
+  for (std::size_t p = 0; p < carried.size(); ++p) {
+    const auto index = static_cast<PathIndex>(p);
+    const Path& path = network.path(index);
+    for (const int link : path.links) of_link[static_cast<std::size_t>(link)] += carried[p];
+    if (!path.per_flow_rate) continue;
+    const double utilization = as_double(carried[p]) / (path.per_flow_rate->value() * time.value());
+    if (utilization <= busiest.utilization) continue;
+    const auto name = [&](Endpoint end) { return cluster_.site.machine(end.machine).name; };
+    busiest = {name(network.source(index)) + " to " + name(network.destination(index)), true, utilization};
+  }
+  for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m)
+    for (const int nic : network.topology().nic_links(static_cast<int>(m))) of_link[static_cast<std::size_t>(nic)] = {};
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const double utilization = as_double(of_link[i]) / (links[i].rate.value() * time.value());
+    if (utilization > busiest.utilization) busiest = {links[i].name, false, utilization};
+  }
+  busiest.utilization = std::min(1.0, busiest.utilization);  // messages count as a whole when they start
+  return busiest;
+}
+
+void SteadyWindow::describe(RunRecord& record, Seconds end) const {
+  Use use = use_so_far();
+  record.total = record.in_window = unfolded(use.machines);
+  const Network& network = cluster_.network;
+  const auto machines = static_cast<MachineIndex>(use.machines.size());
+  for (std::size_t p = 0; p < use.paths.size(); ++p) {
+    const auto path = static_cast<PathIndex>(p);
+    const MachineIndex from = network.source(path).machine, to = network.destination(path).machine;
+    if (from == to || use.paths[p] == Bytes{}) continue;
+    for (MachineIndex m = 0; m<machines; m += network.block()> 0 ? network.block() : machines)
+      record.carried[{(from + m) % machines, (to + m) % machines}] += use.paths[p];
+  }
+  record.window = {Seconds{}, end};
+  if (at_start_ && at_end_ && span_.end > span_.start) {
+    record.window = span_;
+    use = *at_end_;
+    use -= *at_start_;
+    record.in_window = unfolded(use.machines);
+  }
+  record.busiest_link = busiest_link(use.paths, record.window.end - record.window.start);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#pragma once
+// By which of a profile's protocols the GPUs of a scenario exchange.
+
+#include <cstddef>
+#include <vector>
+
+#include "platforms/profile.hpp"
+#include "platforms/topology.hpp"
+#include "sim/collective/collective.hpp"
+#include "sim/collective/collective_kind.hpp"
+#include "sim/resources/network.hpp"
+#include "sim/scenario/site.hpp"
+
+namespace rehearse {
+
+/// An all-reduce by one protocol of the profile.
+struct CollectiveMethod {
+  CollectiveProtocol protocol;
+  CollectivePlan plan;
+  std::size_t ranks = 0;
+
+  /// What the plan's messages carry for `payload`: more, by the protocol's flags.
+  Bytes on_wire(Bytes payload) const;
+  /// After the last round.
+  Seconds copy_time(Bytes payload) const;
+};
+
+/// The all-reduces among `gpus` that a scenario may use, at least one: those of the profile's protocols whose algorithm
+/// is the scenario's (any, if it asks for the fastest) and works on these machines; without such a protocol the
+/// scenario's algorithm itself, at no cost besides the links' (a ring, if it asks for the fastest). Parameters are
+/// those of the first GPU's machine.
+/// Reduce-scatter and all-gather are half of a ring each, (p - 1) (a + n / (p b)), by the protocols that are rings.
+std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
+                                                 CollectiveKind kind = CollectiveKind::kAllReduce);
+
+/// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.
+class FastestCollective {
+ public:
+  /// `watched`: links of which the timers will tell the rates.
+  FastestCollective(std::vector<CollectiveMethod> methods, const Network& network,
+                    const std::vector<int>& watched = {});
+  FastestCollective(const FastestCollective&) = delete;
+  FastestCollective& operator=(const FastestCollective&) = delete;
+
+  const std::vector<CollectiveMethod>& methods() const { return methods_; }
+  std::size_t choose(Bytes payload) const;
+  Seconds duration(std::size_t method, Bytes payload) const;
+  const CollectiveTimer& timer(std::size_t method) const { return timers_[method]; }
+
+ private:
+  std::vector<CollectiveMethod> methods_;
+  std::vector<CollectiveTimer> timers_;
+};
+
+}  // namespace rehearse

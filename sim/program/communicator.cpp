@@ -1,0 +1,159 @@
+#include "sim/program/communicator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rehearse {
+
+Communicator::Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed)
+    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, is_timed_{is_timed} {}
+
+Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed)
+    : collective{std::move(methods), cluster.network,
+                 is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}} {
+  for (std::size_t m = 0; m < collective.methods().size(); ++m) {
+    unsettled.emplace_back(collective.methods()[m].plan.size());
+    latency.push_back(collective.duration(m, Bytes{}));
+  }
+}
+
+Communicator::Kind& Communicator::of(CollectiveKind kind) {
+  const auto known = kinds_.find(kind);
+  if (known != kinds_.end()) return known->second;
+  std::vector<CollectiveMethod> methods = collective_methods(cluster_.site, gpus_, cluster_.network, kind);
+  if (cluster_.network.block() > 0)
+    for (CollectiveMethod& method : methods) keep_block(method.plan, cluster_.network);
+  return kinds_.try_emplace(kind, std::move(methods), cluster_, is_timed_).first->second;
+}
+
+Communicator::~Communicator() {
+  if (is_timed_ && on_done_) cluster_.recorder.cut_rates(clock_.now());
+  for (const Message& message : under_way_) {
+    const PathIndex edge = message.edge;
+    if (message.state == Message::kHasLeft)
+      cluster_.traffic.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
+    if (message.state != Message::kIsLeaving) continue;
+    cluster_.network.cancel(message.flow);
+    cluster_.network.count(edge, Bytes{} - message.size);
+  }
+}
+
+void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload,
+                         std::function<void()> on_done) {
+  unit_ = unit;
+  step_ = step;
+  kind_ = &of(kind);
+  method_ = kind_->collective.choose(payload);
+  const CollectiveMethod& method = this->method();
+  on_wire_ = method.on_wire(payload);
+  on_done_ = std::move(on_done);
+  const Seconds start = clock_.now(), alone = kind_->collective.duration(method_, payload);
+  time_alone_ += alone;
+  latency_alone_ += std::min(alone, kind_->latency[method_]);
+  if (is_timed_) {
+    if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
+    clock_.schedule(start + alone, [this] {
+      for (std::size_t p = 0; p < plan().size(); ++p)
+        kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
+      std::exchange(on_done_, {})();
+    });
+    return;
+  }
+  phase_ = 0;
+  round_ = 0;
+  copy_time_ = method.copy_time(payload);
+  if (method.protocol.launch == Seconds{} || plan().empty())
+    next_round();
+  else
+    clock_.schedule_in(method.protocol.launch, [this] { next_round(); });
+}
+
+double Communicator::take_latency_share() {
+  const Seconds time = std::exchange(time_alone_, {}), latency = std::exchange(latency_alone_, {});
+  return time > Seconds{} ? latency / time : 0;
+}
+
+void Communicator::settle() {
+  for (auto& [name, kind] : kinds_)
+    for (std::size_t m = 0; m < kind.unsettled.size(); ++m)
+      for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
+        const Bytes size = std::exchange(kind.unsettled[m][p], {});
+        if (size == Bytes{}) continue;
+        for (const PathIndex edge : kind.collective.methods()[m].plan[p].edges) {
+          const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+          cluster_.traffic.sent(from, to, size);
+          cluster_.traffic.received(from, to, size);
+          cluster_.network.count(edge, size);
+        }
+      }
+}
+
+/// Of a message after its last byte has left: the way, and the software of those that pass it on.
+Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge) const {
+  return cluster_.network.latency(edge) * phase.hops + phase.steps.time(method().protocol);
+}
+
+/// As if the messages of an edge were one, and the rates with which each of them crosses links.
+void Communicator::record(Seconds start) {
+  const CollectiveTimer& timer = kind_->collective.timer(method_);
+  for (std::size_t p = 0; p < plan().size(); ++p) {
+    const CollectivePhase& phase = plan()[p];
+    const Bytes each = message_size(phase, on_wire_);
+    const auto repeat = static_cast<double>(phase.repeat);
+    timer.rates(p, on_wire_, start, [this](int link, const RatePulses& rate) {
+      cluster_.recorder.add_rate(*cluster_.recorder.find_link(link), rate);
+    });
+    for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+      const Seconds on_wire{timer.seconds_per_byte(p)[e] * as_double(each) * repeat};
+      const Seconds latency = this->latency(phase, phase.edges[e]) * repeat;
+      cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
+                                        cluster_.network.destination(phase.edges[e]),
+                                        unit_,
+                                        step_,
+                                        {start, start + on_wire},
+                                        start + on_wire + latency,
+                                        each * phase.repeat});
+    }
+    start += timer.round(p, on_wire_) * repeat;
+  }
+}
+
+/// Round by round, message by message.
+void Communicator::next_round() {
+  while (phase_ < plan().size() && round_ == plan()[phase_].repeat) {
+    ++phase_;
+    round_ = 0;
+  }
+  if (phase_ == plan().size()) {
+    if (copy_time_ == Seconds{} || plan().empty())
+      std::exchange(on_done_, {})();
+    else
+      clock_.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
+    return;
+  }
+  ++round_;
+  const CollectivePhase& phase = plan()[phase_];
+  const Bytes size = message_size(phase, on_wire_);
+  messages_left_ = phase.edges.size();
+  under_way_.clear();
+  for (const PathIndex edge : phase.edges) under_way_.push_back({.edge = edge, .size = size});
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+    const PathIndex edge = phase.edges[e];
+    const Seconds start = clock_.now();
+    const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
+    const Seconds latency = this->latency(phase, edge);
+    under_way_[e].flow = cluster_.network.start_flow(edge, size, [this, start, e, from, to, size, latency] {
+      const Seconds now = clock_.now();
+      cluster_.traffic.sent(from, to, size);
+      under_way_[e].state = Message::kHasLeft;
+      cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
+      clock_.schedule_in(latency, [this, e, from, to, size] {
+        cluster_.traffic.received(from, to, size);
+        under_way_[e].state = Message::kHasArrived;
+        if (--messages_left_ == 0) next_round();
+      });
+    });
+  }
+}
+
+}  // namespace rehearse

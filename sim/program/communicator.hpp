@@ -1,0 +1,76 @@
+#pragma once
+// Collective operations of one group of ranks, one at a time.
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "sim/program/cluster.hpp"
+#include "sim/program/collective_methods.hpp"
+#include "sim/record/traffic.hpp"
+#include "sim/resources/clock.hpp"
+
+namespace rehearse {
+
+class Communicator {
+ public:
+  /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
+  Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed);
+  /// Cuts what is under way.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Of `payload` on each rank; `unit` and `step` are what is recorded.
+  void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);
+
+  /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many
+  /// bytes there were.
+  double take_latency_share();
+
+  /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
+  void settle();
+
+ private:
+  struct Message {
+    enum State { kIsLeaving, kHasLeft, kHasArrived };
+    PathIndex edge = 0;
+    Bytes size{};
+    FlowId flow = 0;
+    State state = kIsLeaving;
+  };
+
+  /// Collectives of one kind.
+  struct Kind {
+    Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed);
+    FastestCollective collective;
+    std::vector<std::vector<Bytes>> unsettled;  // [methods][phases] over each edge, not counted yet
+    std::vector<Seconds> latency;               // [methods] of a collective of nothing
+  };
+  Kind& of(CollectiveKind kind);
+  const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
+  const CollectivePlan& plan() const { return method().plan; }
+  Seconds latency(const CollectivePhase& phase, PathIndex edge) const;
+  void record(Seconds start);
+  void next_round();
+
+  Cluster& cluster_;
+  OwnedClock clock_;
+  std::vector<Message> under_way_;  // of the current round
+  std::vector<Endpoint> gpus_;
+  bool is_timed_;
+  std::map<CollectiveKind, Kind> kinds_;
+  Kind* kind_ = nullptr;                    // of the current one
+  Seconds time_alone_{}, latency_alone_{};  // of those of this step, by the formula
+  int unit_ = 0;
+  std::int64_t step_ = 0;
+  std::size_t method_ = 0;
+  Bytes on_wire_{};
+  Seconds copy_time_{};
+  std::function<void()> on_done_;
+  std::size_t phase_ = 0;
+  std::int64_t round_ = 0;
+  std::size_t messages_left_ = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,62 @@
+#include "sim/program/connection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rehearse {
+
+Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArrival on_arrival)
+    : clock_{clock.for_new_owner()},
+      cluster_{cluster},
+      path_{path},
+      latency_{cluster.network.latency(path)},
+      on_arrival_{std::move(on_arrival)} {}
+
+Connection::~Connection() {
+  clock_.retire();
+  if (!queue_.empty()) {
+    cluster_.network.cancel(flow_);
+    cluster_.network.count(path_, Bytes{} - queue_.front().size);
+  }
+  for (const Message& message : in_flight_)
+    cluster_.traffic.lost(cluster_.network.source(path_), cluster_.network.destination(path_), message.size);
+}
+
+void Connection::send(Message message) {
+  queue_.push_back(message);
+  if (queue_.size() == 1) start_next();
+}
+
+void Connection::start_next() {
+  const auto first = std::min_element(queue_.begin(), queue_.end(),
+                                      [](const Message& a, const Message& b) { return a.priority < b.priority; });
+  if (first != queue_.begin()) {
+    const Message message = *first;
+    queue_.erase(first);
+    queue_.push_front(message);
+  }
+  head_started_ = clock_.now();
+  flow_ = cluster_.network.start_flow(path_, queue_.front().size, [this] { finish_head(); });
+}
+
+void Connection::finish_head() {
+  const Message message = queue_.front();
+  queue_.pop_front();
+  const Endpoint from = cluster_.network.source(path_), to = cluster_.network.destination(path_);
+  cluster_.traffic.sent(from, to, message.size);
+  if (cluster_.recorder.covers(from, to))
+    cluster_.recorder.add(MessageSpan{
+        from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
+  in_flight_.push_back(message);
+  clock_.schedule_in(latency_, [this] { arrive(); });
+  if (!queue_.empty()) start_next();
+}
+
+void Connection::arrive() {
+  const Message arrived = in_flight_.front();
+  in_flight_.pop_front();
+  cluster_.traffic.received(cluster_.network.source(path_), cluster_.network.destination(path_), arrived.size);
+  on_arrival_(arrived);
+}
+
+}  // namespace rehearse

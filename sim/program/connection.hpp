@@ -1,0 +1,49 @@
+#pragma once
+// One direction of a connection between two endpoints: one message on the wire at a time.
+
+#include <deque>
+#include <functional>
+
+#include "sim/program/cluster.hpp"
+
+namespace rehearse {
+
+class Connection {
+ public:
+  struct Message {
+    int unit = 0;
+    std::int64_t step = 0;
+    Bytes size{};
+    int priority = 0;  // among those that wait the lowest is sent next; of equals, the first
+    int tag = 0;       // the sender's own
+  };
+  using OnArrival = std::function<void(const Message&)>;
+
+  Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArrival on_arrival);
+  /// Cuts what is under way: a message that has not arrived is lost, and one that has not left counts for nothing.
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void send(Message message);
+  Seconds latency() const { return latency_; }
+  /// For what is to happen only while the connection is there.
+  OwnedClock clock() const { return clock_; }
+
+ private:
+  void start_next();
+  void finish_head();
+  void arrive();
+
+  OwnedClock clock_;
+  Cluster& cluster_;
+  PathIndex path_;
+  Seconds latency_;
+  OnArrival on_arrival_;
+  std::deque<Message> queue_;      // the head is on the wire
+  std::deque<Message> in_flight_;  // left the sender, latency not yet over
+  Seconds head_started_{};
+  FlowId flow_ = 0;  // of the head
+};
+
+}  // namespace rehearse

@@ -1,0 +1,65 @@
+#include "sim/program/reductions.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace rehearse {
+
+namespace {
+
+bool is_one_machine(const Scenario& scenario) {
+  int machines = 0;
+  for (const Group& group : scenario.groups) machines += group.role == Role::kWorker ? group.count : 0;
+  return machines == 1;
+}
+
+/// The fewest machines that hold whole pipelines, if all machines can be counted in such blocks, which have nothing but
+/// their NICs between them: 0 if not, or if there is one.
+int block_of_pipelines(const Scenario& scenario, const Pipeline& pipeline) {
+  if (scenario.groups.size() != 1 || scenario.has_changing_membership() ||
+      !std::holds_alternative<Star>(scenario.fabric))
+    return 0;
+  const Group& group = scenario.groups.front();
+  const int block = pipeline.stages / std::gcd(pipeline.stages, group.workers_per_machine());
+  return group.count % block == 0 && group.count > block ? block : 0;
+}
+
+}  // namespace
+
+Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity) {
+  const Training& training = scenario.training;
+  Reductions reductions;
+  reductions.fuses_kernels = !is_exact && training.step_time_variation == 0 && !keeps_activity;
+  const GradientExchange& exchange = training.strategy.exchange;
+  const bool is_forward = exchange.overlap == Overlap::kForward;
+  // Nothing depends on a date.
+  const bool is_regular = training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time;
+  // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
+  if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
+    reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
+                                    servers->backup_workers == 0 && !servers->pushes_back_each_variable;
+  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
+  reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
+  if (is_exact) return reductions;
+  // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
+  const bool copies_are_flows = !reductions.copies_are_alone ||
+                                std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
+                                  return group.role == Role::kWorker && group.interconnect.pcie_root;
+                                });
+  // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
+  // gradients are ready everywhere. What stages of a pipeline send one another meets their collectives.
+  const Pipeline* pipeline = training.strategy.pipeline();
+  reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows);
+  // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
+  const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
+                         !training.checkpoint && !keeps_activity && !scenario.has_revocations();
+  if (pipeline == nullptr)
+    reductions.folds_workers = are_alike && !copies_are_flows;
+  else if (are_alike)
+    reductions.folded_block = block_of_pipelines(scenario, *pipeline);
+  // All workers wait for one another at the end of a step.
+  reductions.skips_steady_state = is_regular && !is_forward;
+  return reductions;
+}
+
+}  // namespace rehearse

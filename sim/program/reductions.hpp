@@ -1,0 +1,24 @@
+#pragma once
+// Which parts of a run are not simulated because they repeat others exactly. lockstep_training.cpp and
+// paced_training.cpp say what each of them is, and apply it.
+
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+struct Reductions {
+  bool times_collectives = false;
+  bool folds_workers = false;
+  int folded_block = 0;  // machines that stand for all others, as many at a time, with a pipeline; 0: none do
+  bool fuses_kernels = false;
+  bool skips_steady_state = false;  // where no activity is recorded; also with servers
+  /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
+  /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower.
+  bool copies_are_alone = true;
+};
+
+/// Of what is simulated nothing is left out in an exact run.
+/// `keeps_activity`: every worker's kernels are recorded.
+Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
+
+}  // namespace rehearse

@@ -1,0 +1,48 @@
+#pragma once
+// Which steps workers have ended, and who may begin another one.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+/// A worker may begin its step k, counted from 0, when all present ones but `slack` have ended k - lag steps. With lag
+/// 0 that is a barrier; with a slack some may be late; without a lag nobody waits.
+class StepGate {
+ public:
+  /// Whoever is there has ended the steps before `first`.
+  StepGate(std::optional<std::int64_t> lag, int slack, std::int64_t first) : lag_{lag}, slack_{slack}, first_{first} {}
+
+  std::int64_t needed() const { return needed_workers(present_, slack_); }
+  bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed(); }
+  /// One more has ended so many steps. Whether that opens the next one to those that waited for it.
+  bool end(std::int64_t steps) { return ++ended(steps) == needed(); }
+  /// All have ended so many more steps.
+  void skip(std::int64_t steps) { first_ += steps; }
+  /// A worker comes, or goes, that has ended so many steps or left them out.
+  void enter(std::int64_t steps) { change(steps, 1); }
+  void leave(std::int64_t steps) { change(steps, -1); }
+
+ private:
+  void change(std::int64_t steps, int by) {
+    present_ += by;
+    if (lag_)
+      for (std::int64_t step = first_ + 1; step <= steps; ++step) ended(step) += by;
+  }
+  std::int64_t& ended(std::int64_t steps) {
+    const auto index = static_cast<std::size_t>(steps - first_);
+    if (ended_.size() <= index) ended_.resize(index + 1);
+    return ended_[index];
+  }
+
+  std::optional<std::int64_t> lag_;
+  int slack_;
+  std::int64_t first_;
+  int present_ = 0;
+  std::vector<std::int64_t> ended_;  // [steps from first_ on] workers that have ended at least so many
+};
+
+}  // namespace rehearse

@@ -1,0 +1,100 @@
+#pragma once
+// What a strategy hands back: raw measurements of one run, before they are turned into a summary.
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/record/recorder.hpp"
+#include "sim/scenario/site.hpp"
+
+namespace rehearse {
+
+/// Work of a machine within the steady-state window, or within the whole run. Bytes are those that cross its NICs.
+struct MachineUse {
+  Seconds cpu_busy{};  // sum over cores, by parameter servers
+  Bytes sent{};
+  Bytes received{};
+};
+
+/// A link that is no NIC, or a connection whose rate is limited by itself (RegionLink::per_flow_rate). Copies over a
+/// PCIe link that a GPU has for itself are left out.
+struct LinkUse {
+  std::string name;
+  bool is_connection = false;
+  double utilization = 0;  // bytes over rate and time, at most 1
+};
+
+/// Time in which a machine is paid for.
+struct Rental {
+  Span span;
+  bool is_ended_by_provider = false;
+  Seconds startup{};  // of it, before it could train
+};
+
+/// How far a training has come.
+struct TrainingProgress {
+  std::int64_t updates = 0;
+  std::int64_t samples = 0;
+};
+
+/// Where a job's samples went. What its workers have computed is used, lost or dropped:
+///   computed = done + lost + dropped + unfilled
+/// Steps that were cut before their end have computed none.
+struct SampleCounts {
+  std::int64_t done = 0;  // in updates that the model has
+  std::int64_t lost = 0;  // in updates that a roll-back destroyed, and in steps whose update a lost machine prevented
+  std::int64_t repeated = 0;  // done again after a roll-back
+  std::int64_t dropped = 0;   // computed too late to be used by anybody, such as by backup workers
+  std::int64_t computed = 0;  // by the workers' own steps
+  std::int64_t unfilled = 0;  // by which the last update was larger than what was left
+};
+
+/// What revocations did to the job.
+struct Interruptions {
+  int notices = 0;
+  int revocations = 0;            // of machines that were there
+  int replacements = 0;           // machines that came
+  int restarts = 0;               // from a checkpoint, or from the beginning
+  int pauses = 0;                 // the job stood still without losing updates
+  std::int64_t lost_updates = 0;  // done again
+  Seconds stopped{};              // in which nobody trained
+  std::int64_t checkpoints = 0;
+};
+
+struct RunRecord {
+  std::vector<Machine> machines;
+  std::vector<MachineUse> total;                                   // [machines]
+  std::vector<MachineUse> in_window;                               // [machines]
+  std::map<std::pair<MachineIndex, MachineIndex>, Bytes> carried;  // in the whole run, from one machine to another
+  std::vector<std::vector<Span>> presence;                         // [machines] each time from joining to leaving
+  std::vector<std::vector<Rental>> rentals;                        // [machines]
+  std::vector<Span> stopped;                                       // the job stood still
+  Interruptions interruptions;
+  LinkUse busiest_link;      // in the window
+  Span window;               // steady state: after the warm-up of all that are there from the start, until the first
+                             // worker runs out of work
+  Seconds end{};             // the last update
+  std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
+  SampleCounts samples;
+  bool is_synchronous = false;
+  Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went
+  std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
+  std::vector<Seconds> memory_time_per_step;  // [machines]
+  std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself
+  std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
+  std::vector<int> placed_variables;          // [machines]
+  std::vector<std::string> unit_names;        // of the messages' units
+  /// Identical workers were folded: only workers of this machine recorded steps, for those of the machines that name
+  /// it. -1: every worker of the machine recorded its own.
+  std::vector<MachineIndex> recorded_by;  // [machines]
+  std::vector<int> stands_for;            // [machines] workers for which each does that recorded steps there
+  Seconds drained{};                      // when the last message of dropped or late work had ended; >= end
+  Recorder recorder;
+  std::uint64_t fingerprint = 0;
+  std::uint64_t events = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,39 @@
+#pragma once
+// What the time of a worker's step consists of.
+
+#include <vector>
+
+#include "sim/record/run_record.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// Means over the steps that end in the steady state, of all workers. The parts are disjoint: they add up to the time
+/// from one of a worker's steps to its next one.
+struct StepParts {
+  double steps = 0;
+  Seconds kernels{};  // on the GPU
+  Seconds update{};   // the optimizer's, by a worker that does it itself
+  Seconds host{};     // step overhead, and dispatch that the GPU waits for
+  Seconds input{};    // copy of the samples
+  /// Waits that compute does not hide, by what the last message had to wait for (StepTimes). Synchronous workers that
+  /// wait for others whose messages came later wait for what those wait for.
+  Seconds server{}, network{}, latency{}, copies{};
+  Seconds bubble{};  // of a pipeline: until other stages have computed what the message brings
+  /// Synchronous: until the slowest worker that counts is as far as it would be if messages took no time; bounded
+  /// staleness: until it may begin.
+  Seconds others{};
+  Seconds checkpoint{};  // of itself, or of one that it waits for
+  Seconds stopped{};     // the job stood still
+
+  /// Communication that is not hidden: the worker waits for network, servers and other workers.
+  Seconds exposed() const { return server + network + latency + copies + bubble + others; }
+  Seconds total() const { return kernels + update + host + input + exposed() + checkpoint + stopped; }
+};
+
+StepParts mean_step(const Scenario& scenario, const RunRecord& record);
+
+/// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
+bool ends_in_window(const StepSpan& step, const RunRecord& record);
+
+}  // namespace rehearse

@@ -1,0 +1,324 @@
+#include "sim/record/summary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/record/step_parts.hpp"
+#include "sim/record/verdict.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
+double share_of_window(const RunRecord& record, std::size_t machine) {
+  const Span window = record.window;
+  double share = 0;
+  for (const Span& presence : record.presence[machine]) {
+    const Seconds left = presence.end < record.end ? std::min(presence.end, window.end) : window.end;
+    share += std::max(0.0, (left - std::max(presence.start, window.start)) / (window.end - window.start));
+  }
+  return share;
+}
+
+/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
+std::vector<double> machine_rates(const RunRecord& record) {
+  struct Ends {
+    Seconds first{-1}, last{};
+    std::int64_t steps = 0;
+  };
+  std::vector<std::vector<Ends>> ends(record.machines.size());  // [machines][GPUs]
+  for (std::size_t m = 0; m < ends.size(); ++m) ends[m].resize(static_cast<std::size_t>(record.machines[m].workers));
+  for (const StepSpan& step : record.recorder.steps) {
+    if (!ends_in_window(step, record)) continue;
+    Ends& of = ends[static_cast<std::size_t>(step.machine)][static_cast<std::size_t>(step.gpu)];
+    if (of.steps == 0) of.first = step.span.end;
+    of.steps += step.repeats;
+    of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
+  }
+  const Seconds length = record.window.end - record.window.start;
+  const auto rate = [&](const Ends& of) {
+    if (of.steps == 0) return 0.0;
+    return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
+                         : static_cast<double>(of.steps) / length.value();
+  };
+  std::vector<double> rates(record.machines.size());
+  for (std::size_t m = 0; m < rates.size(); ++m) {
+    if (record.recorded_by[m] >= 0)
+      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0]) * record.machines[m].workers;
+    else
+      for (const Ends& of : ends[m]) rates[m] += rate(of);
+  }
+  return rates;
+}
+
+/// [machines] mean samples of one pass of a worker in the window's steps; the group's batch where it is kept.
+std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& record) {
+  std::vector<double> batches;
+  const double stages = stages_of(scenario);  // that share a batch
+  for (const Machine& machine : record.machines)
+    batches.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].batch / stages);
+  if (scenario.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker) return batches;
+  std::vector<double> samples(batches.size()), steps(batches.size());
+  for (const StepSpan& step : record.recorder.steps) {
+    if (!ends_in_window(step, record)) continue;
+    const auto m = static_cast<std::size_t>(step.machine);
+    samples[m] += static_cast<double>(step.samples * step.repeats);
+    steps[m] += static_cast<double>(step.repeats * record.stands_for[m]);
+  }
+  for (std::size_t m = 0; m < batches.size(); ++m) {
+    const auto by = record.recorded_by[m] >= 0 ? static_cast<std::size_t>(record.recorded_by[m]) : m;
+    if (steps[by] > 0) batches[m] = samples[by] / steps[by] / scenario.training.strategy.exchange.accumulation_steps;
+  }
+  return batches;
+}
+
+/// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
+/// unknown.
+std::optional<double> training_cost(const Scenario& scenario, const std::vector<Machine>& machines, Seconds time) {
+  double sum = 0;
+  for (const Machine& machine : machines) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+    const Span rented{group.joins_at, std::min(time, group.leaves_at.value_or(time))};
+    if (group.is_standby || !(rented.end > rented.start)) continue;
+    const auto usd = cost_of(scenario, machine, {Rental{.span = rented}});
+    if (!usd) return {};
+    sum += *usd;
+  }
+  return sum;
+}
+
+/// b_w = sum (b_i / T_i) / sum (1 / T_i): samples over updates.
+Forecast forecast(const Scenario& scenario, const Summary& summary) {
+  Forecast forecast;
+  const double batch = summary.samples_per_s / summary.steps_per_s;  // of one update
+  if (scenario.training.target->samples) {
+    forecast.samples = *scenario.training.target->samples;
+    forecast.updates = forecast.samples / batch;
+  } else {
+    ConvergenceCluster cluster{.workers = 0, .weighted_batch = batch, .spread = 0};
+    std::vector<double> speeds;  // of workers
+    for (const MachineSummary& machine : summary.machines) {
+      if (machine.samples_per_s <= 0) continue;  // not there in the steady state
+      cluster.workers += machine.workers;
+      for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
+    }
+    cluster.spread = speed_spread(speeds);
+    try {
+      forecast.updates = updates_to_loss(*scenario.convergence, cluster, *scenario.training.target->loss);
+    } catch (const NoResultError& error) {
+      throw NoResultError{scenario.file_name + ": /training/target/loss: " + error.what()};
+    }
+    forecast.samples = forecast.updates * batch;
+  }
+  forecast.time = Seconds{forecast.updates / summary.steps_per_s};
+  return forecast;
+}
+
+}  // namespace
+
+std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals) {
+  const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+  double sum = 0;
+  for (const Rental& rental : rentals) {
+    const auto usd =
+        scenario.costs.usd(group.instance, group.market == Market::kSpot, group.zone, rental.span.start,
+                           rental.span.end, rental.is_ended_by_provider ? Ended::kByProvider : Ended::kByUser);
+    if (!usd) return {};
+    sum += *usd;
+    if (group.disk_price) sum += storage_usd(*group.disk_price, group.disk, rental.span.end - rental.span.start);
+  }
+  return rentals.empty() && !group.instance.usd_per_hour(group.market == Market::kSpot, group.zone)
+             ? std::nullopt
+             : std::optional{sum};
+}
+
+double forecast_updates(const Scenario& scenario, const Summary& summary) {
+  return forecast(scenario, summary).updates;
+}
+
+Seconds rented_time(const RunRecord& record, std::size_t machine) {
+  Seconds time{};
+  for (const Rental& rental : record.rentals[machine]) time += rental.span.end - rental.span.start;
+  return time;
+}
+
+Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters) {
+  Summary summary;
+  summary.time = record.end;
+  summary.steps = record.updates;
+  summary.samples = record.samples;
+  summary.window = record.window;
+  const Seconds window = record.window.end - record.window.start;
+  const std::vector<double> rates = machine_rates(record);
+  const std::vector<double> batches = machine_batches(scenario, record);
+  double workers = 0;                                          // mean over the window
+  double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
+  double more_samples_per_s = 0;                               // than with the scenario's batch in every group
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const Machine& machine = record.machines[m];
+    const MachineUse& use = record.in_window[m];
+    MachineSummary entry{.name = machine.name, .role = machine.role};
+    const double nics = machine.nics * machine.nic.value() * window.value();
+    entry.nic_send_utilization = as_double(use.sent) / nics;
+    entry.nic_receive_utilization = as_double(use.received) / nics;
+    if (machine.workers > 0) {
+      const double share = share_of_window(record, m);
+      workers += machine.workers * share;
+      if (share == 1) throughout += machine.workers, steps_per_s_of_those_throughout += rates[m];
+      entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
+      entry.workers = machine.workers;
+      entry.steps_per_s = rates[m];
+      const double rate = rates[m] / machine.workers;
+      entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
+      entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
+      summary.steps_per_s += rates[m] * share;
+      const double batch = batches[m];
+      entry.samples_per_s = rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
+      more_samples_per_s += rates[m] * share * (batch - scenario.batch);
+      summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
+    }
+    if (machine.servers > 0) {
+      entry.servers = machine.servers;
+      entry.cpu_utilization = std::min(1.0, use.cpu_busy.value() / (machine.cores * window.value()));
+      entry.variables = record.placed_variables[m];
+      entry.parameter_bytes = record.placed_bytes[m];
+    }
+    summary.machines.push_back(std::move(entry));
+  }
+  summary.gpu_utilization /= workers;
+  summary.samples_per_s = (summary.steps_per_s * scenario.batch + more_samples_per_s) *
+                          scenario.training.strategy.exchange.accumulation_steps;
+  if (record.is_synchronous)
+    summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
+  if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0)
+    summary.interval = spread.interval(spread_by_parameters);
+
+  const StepParts step = mean_step(scenario, record);
+  summary.iteration_time = step.total();
+  summary.exposed_communication = step.exposed();
+  summary.wait_for_slowest = step.others;
+  double staleness = 0;
+  for (const StepSpan& span : record.recorder.steps) {
+    if (!ends_in_window(span, record)) continue;
+    staleness +=
+        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
+    summary.staleness_max = std::max(summary.staleness_max, span.staleness);
+  }
+  if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
+
+  double cost = 0;
+  bool is_priced = true;
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const auto usd = cost_of(scenario, record.machines[m], record.rentals[m]);
+    is_priced = is_priced && usd.has_value();
+    cost += usd.value_or(0);
+  }
+  if (is_priced) summary.cost_usd = cost;
+  if (scenario.has_revocations()) summary.interruptions = record.interruptions;
+  if (scenario.training.target) {
+    summary.to_target = forecast(scenario, summary);
+    summary.to_target->cost_usd = training_cost(scenario, record.machines, summary.to_target->time);
+  }
+
+  summary.verdict = judge(scenario, summary, step, record.busiest_link);
+  std::array<char, 17> hex{};
+  std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(record.fingerprint));
+  summary.fingerprint = hex.data();
+  return summary;
+}
+
+Json to_json(const Scenario& scenario, const Summary& summary) {
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json machines = Json::array();
+  for (const MachineSummary& machine : summary.machines) {
+    Json entry{{"name", machine.name}};
+    entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
+    if (machine.workers > 0) {
+      entry["workers"] = machine.workers;
+      entry["accelerator"] = machine.accelerator;
+      entry["steps_per_s"] = machine.steps_per_s;
+      entry["gpu_utilization"] = machine.gpu_utilization;
+      entry["gpu_memory_utilization"] = machine.memory_utilization;
+    }
+    if (machine.servers > 0) {
+      entry["servers"] = machine.servers;
+      entry["cpu_utilization"] = machine.cpu_utilization;
+      entry["variables"] = machine.variables;
+      entry["parameter_B"] = machine.parameter_bytes.value();
+    }
+    entry["nic_send_utilization"] = machine.nic_send_utilization;
+    entry["nic_receive_utilization"] = machine.nic_receive_utilization;
+    machines.push_back(std::move(entry));
+  }
+  Json parts = Json::array();
+  for (const StepPart& part : summary.verdict.parts)
+    parts.push_back({{"part", part.part},
+                     {"share", part.share},
+                     {"time_s", part.time.value()},
+                     {"what", part.what},
+                     {"remedy", part.remedy}});
+  const auto& interval = summary.interval;
+  const auto low = [&](double speed) { return interval ? Json(speed * interval->first) : Json(nullptr); };
+  const auto high = [&](double speed) { return interval ? Json(speed * interval->second) : Json(nullptr); };
+  const auto shortest = [&](double time) { return interval ? Json(time / interval->second) : Json(nullptr); };
+  const auto longest = [&](double time) { return interval ? Json(time / interval->first) : Json(nullptr); };
+  Json json{{"format", 1},
+            {"name", scenario.name},
+            {"seed", scenario.seed},
+            {"time_s", summary.time.value()},
+            {"time_s_low", shortest(summary.time.value())},
+            {"time_s_high", longest(summary.time.value())},
+            {"steps", summary.steps},
+            {"samples", scenario.training.samples},
+            {"samples_done", summary.samples.done},
+            {"samples_lost", summary.samples.lost},
+            {"samples_repeated", summary.samples.repeated},
+            {"samples_dropped", summary.samples.dropped},
+            {"steps_per_s", summary.steps_per_s},
+            {"steps_per_s_low", low(summary.steps_per_s)},
+            {"steps_per_s_high", high(summary.steps_per_s)},
+            {"samples_per_s", summary.samples_per_s},
+            {"samples_per_s_low", low(summary.samples_per_s)},
+            {"samples_per_s_high", high(summary.samples_per_s)},
+            {"iteration_time_s", summary.iteration_time.value()},
+            {"iteration_time_s_low", shortest(summary.iteration_time.value())},
+            {"iteration_time_s_high", longest(summary.iteration_time.value())},
+            {"cost_usd", or_null(summary.cost_usd)},
+            {"cost_usd_low", summary.cost_usd ? shortest(*summary.cost_usd) : Json(nullptr)},
+            {"cost_usd_high", summary.cost_usd ? longest(*summary.cost_usd) : Json(nullptr)},
+            {"gpu_utilization", summary.gpu_utilization},
+            {"exposed_communication_s", summary.exposed_communication.value()},
+            {"staleness_mean", summary.staleness_mean},
+            {"staleness_max", summary.staleness_max},
+            {"bottleneck", summary.verdict.text},
+            {"bottleneck_resource", summary.verdict.resource},
+            {"bottleneck_share", summary.verdict.share},
+            {"step_parts", std::move(parts)},
+            {"steady_state_from_s", summary.window.start.value()},
+            {"steady_state_to_s", summary.window.end.value()},
+            {"warnings", scenario.warnings},
+            {"machines", std::move(machines)},
+            {"fingerprint", summary.fingerprint}};
+  if (const auto& what = summary.interruptions)
+    json["interruptions"] = {
+        {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
+        {"restarts", what->restarts},         {"pauses", what->pauses},           {"lost_steps", what->lost_updates},
+        {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}};
+  if (const auto& target = summary.to_target) {
+    json["training_updates"] = target->updates;
+    json["training_samples"] = target->samples;
+    json["training_time_s"] = target->time.value();
+    json["training_time_s_low"] = shortest(target->time.value());
+    json["training_time_s_high"] = longest(target->time.value());
+    json["training_cost_usd"] = or_null(target->cost_usd);
+  }
+  return json;
+}
+
+}  // namespace rehearse

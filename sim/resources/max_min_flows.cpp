@@ -1,0 +1,344 @@
+#include "sim/resources/max_min_flows.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+
+namespace rehearse {
+
+namespace {
+
+/// Rates are sums and differences of at most a few thousand terms: what differs by less is equal.
+constexpr double kRounding = 1e-9;
+/// Completions closer than this share of the date are one: SimGrid's clock adds up delays.
+constexpr double kDateRounding = 4e-15;
+
+/// Calls visit(index) for the flow of each entry. The flows lie far apart in memory, so each is asked for some turns
+/// before it is needed (measured with tests/bench/peers.py: 10 % of the last case).
+template <class Flows, class Entries, class Index, class Visit>
+void for_each_flow(const Flows& flows, const Entries& entries, Index index_of, Visit visit) {
+  constexpr std::size_t kTurns = 6;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i + kTurns < entries.size()) __builtin_prefetch(&flows[index_of(entries[i + kTurns])], 1);
+    visit(index_of(entries[i]));
+  }
+}
+
+}  // namespace
+
+MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.size()), next_{capacities.size(), kNever} {
+  for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
+}
+
+MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap) {
+  assert(links.size() <= kMaxLinks && bytes > 0);
+  FlowIndex index;
+  if (free_.empty()) {
+    index = static_cast<FlowIndex>(flows_.size());
+    flows_.emplace_back();
+    rests_.emplace_back();
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  Flow& flow = flows_[index];
+  Rest& rest = rests_[index];
+  flow.rate = 0;
+  flow.finish = bytes;
+  flow.owner = kNone;
+  flow.is_live = true;
+  flow.is_capped = cap != kNever;
+  flow.count = static_cast<std::uint16_t>(links.size());
+  rest.cap = cap;
+  rest.sequence = next_sequence_++;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const auto number = static_cast<std::uint32_t>(links[i]);
+    (i < kNearLinks ? flow.links[i] : rest.links[i - kNearLinks]) = number;
+    Link& link = links_[number];
+    rest.position[i] = link.size++;
+    link.members.push_back({index, static_cast<std::uint32_t>(i)});
+  }
+  started_.push_back(index);
+  ++live_;
+  return index;
+}
+
+void MaxMinFlows::mark_dirty(std::uint32_t link) {
+  if (links_[link].is_dirty) return;
+  links_[link].is_dirty = true;
+  dirty_.push_back(link);
+}
+
+void MaxMinFlows::mark_changed(std::uint32_t link) {
+  if (links_[link].has_changed) return;
+  links_[link].has_changed = true;
+  changed_.push_back(link);
+}
+
+void MaxMinFlows::mark_unlisted(std::uint32_t link) {
+  if (links_[link].is_unlisted) return;
+  links_[link].is_unlisted = true;
+  unlisted_.push_back(link);
+  next_.set(link, kNever);
+}
+
+void MaxMinFlows::remove(FlowIndex index) {
+  Flow& flow = flows_[index];
+  for (std::size_t i = 0; i < flow.count; ++i) {
+    const std::uint32_t number = link_of(index, i);
+    Link& link = links_[number];
+    const Member last = link.members.back();
+    link.members[rests_[index].position[i]] = last;
+    rests_[last.flow].position[last.slot] = rests_[index].position[i];
+    link.members.pop_back();
+    --link.size;
+    link.used = link.size == 0 ? 0 : link.used - flow.rate;
+    if (link.is_watched) mark_changed(number);
+    if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
+  }
+  if (flow.owner != kNone) mark_unlisted(flow.owner);
+  flow.is_live = false;
+  free_.push_back(index);
+  --live_;
+}
+
+void MaxMinFlows::cancel(FlowIndex flow) { remove(flow); }
+
+void MaxMinFlows::set_capacity(int link, double capacity) {
+  links_[static_cast<std::size_t>(link)].capacity = capacity;
+  mark_dirty(static_cast<std::uint32_t>(link));
+}
+
+double MaxMinFlows::next_completion(double now) {
+  if (!dirty_.empty() || !started_.empty()) solve(now);
+  for (const std::uint32_t link : unlisted_)
+    if (links_[link].is_unlisted) list_completions(link);
+  unlisted_.clear();
+  return std::max(now, next_.date());
+}
+
+void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
+  const double until = now * (1 + kDateRounding);
+  const auto first = static_cast<std::ptrdiff_t>(completed.size());
+  while (next_.date() <= until) {
+    const auto index = static_cast<std::uint32_t>(next_.index());
+    const Link& link = links_[index];
+    mark_unlisted(index);
+    const std::size_t before = completed.size();
+    if (link.second > until)
+      completed.push_back(link.first);
+    else
+      for (const Member& member : link.members)
+        if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
+          completed.push_back(member.flow);
+    for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
+  }
+  std::sort(completed.begin() + first, completed.end(),
+            [this](FlowIndex a, FlowIndex b) { return rests_[a].sequence < rests_[b].sequence; });
+}
+
+void MaxMinFlows::list_completions(std::uint32_t index) {
+  Link& link = links_[index];
+  link.next = link.second = kNever;
+  for (const Member& member : link.members)
+    if (flows_[member.flow].owner == index) note_completion(link, member.flow);
+  link.is_unlisted = false;
+  next_.set(index, link.next);
+}
+
+void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
+  if (flows_[index].rate == 0) return;
+  const double finish = flows_[index].finish;
+  if (finish < link.next) {
+    link.second = link.next;
+    link.next = finish;
+    link.first = index;
+  } else {
+    link.second = std::min(link.second, finish);
+  }
+}
+
+void MaxMinFlows::solve(double now) {
+  ++mark_;
+  region_.clear();
+  touched_.clear();
+  region_flows_.clear();
+  capped_.clear();
+  for (const std::uint32_t link : dirty_) {
+    links_[link].is_dirty = false;
+    take_into_region(link);
+  }
+  dirty_.clear();
+  for (const FlowIndex index : started_) {
+    const Flow& flow = flows_[index];
+    if (!flow.is_live) continue;
+    if (flow.mark != mark_) take_flow(index);
+    for (std::size_t i = 0; i < flow.count; ++i)
+      if (const std::uint32_t link = link_of(index, i); links_[link].is_bottleneck)
+        take_into_region(link);  // it will have to share
+  }
+  started_.clear();
+  fill();
+  while (grow_region()) {
+    for (const FlowIndex flow : region_flows_) flows_[flow].new_rate = -1;
+    fill();
+  }
+  commit(now);
+}
+
+MaxMinFlows::Link& MaxMinFlows::touch(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.mark != mark_) {
+    link.mark = mark_;
+    link.is_in_region = false;
+    link.used_before = 0;
+    link.rescan = false;
+    link.crossing = 0;
+    touched_.push_back(index);
+  }
+  return link;
+}
+
+void MaxMinFlows::take_flow(FlowIndex index) {
+  Flow& flow = flows_[index];
+  flow.mark = mark_;
+  flow.new_rate = -1;
+  region_flows_.push_back(index);
+  if (flow.is_capped) capped_.push_back(index);
+  for (std::size_t i = 0; i < flow.count; ++i) {
+    Link& crossed = touch(link_of(index, i));
+    crossed.used_before += flow.rate;
+    ++crossed.crossing;
+  }
+}
+
+/// Adds a link and the flows that cross it to what is being solved.
+void MaxMinFlows::take_into_region(std::uint32_t index) {
+  Link& link = touch(index);
+  if (link.is_in_region) return;
+  link.is_in_region = true;
+  region_.push_back(index);
+  for_each_flow(flows_, link.members, flow_of, [this](FlowIndex flow) {
+    if (flows_[flow].mark != mark_) take_flow(flow);
+  });
+}
+
+/// Progressive filling of the region's flows; the flows outside keep what they have.
+void MaxMinFlows::fill() {
+  const auto is_higher = [](const Level& a, const Level& b) {  // without a branch, as no guess of it would be good
+    const bool is_more = a.share > b.share, is_same = a.share == b.share, is_after = a.order > b.order;
+    return is_more | (is_same & is_after);
+  };
+  constexpr std::uint64_t kFlow = std::uint64_t{1} << 32U;
+  levels_.clear();
+  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap, kFlow | index});
+  for (const std::uint32_t l : touched_) {
+    Link& link = links_[l];
+    link.limits = false;
+    link.used_after = 0;
+    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (link.used - link.used_before));
+    link.unfrozen = link.crossing;
+    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l});
+  }
+  const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
+    Flow& flow = flows_[index];
+    flow.new_rate = rate;
+    flow.new_owner = bottleneck;
+    for (std::size_t i = 0; i < flow.count; ++i) {
+      Link& crossed = links_[link_of(index, i)];
+      crossed.left -= rate;
+      crossed.used_after += rate;
+      --crossed.unfrozen;
+    }
+  };
+  constexpr std::size_t kFew = 16;
+  const bool is_heap_worth_it = levels_.size() > kFew;
+  std::size_t frozen = 0;
+  for (int taken = 0; frozen < region_flows_.size(); ++taken) {
+    // Most often the lowest level is that of all flows, so a heap is made only when a second one is needed.
+    if (taken == 0 || !is_heap_worth_it)
+      std::iter_swap(std::min_element(levels_.begin(), levels_.end(),
+                                      [&](const Level& a, const Level& b) { return is_higher(b, a); }),
+                     levels_.end() - 1);
+    else if (taken == 1)
+      std::make_heap(levels_.begin(), levels_.end(), is_higher);
+    if (taken > 0 && is_heap_worth_it) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
+    const Level level = levels_.back();
+    levels_.pop_back();
+    const auto number = static_cast<std::uint32_t>(level.order);
+    if (level.order >= kFlow) {
+      if (flows_[number].new_rate >= 0) continue;
+      freeze(number, level.share, kNone);
+      ++frozen;
+      continue;
+    }
+    Link& link = links_[number];
+    if (link.unfrozen == 0) continue;
+    const double share = std::max(link.left, 0.0) / link.unfrozen;
+    if (share > level.share) {  // flows frozen since then left more for the others
+      levels_.push_back({share, number});
+      if (taken > 0 && is_heap_worth_it) std::push_heap(levels_.begin(), levels_.end(), is_higher);
+      continue;
+    }
+    link.limits = true;
+    for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
+      const Flow& flow = flows_[index];
+      if (flow.mark != mark_ || flow.new_rate >= 0) return;
+      freeze(index, share, number);
+      ++frozen;
+    });
+  }
+}
+
+/// Takes in links outside the region on which a flow outside may have won or lost its bottleneck.
+bool MaxMinFlows::grow_region() {
+  bool has_grown = false;
+  const std::size_t count = touched_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t l = touched_[i];
+    const Link& link = links_[l];
+    if (link.is_in_region) continue;
+    if (link.crossing == link.size) continue;
+    const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
+    if (link.limits || (link.is_bottleneck && changes)) {
+      take_into_region(l);
+      has_grown = true;
+    }
+  }
+  return has_grown;
+}
+
+void MaxMinFlows::commit(double now) {
+  for (const std::uint32_t l : region_) links_[l].next = links_[l].second = kNever;
+  for_each_flow(flows_, region_flows_, std::identity{}, [&](FlowIndex index) {
+    Flow& flow = flows_[index];
+    const std::uint32_t owner = flow.new_owner != kNone ? flow.new_owner : flow.links[0];
+    if (owner != flow.owner) {
+      if (flow.owner != kNone) links_[flow.owner].rescan = true;
+      links_[owner].rescan = true;
+      flow.owner = owner;
+    }
+    if (flow.new_rate != flow.rate) {
+      links_[owner].rescan = true;
+      const double left = flow.rate > 0 ? std::max(0.0, flow.finish - now) * flow.rate : flow.finish;
+      flow.rate = flow.new_rate;
+      flow.finish = flow.rate > 0 ? now + left / flow.rate : left;
+    }
+    if (Link& link = links_[owner]; link.is_in_region) note_completion(link, index);
+  });
+  for (const std::uint32_t l : touched_) {
+    Link& link = links_[l];
+    const bool has_others = link.crossing != link.size;
+    link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
+    if (!has_others) link.is_bottleneck = link.limits;
+    if (link.is_watched) mark_changed(l);
+    if (link.is_in_region) {
+      link.is_unlisted = false;
+      next_.set(l, link.next);
+    } else if (link.rescan) {
+      mark_unlisted(l);
+    }
+  }
+}
+
+}  // namespace rehearse

@@ -1,0 +1,152 @@
+#pragma once
+// Flows that share links max-min fairly: the arithmetic of the network, without a clock of its own.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/resources/earliest_date.hpp"
+
+namespace rehearse {
+
+/// A set of flows over links is max-min fair if no flow can gain rate without taking it from one that has no more:
+/// every flow has a bottleneck, a saturated link (or its own cap) on which no flow is faster.
+/// Source: Bertsekas and Gallager, Data Networks, section 6.5.2 (progressive filling).
+///
+/// Starting or ending a flow changes rates only where bottlenecks change, so only that region is solved again: the flow
+/// or the links that were its bottleneck, and as many others as it takes until every flow has a bottleneck once more.
+/// As the max-min fair allocation is unique, the result is that of solving everything.
+///
+/// Rates are in bytes per second, dates in seconds; raw doubles, as everything here is arithmetic.
+class MaxMinFlows {
+ public:
+  using FlowIndex = std::uint32_t;
+  static constexpr double kNever = EarliestDate::kNever;
+  static constexpr std::size_t kMaxLinks = 40;
+
+  /// [links] capacities, above 0.
+  explicit MaxMinFlows(std::vector<double> capacities);
+
+  /// `links` without repetition, at most kMaxLinks; `bytes` > 0; `cap` limits this flow alone. The index may be that of
+  /// an earlier flow that has ended. At least one link or a finite cap.
+  FlowIndex start(std::span<const int> links, double bytes, double cap);
+  void cancel(FlowIndex flow);
+  void set_capacity(int link, double capacity);
+
+  /// The date of the next completion, kNever if there is none. Comes between what changes the flows and
+  /// pop_completed().
+  double next_completion(double now);
+  /// Ends the flows that are due by `now` and appends them, in the order in which they were started.
+  void pop_completed(double now, std::vector<FlowIndex>& completed);
+
+  double rate(FlowIndex flow) const { return flows_[flow].rate; }
+  /// From now on take_changed() names the link once the sum of the rates over it may have changed.
+  void watch(int link) { links_[static_cast<std::size_t>(link)].is_watched = true; }
+  /// To be asked after next_completion(): before it rates are those of a moment that takes no time.
+  std::span<const std::uint32_t> take_changed() {
+    for (const std::uint32_t link : changed_) links_[link].has_changed = false;
+    last_changed_.swap(changed_);
+    changed_.clear();
+    return last_changed_;
+  }
+  /// Sum of the rates of the flows that cross the link.
+  double used(std::uint32_t link) const { return links_[link].used; }
+  double capacity(int link) const { return links_[static_cast<std::size_t>(link)].capacity; }
+  std::size_t live() const { return live_; }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  static constexpr std::size_t kNearLinks = 6;
+
+  /// What a solve looks at: one cache line.
+  struct alignas(64) Flow {
+    double rate = 0;
+    double new_rate = 0;          // during a solve; negative: not frozen yet
+    double finish = kNever;       // date; while the rate is 0: the bytes to carry
+    std::uint32_t mark = 0;       // of the solve that last looked at it
+    std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
+    std::uint32_t new_owner = kNone;
+    std::uint16_t count = 0;  // of links
+    bool is_live = false;
+    bool is_capped = false;
+    std::array<std::uint32_t, kNearLinks> links{};  // the others are in Rest
+  };
+  struct Rest {
+    double cap = kNever;
+    std::uint64_t sequence = 0;
+    std::array<std::uint32_t, kMaxLinks - kNearLinks> links{};
+    std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list
+  };
+  struct Member {
+    FlowIndex flow;
+    std::uint32_t slot;  // which of the flow's links this is
+  };
+  static constexpr auto flow_of = [](const Member& member) { return member.flow; };
+  /// The first cache line is all that a solve needs of a link outside of the region.
+  struct alignas(64) Link {
+    double capacity = 0;
+    double used = 0;                         // sum of the rates of its flows
+    double left = 0;                         // during a solve, as all up to `rescan`
+    double used_before = 0, used_after = 0;  // by the flows of the region
+    std::uint32_t mark = 0;
+    std::uint32_t crossing = 0;  // flows of the region
+    std::uint32_t unfrozen = 0;
+    bool is_in_region = false;
+    bool limits = false;  // bottleneck of a flow of the region
+    bool rescan = false;
+    bool is_bottleneck = false;  // of at least one flow
+    std::uint32_t size = 0;      // of `members`
+    bool is_dirty = false;
+    bool is_unlisted = false;
+    bool is_watched = false;
+    bool has_changed = false;
+    FlowIndex first = 0;     // of the flows that it owns, that which completes first
+    double next = kNever;    // when that is
+    double second = kNever;  // when the second one completes
+    std::vector<Member> members;
+  };
+  struct Level {
+    double share;
+    std::uint64_t order;  // of equal shares: a link, and after all links, flows with their own cap
+  };
+
+  std::uint32_t link_of(FlowIndex flow, std::size_t i) const {
+    return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].links[i - kNearLinks];
+  }
+  void mark_dirty(std::uint32_t link);
+  void mark_changed(std::uint32_t link);
+  void mark_unlisted(std::uint32_t link);
+  void remove(FlowIndex flow);
+  void solve(double now);
+  Link& touch(std::uint32_t link);
+  void take_flow(FlowIndex flow);
+  void take_into_region(std::uint32_t link);
+  void fill();
+  bool grow_region();
+  void commit(double now);
+  void list_completions(std::uint32_t link);
+  void note_completion(Link& link, FlowIndex flow);
+
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::vector<Rest> rests_;  // [flows]
+  std::vector<FlowIndex> free_;
+  std::vector<std::uint32_t> dirty_;     // links whose capacity, or whose bottlenecked flows, have changed
+  std::vector<FlowIndex> started_;       // since the last solve
+  std::vector<std::uint32_t> unlisted_;  // links whose next completions have to be found anew
+  std::vector<std::uint32_t> changed_, last_changed_;  // watched links whose `used` may have changed
+  EarliestDate next_;                                  // [links] their next completions
+  std::size_t live_ = 0;
+  std::uint64_t next_sequence_ = 0;
+  std::uint32_t mark_ = 0;
+  std::vector<std::uint32_t> region_;    // links solved
+  std::vector<std::uint32_t> touched_;   // region_ and the other links of its flows
+  std::vector<FlowIndex> region_flows_;  // flows that cross region_
+  std::vector<FlowIndex> capped_;        // those of them that have a cap
+  std::vector<Level> levels_;            // heap
+};
+
+}  // namespace rehearse

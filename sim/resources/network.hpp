@@ -1,0 +1,80 @@
+#pragma once
+// The network as the strategies see it: flows between endpoints that share links max-min fairly, full duplex.
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "platforms/topology.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+using PathIndex = int;
+using FlowId = std::uint64_t;
+
+/// Latency is not part of a flow: whoever sends pays latency(path) before the data count as arrived.
+class Network {
+ public:
+  explicit Network(const Topology& topology) : topology_{topology} {}
+  virtual ~Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  /// The way from one endpoint to another; asked for once, used for many flows. An endpoint and itself are connected
+  /// by a path without links.
+  PathIndex path(Endpoint from, Endpoint to);
+  const Path& path(PathIndex index) const { return known_[static_cast<std::size_t>(index)].path; }
+  /// One way.
+  Seconds latency(PathIndex index) const { return path(index).latency; }
+  Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
+  Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
+  const Topology& topology() const { return topology_; }
+  /// Before any flow: what the first `block` machines do, all others do at the same time, as many at a time. From now
+  /// on a path from one of the first to another block's machine crosses the links of the first one in that place.
+  void fold(int block);
+  /// 0: every machine is itself.
+  int block() const { return block_; }
+  /// Called with the number of paths known, after each new one; may throw.
+  void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
+  std::uint64_t started_flows() const { return started_flows_; }
+
+  /// Moves `size` bytes, at least one, over a path; `on_sent` runs when the last byte has left. On a path without links
+  /// that is at once, before the call returns. Throws nothing.
+  FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent);
+  /// Counts bytes that cross a path without a flow.
+  void count(PathIndex path, Bytes size) { carried_[static_cast<std::size_t>(path)] += size; }
+  /// [paths] bytes that have been sent over each, those under way included.
+  const std::vector<Bytes>& carried() const { return carried_; }
+  /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
+  virtual void cancel(FlowId flow) = 0;
+  /// Changes the rate of a machine's NICs, both directions, from now on.
+  virtual void set_capacity(MachineIndex machine, BytesPerSecond rate) = 0;
+  virtual Seconds now() const = 0;
+  /// From now on tells, whenever it has changed, the sum of the flows' rates over each of these links, in bytes per
+  /// second: once for each date at which it does, before time goes on.
+  using OnRate = std::function<void(int link, Seconds now, double rate)>;
+  virtual void watch(const std::vector<int>& links, OnRate on_rate) = 0;
+
+ protected:
+  virtual FlowId start(PathIndex path, Bytes size, std::function<void()> on_sent) = 0;
+
+ private:
+  struct KnownPath {
+    Endpoint from, to;
+    Path path;
+  };
+  Path find(Endpoint from, Endpoint to) const;
+
+  const Topology& topology_;
+  int block_ = 0;
+  std::vector<KnownPath> known_;
+  std::vector<Bytes> carried_;                            // [paths]
+  std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated
+  std::function<void(std::size_t)> on_path_;
+  std::uint64_t started_flows_ = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,59 @@
+#include <cmath>
+#include <limits>
+
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+Bytes checkpoint_bytes(const Scenario& scenario) {
+  return scenario.workload.variable_bytes() + optimizer_slots(scenario.optimizer) * scenario.workload.parameter_bytes();
+}
+
+std::int64_t checkpoint_tensors(const Scenario& scenario) {
+  const Workload& workload = scenario.workload;
+  return static_cast<std::int64_t>(workload.variables.size()) +
+         optimizer_slots(scenario.optimizer) * std::int64_t{workload.trainable_tensors()};
+}
+
+std::optional<Seconds> checkpoint_time(const Scenario& scenario) {
+  const auto& own = scenario.training.checkpoint;
+  const std::int64_t tensors = checkpoint_tensors(scenario);
+  const Bytes bytes = checkpoint_bytes(scenario);
+  if (own && own->stage) return own->stage->time(tensors, bytes);
+  if (scenario.profile.checkpoint) return scenario.profile.checkpoint->time(tensors, bytes);
+  return {};
+}
+
+Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures) {
+  return Seconds{std::sqrt(2 * checkpoint.value() * between_failures.value())};
+}
+
+Seconds mean_time_to_loss(const Scenario& scenario) {
+  // Trapezoids over the product of survivals, whose steps grow with age.
+  constexpr double kHorizon = 60 * 86400.0, kFirst = 60, kGrowth = 1.02;
+  const bool restarts = scenario.training.recovery.lost_worker == Recovery::LostWorker::kRestart;
+  const auto survival = [&](Seconds age) {
+    double all = 1;
+    for (const Group& group : scenario.groups) {
+      if (!group.pool || group.is_standby || (group.role == Role::kWorker && !restarts)) continue;
+      const double factor = group.pool->churn ? group.pool->churn->mean_factor() : 1;
+      all *= std::pow(group.pool->lifetime.survival(age * factor), group.count);
+    }
+    return all;
+  };
+  double sum = 0, last = 1;
+  for (double age = 0, step = kFirst; age < kHorizon; age += step, step *= kGrowth) {
+    const double next = survival(Seconds{age + step});
+    sum += (last + next) / 2 * step;
+    last = next;
+  }
+  return last > 0.5 ? Seconds{std::numeric_limits<double>::infinity()} : Seconds{sum};
+}
+
+std::optional<Seconds> checkpoint_interval(const Scenario& scenario) {
+  const auto& rule = scenario.training.checkpoint;
+  if (!rule || !rule->is_young_daly) return rule ? rule->every : std::nullopt;
+  return young_daly_interval(*checkpoint_time(scenario), mean_time_to_loss(scenario));
+}
+
+}  // namespace rehearse

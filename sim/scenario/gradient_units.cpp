@@ -1,0 +1,164 @@
+#include "sim/scenario/gradient_units.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "sim/scenario/placement.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// [variables] position of the first kernel that waits for it, among all kernels.
+std::vector<int> first_uses(const Workload& workload) {
+  std::vector<int> first(workload.variables.size(), std::numeric_limits<int>::max());
+  for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex)
+    for (const int variable : workload.graph[vertex].reads_variables) {
+      int& use = first[static_cast<std::size_t>(variable)];
+      use = std::min(use, static_cast<int>(vertex));
+    }
+  return first;
+}
+
+std::vector<int> in_order_of_readiness(const Workload& workload) {
+  std::vector<int> order;
+  for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex)
+    for (const int variable : workload.graph[vertex].produces_gradients) order.push_back(variable);
+  return order;
+}
+
+class Planner {
+ public:
+  Planner(const Scenario& scenario, int servers, const std::vector<bool>& chosen)
+      : chosen_{chosen},
+        variables_{scenario.workload.variables},
+        exchange_{scenario.training.strategy.exchange},
+        servers_{servers},
+        scalar_bytes_{bytes_per_scalar(scenario.precision)},
+        first_use_{first_uses(scenario.workload)} {}
+
+  std::vector<GradientUnit> one_per_variable() const {
+    std::vector<GradientUnit> units;
+    for (std::size_t v = 0; v < variables_.size(); ++v)
+      if (is_exchanged(static_cast<int>(v))) units.push_back(unit_of({static_cast<int>(v)}));
+    return units;
+  }
+
+  std::vector<GradientUnit> buckets(const Workload& workload) const {
+    std::vector<GradientUnit> units;
+    std::vector<int> open;
+    Bytes size{};
+    Bytes limit = exchange_.first_bucket_size.value_or(*exchange_.bucket_size);
+    for (const int variable : in_order_of_readiness(workload)) {
+      if (!is_exchanged(variable)) continue;
+      open.push_back(variable);
+      size += sent_bytes(variable);
+      if (size < limit) continue;
+      units.push_back(unit_of(open));
+      open.clear();
+      size = {};
+      limit = *exchange_.bucket_size;
+    }
+    if (!open.empty()) units.push_back(unit_of(open));
+    return units;
+  }
+
+  static std::vector<GradientUnit> cut(const GradientUnit& unit, std::int64_t pieces) {
+    std::vector<GradientUnit> cut_units;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      GradientUnit piece = unit;
+      const auto part = [&](Bytes whole) {  // the pieces add up exactly
+        return Bytes{whole.value() * (i + 1) / pieces - whole.value() * i / pieces};
+      };
+      piece.gradient_bytes = part(unit.gradient_bytes);
+      piece.value_bytes = part(unit.value_bytes);
+      piece.stored_bytes = part(unit.stored_bytes);
+      if (pieces > 1) piece.name += " [" + std::to_string(i + 1) + "/" + std::to_string(pieces) + "]";
+      cut_units.push_back(std::move(piece));
+    }
+    return cut_units;
+  }
+
+ private:
+  bool is_exchanged(int variable) const {
+    const auto index = static_cast<std::size_t>(variable);
+    return chosen_[index] && (servers_ > 0 || variables_[index].is_trainable);
+  }
+
+  /// Of a variable, what one step exchanges.
+  Bytes sent_bytes(int variable) const {
+    const Variable& of = variables_[static_cast<std::size_t>(variable)];
+    return servers_ > 0 ? of.rows_used.value_or(of.bytes) : of.bytes;
+  }
+
+  Bytes gradient_bytes(int variable) const {
+    const Bytes bytes = sent_bytes(variable);
+    if (!exchange_.gradient_precision) return bytes;
+    return Bytes{bytes.value() * bytes_per_scalar(*exchange_.gradient_precision) / scalar_bytes_};
+  }
+
+  GradientUnit unit_of(const std::vector<int>& members) const {
+    GradientUnit unit{.name = variables_[static_cast<std::size_t>(members.front())].name, .variables = members};
+    if (members.size() > 1) unit.name += " and " + std::to_string(members.size() - 1) + " more";
+    unit.first_use = std::numeric_limits<int>::max();
+    for (const int variable : members) {
+      unit.gradient_bytes += gradient_bytes(variable);
+      const auto index = static_cast<std::size_t>(variable);
+      if (variables_[index].is_trainable) {
+        unit.value_bytes += sent_bytes(variable);
+        unit.stored_bytes += variables_[index].bytes;
+      }
+      unit.first_use = std::min(unit.first_use, first_use_[index]);
+    }
+    return unit;
+  }
+
+  const std::vector<bool>& chosen_;
+  const std::vector<Variable>& variables_;
+  const GradientExchange& exchange_;
+  int servers_;
+  std::int64_t scalar_bytes_;
+  std::vector<int> first_use_;
+};
+
+GradientUnits plan_units(const Scenario& scenario, int servers, const std::vector<bool>& chosen) {
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  const Planner planner{scenario, servers, chosen};
+  std::vector<GradientUnit> whole =
+      exchange.bucket_size && !exchange.cycle_time ? planner.buckets(scenario.workload) : planner.one_per_variable();
+  GradientUnits plan;
+  const auto* parameter_server = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  const bool is_sharded = parameter_server != nullptr && parameter_server->placement == Placement::kSharded;
+  for (const GradientUnit& unit : whole) {
+    std::int64_t pieces = is_sharded ? servers : 1;
+    if (exchange.partition_size)
+      pieces = std::max(pieces, (unit.gradient_bytes.value() + exchange.partition_size->value() - 1) /
+                                    exchange.partition_size->value());
+    pieces = std::clamp<std::int64_t>(pieces, 1, std::max<std::int64_t>(1, unit.gradient_bytes.value() / 2));
+    for (GradientUnit& piece : Planner::cut(unit, pieces)) plan.units.push_back(std::move(piece));
+  }
+  if (parameter_server != nullptr) {
+    std::vector<Bytes> sizes;
+    for (const GradientUnit& unit : plan.units) sizes.push_back(unit.gradient_bytes);
+    const std::vector<int> server_of = place_on_servers(sizes, servers, parameter_server->placement);
+    for (std::size_t u = 0; u < plan.units.size(); ++u) plan.units[u].server = server_of[u];
+  }
+  plan.of_variable.resize(scenario.workload.variables.size());
+  for (std::size_t u = 0; u < plan.units.size(); ++u)
+    for (const int variable : plan.units[u].variables)
+      plan.of_variable[static_cast<std::size_t>(variable)].push_back(static_cast<int>(u));
+  return plan;
+}
+
+}  // namespace
+
+GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {
+  return plan_units(scenario, servers, std::vector<bool>(scenario.workload.variables.size(), true));
+}
+
+GradientUnits plan_gradient_units(const Scenario& scenario, const std::vector<bool>& chosen) {
+  return plan_units(scenario, 0, chosen);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,37 @@
+#pragma once
+// What is sent in one piece: a gradient, several of them fused, or part of one.
+
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+struct GradientUnit {
+  std::string name;
+  std::vector<int> variables;  // indices into Workload::variables
+  Bytes gradient_bytes{};      // sent by a worker: moving averages included, at the exchange's precision
+  Bytes value_bytes{};         // sent to a worker: trainable variables at the workload's precision
+  Bytes stored_bytes{};        // the same, with the rows of sparse tables that are not sent
+  int first_use = 0;           // in the order in which the forward pass needs them: a lower one has priority
+  int server = 0;              // that holds it
+};
+
+struct GradientUnits {
+  std::vector<GradientUnit> units;
+  std::vector<std::vector<int>> of_variable;  // [variables] units that hold a part of it
+};
+
+/// One unit per variable, in creation order; or, as the scenario's exchange says:
+/// - buckets: variables in the order in which their gradients become ready; a bucket closes when its bytes, before any
+///   conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's DistributedDataParallel
+///   (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the run instead.
+/// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
+///   placement cuts every variable into one per server.
+/// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
+GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
+/// Of some of the variables, `chosen` [variables], for strategies without servers.
+GradientUnits plan_gradient_units(const Scenario& scenario, const std::vector<bool>& chosen);
+
+}  // namespace rehearse

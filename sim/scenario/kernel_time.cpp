@@ -1,0 +1,71 @@
+#include "sim/scenario/kernel_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rehearse {
+
+namespace {
+constexpr double kTileRows = 128;
+constexpr double kTileColumns = 32;
+constexpr double kShortestSplit = 256;
+}  // namespace
+
+double matrix_efficiency(const MatrixShape& shape, int multiprocessors, double reduction_half) {
+  const double processors = multiprocessors;
+  const double row_tiles = std::ceil(shape.rows / kTileRows);
+  const double column_tiles = std::ceil(shape.columns / kTileColumns);
+  const double fill = shape.rows * shape.columns / (row_tiles * kTileRows * column_tiles * kTileColumns);
+  double tiles = row_tiles * column_tiles * shape.products;
+  if (tiles < processors) {
+    const double splits = std::floor(std::min(processors / tiles, shape.reduction / kShortestSplit));
+    tiles *= std::max(1.0, splits);
+  }
+  const double waves = tiles / (std::ceil(tiles / processors) * processors);
+  return fill * waves * shape.reduction / (shape.reduction + reduction_half);
+}
+
+KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, FlopsPerSecond precision_peak,
+                       const GpuParameters& parameters) {
+  const Bytes traffic = kernel.bytes_read + kernel.bytes_written;
+  const Seconds memory = traffic / (accelerator.memory_bandwidth * parameters.memory_efficiency);
+  Seconds arithmetic{};
+  if (kernel.matrix.reduction > 0) {
+    double efficiency = parameters.efficiency_for(accelerator.name) *
+                        matrix_efficiency(kernel.matrix, accelerator.multiprocessors, parameters.reduction_half);
+    if (kernel.is_3x3_stride_1) efficiency *= parameters.winograd_gain;
+    arithmetic = kernel.flops / (precision_peak * efficiency);
+    // Matrix-like kernels stream their operands once, at the full rate of the memory.
+    const Seconds streaming = traffic / accelerator.memory_bandwidth;
+    return {parameters.kernel_overhead + std::max(arithmetic, streaming),
+            std::min(streaming, std::max(arithmetic, streaming))};
+  }
+  return {parameters.kernel_overhead + memory, memory};
+}
+
+ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
+                         const Profile& profile) {
+  ComputePlan plan{.kernels = {}, .step_overhead = profile.host.step_overhead, .input = workload.input_bytes};
+  for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
+    const Operator& kernel = workload.graph[vertex];
+    if (kernel.phase == Phase::kUpdate) continue;
+    const KernelTime time = kernel.measured_time ? KernelTime{.total = *kernel.measured_time, .memory = {}}
+                                                 : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
+    plan.gpu_time += time.total;
+    plan.memory_time += time.memory;
+    plan.kernels.push_back({static_cast<int>(vertex), time, kernel.measured_time ? Seconds{} : profile.host.dispatch,
+                            kernel.reads_variables, kernel.produces_gradients});
+  }
+  return plan;
+}
+
+Seconds end_of_kernels(const ComputePlan& plan) {
+  Seconds dispatched{}, end{};
+  for (const PlannedKernel& kernel : plan.kernels) {
+    dispatched += kernel.dispatch;
+    end = std::max(end, dispatched) + kernel.time.total;
+  }
+  return end;
+}
+
+}  // namespace rehearse

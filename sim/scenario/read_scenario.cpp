@@ -1,0 +1,101 @@
+#include <nlohmann/json.hpp>
+
+#include "platforms/profile_choice.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/refusals.hpp"
+#include "sim/scenario/scenario_checks.hpp"
+#include "sim/scenario/scenario_readers.hpp"
+#include "sim/scenario/scenario_warnings.hpp"
+#include "sim/scenario/substitutes.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// The one that covers this training best; says which, and why.
+JsonReader find_profile(const JsonReader& asked_by, const Catalog& catalog, Scenario& scenario) {
+  CalibrationNeeds needs{
+      .gpus = {}, .model = scenario.model.name, .has_servers = scenario.count(Role::kParameterServer) > 0};
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) needs.gpus.push_back(*group.accelerator);
+  const ProfileChoice choice = choose_profile(needs, catalog, asked_by);
+  scenario.warnings.push_back("calibration \"auto\" takes profile " + in_quotes(choice.name) + ": " + choice.reason);
+  return catalog.profile(choice.name, asked_by);
+}
+
+void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& scenario, Json& effective) {
+  std::string name;
+  const JsonReader profile =
+      resolve(root, "calibration", effective, name, [&](const std::string& n, const JsonReader& by) {
+        return n == "auto" ? find_profile(by, catalog, scenario) : catalog.profile(n, by);
+      });
+  set_profile(scenario, profile, effective, catalog);
+  for (const Substitute& substitute : scenario.profile.substitutes) scenario.warnings.push_back(substitute.text);
+  if (scenario.training.checkpoint && !checkpoint_time(scenario))
+    root.child("training")
+        .fail("checkpoint", "expected \"fixed_time\" and \"rate\", since profile " + in_quotes(scenario.profile.name) +
+                                " has no times of checkpoints");
+}
+
+void read_output(const JsonReader& root, OutputOptions& output, Json& effective) {
+  if (root.has("output")) {
+    const JsonReader json = root.child("output");
+    output.sampling_period = json.optional<Seconds>("sampling_period", output.sampling_period);
+    if (json.has("sampling_period"))
+      json.expect(output.sampling_period >= Seconds{1e-4}, "sampling_period", "at least 0.1ms");
+    output.timeline_start = json.optional<Seconds>("timeline_start", output.timeline_start);
+    output.timeline_length = json.optional<Seconds>("timeline_length", output.timeline_length);
+    json.reject_unknown_keys();
+  }
+  effective = Json{{"sampling_period", to_text(output.sampling_period)},
+                   {"timeline_start", to_text(output.timeline_start)},
+                   {"timeline_length", to_text(output.timeline_length)}};
+}
+
+}  // namespace
+
+JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name,
+                   const FindEntry& find) {
+  const JsonReader value = json.child(key);
+  if (!value.is_string()) {
+    name = name_of_inline(value);
+    return value;
+  }
+  name = value.as<std::string>();
+  const JsonReader found = find(name, value);
+  Json copy;
+  copy["name"] = name;
+  for (const auto& [entry_key, entry] : found.value().items()) copy[entry_key] = entry;
+  effective = std::move(copy);
+  return found;
+}
+
+Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
+                       const JsonOrigins& origins) {
+  const JsonReader root{json, file_name, "", &origins};
+  root.use_schema(scenario_schema);
+  root.expect(root.required<int>("format") == 1, "format", "1");
+  Scenario scenario;
+  Json effective = json;
+  scenario.file_name = file_name;
+  scenario.set_by = origins.with();
+  scenario.name = root.optional<std::string>("name", "unnamed");
+  scenario.seed = root.optional<std::uint64_t>("seed", 1);
+  effective["name"] = scenario.name;
+  effective["seed"] = scenario.seed;
+  const auto samples_per_epoch = read_workload(root.child("workload"), catalog, scenario, effective["workload"]);
+  const JsonReader cluster = root.child("cluster");
+  const PoolOrigins pool_origins = read_cluster(cluster, catalog, scenario, effective["cluster"]);
+  read_training(root.child("training"), samples_per_epoch, scenario, effective["training"]);
+  check_combinations(scenario, root);
+  read_calibration(root, catalog, scenario, effective["calibration"]);
+  read_output(root, scenario.output, effective["output"]);
+  root.reject_unknown_keys();
+  check_fits(scenario, root);
+  warn_about(scenario, pool_origins, cluster.has("start"));
+  scenario.effective = to_json_text(effective);
+  return scenario;
+}
+
+}  // namespace rehearse

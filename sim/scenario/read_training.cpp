@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/scenario_readers.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kMaxSteps = 10'000'000;
+
+/// "steps" as Training says, or "steps_per_worker".
+std::int64_t read_steps(const JsonReader& json, const Scenario& scenario, Json& effective) {
+  if (json.has("steps_per_worker")) {
+    const auto per_worker = json.required<std::int64_t>("steps_per_worker");
+    const std::int64_t workers = scenario.training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+    json.expect(per_worker >= 1 && per_worker <= kMaxSteps / workers, "steps_per_worker",
+                "at least 1 step, and at most 10000000 of all workers together");
+    effective.erase("steps_per_worker");
+    effective["steps"] = per_worker * workers;
+    return per_worker * workers;
+  }
+  const auto steps = json.required<std::int64_t>("steps");
+  json.expect(steps >= 1 && steps <= kMaxSteps, "steps", "1 to 10000000 steps");
+  return steps;
+}
+
+/// The size of the job, by one of kJobSizes.
+void read_size(const JsonReader& json, std::optional<std::int64_t> samples_per_epoch, Scenario& scenario,
+               Json& effective) {
+  std::vector<const char*> stated;
+  for (const char* key : kJobSizes)
+    if (json.has(key)) stated.push_back(key);
+  if (stated.size() > 1)
+    json.fail(stated[1], "expected one of \"steps\", \"steps_per_worker\", \"samples\" and \"epochs\"; found " +
+                             in_quotes(stated[0]) + " as well");
+  if (json.has("samples")) {
+    const auto samples = json.required<std::int64_t>("samples");
+    json.expect(samples >= 1 && samples <= kMaxSamples, "samples", "1 to 1000000000000000 samples");
+    set_samples(scenario, samples);
+  } else if (json.has("epochs")) {
+    const auto epochs = json.required<double>("epochs");
+    if (!samples_per_epoch) json.fail("epochs", "expected \"samples_per_epoch\" in the workload beside it; found none");
+    const double samples = epochs * static_cast<double>(*samples_per_epoch);
+    json.expect(samples >= 0.5 && samples <= static_cast<double>(kMaxSamples), "epochs",
+                "epochs of 1 to 1000000000000000 samples");
+    set_samples(scenario, std::max<std::int64_t>(1, std::llround(samples)));
+  } else {
+    set_steps(scenario, read_steps(json, scenario, effective));
+  }
+  if (stated.empty()) return;
+  json.expect(scenario.training.samples <= kMaxSamples, stated[0], "at most 1000000000000000 samples");
+  if (scenario.training.steps > kMaxSteps)
+    json.fail(stated[0], "expected at most 10000000 steps of the full cluster; found " +
+                             std::to_string(scenario.training.steps) + " of " + to_text(samples_per_update(scenario)) +
+                             " samples");
+}
+
+Checkpointing read_checkpoint_rule(const JsonReader& json) {
+  Checkpointing rule;
+  int rules = 0;
+  if (json.has("every_steps")) {
+    rule.every_steps = json.required<std::int64_t>("every_steps");
+    json.expect(rule.every_steps >= 1, "every_steps", "at least 1 step");
+    ++rules;
+  }
+  if (json.has("every")) {
+    rule.every = json.required<Seconds>("every");
+    json.expect(*rule.every >= Seconds{1e-3}, "every", "at least 1ms");
+    ++rules;
+  }
+  if (json.has("interval")) {
+    rule.is_young_daly = read_word<bool>(json, "interval", {{"young_daly", true}});
+    ++rules;
+  }
+  if (rules != 1) json.fail("expected one of \"every_steps\", \"every\" and \"interval\": \"young_daly\"");
+  if (json.has("pauses")) rule.pauses_all = read_word<bool>(json, "pauses", {{"chief", false}, {"all", true}});
+  if (json.has("to")) rule.is_on_disk = read_word<bool>(json, "to", {{"bucket", false}, {"disk", true}});
+  return rule;
+}
+
+Checkpointing read_checkpoint(const JsonReader& json) {
+  Checkpointing checkpoint = read_checkpoint_rule(json);
+  if (json.has("fixed_time") || json.has("rate")) {
+    checkpoint.stage = CheckpointStage{.fixed_time = json.required<Seconds>("fixed_time"),
+                                       .time_per_tensor = {},
+                                       .rate = json.required<BytesPerSecond>("rate")};
+    json.expect(checkpoint.stage->rate > BytesPerSecond{0}, "rate", "a rate above 0Bps");
+  }
+  json.reject_unknown_keys();
+  return checkpoint;
+}
+
+/// Defaults depend on the strategy: asynchronous workers go on, synchronous ones without the lost one.
+void read_recovery(const JsonReader& json, Training& training) {
+  using LostWorker = Recovery::LostWorker;
+  using LostChief = Recovery::LostChief;
+  Recovery& recovery = training.recovery;
+  recovery.lost_worker = training.strategy.is_synchronous() ? LostWorker::kShrink : LostWorker::kContinue;
+  if (!json.has("recovery")) return;
+  const JsonReader reader = json.child("recovery");
+  if (reader.has("lost_worker")) {
+    recovery.lost_worker = read_word<LostWorker>(reader, "lost_worker",
+                                                 {{"continue", LostWorker::kContinue},
+                                                  {"shrink", LostWorker::kShrink},
+                                                  {"wait", LostWorker::kWait},
+                                                  {"restart", LostWorker::kRestart}});
+  }
+  if (reader.has("lost_chief"))
+    recovery.lost_chief = read_word<LostChief>(reader, "lost_chief",
+                                               {{"hand_over", LostChief::kHandOver}, {"restart", LostChief::kRestart}});
+  const auto time = [&](const char* key, Seconds fallback) {
+    const auto value = reader.optional<Seconds>(key, fallback);
+    if (reader.has(key)) reader.expect(value <= Seconds{1e9}, key, "at most 1e9s");
+    return value;
+  };
+  recovery.timeout = time("timeout", recovery.timeout);
+  recovery.restart_time = time("restart_time", recovery.restart_time);
+  recovery.uses_notice = reader.optional<bool>("uses_notice", false);
+  if (reader.has("minimum_workers")) {
+    recovery.minimum_workers = reader.required<int>("minimum_workers");
+    reader.expect(*recovery.minimum_workers >= 1, "minimum_workers", "at least 1 worker");
+  }
+  if (reader.has("give_up_after")) {
+    recovery.give_up_after = time("give_up_after", Seconds{});
+    reader.expect(*recovery.give_up_after > Seconds{}, "give_up_after", "a time above 0s");
+  }
+  reader.reject_unknown_keys();
+}
+
+void read_smaller_cluster(const JsonReader& json, Training& training, Json& effective) {
+  if (!json.has("smaller_cluster")) {
+    effective["smaller_cluster"] = "keeps_batch_per_worker";
+    return;
+  }
+  training.smaller_cluster =
+      read_word<SmallerCluster>(json, "smaller_cluster",
+                                {{"keeps_batch_per_worker", SmallerCluster::kKeepsBatchPerWorker},
+                                 {"larger_shares", SmallerCluster::kLargerShares},
+                                 {"accumulates", SmallerCluster::kAccumulates}});
+}
+
+void read_target(const JsonReader& json, Scenario& scenario) {
+  const TrainingTarget target{.loss = json.maybe<double>("loss"), .samples = json.maybe<double>("samples")};
+  if (target.loss.has_value() == target.samples.has_value())
+    json.fail("expected \"loss\" or \"samples\"; found " + std::string{target.loss ? "both" : "neither"});
+  if (target.samples) json.expect(*target.samples >= 1 && *target.samples <= 1e18, "samples", "1 to 1e18 samples");
+  if (target.loss) {
+    if (!scenario.convergence) json.fail("loss", "expected \"convergence\" in the workload; found none");
+    json.expect(*target.loss > scenario.convergence->floor && *target.loss <= 1e12, "loss",
+                "a loss above the convergence model's floor of " + to_text(scenario.convergence->floor));
+  }
+  json.reject_unknown_keys();
+  scenario.training.target = target;
+}
+
+}  // namespace
+
+void read_training(const JsonReader& json, std::optional<std::int64_t> samples_per_epoch, Scenario& scenario,
+                   Json& effective) {
+  json.expect(json.is_object(), "an object");
+  Training& training = scenario.training;
+  read_strategy(json.child("strategy"), scenario, effective["strategy"]);
+  read_size(json, samples_per_epoch, scenario, effective);
+  training.warmup_steps = json.optional<int>("warmup_steps", 5);
+  if (json.has("warmup_steps"))
+    json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
+  training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
+  read_recovery(json, training);
+  read_smaller_cluster(json, training, effective);
+  training.step_time_variation = json.optional<double>("step_time_variation", 0);
+  if (json.has("step_time_variation"))
+    json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
+                "0 to 10");
+  effective["warmup_steps"] = training.warmup_steps;
+  effective["start_interval"] = to_text(training.start_interval);
+  effective["step_time_variation"] = training.step_time_variation;
+  if (json.has("checkpoint")) training.checkpoint = read_checkpoint(json.child("checkpoint"));
+  if (json.has("target")) read_target(json.child("target"), scenario);
+  json.reject_unknown_keys();
+}
+
+}  // namespace rehearse

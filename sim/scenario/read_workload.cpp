@@ -1,0 +1,46 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/scenario/scenario_readers.hpp"
+
+namespace rehearse {
+
+std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
+                                          Json& effective) {
+  json.expect(json.is_object(), "an object");
+  std::string name;
+  const JsonReader model = resolve(json, "model", effective["model"], name,
+                                   [&](const std::string& n, const JsonReader& by) { return catalog.model(n, by); });
+  scenario.model = read_model(name, model);
+  scenario.batch = json.required<int>("batch_per_worker");
+  json.expect(scenario.batch >= 1 && scenario.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");
+  const auto word = [&](const char* key, const char* fallback, const auto& words) {
+    if (!json.has(key)) {
+      effective[key] = fallback;
+      return words[0].second;
+    }
+    return read_word(json, key, words);
+  };
+  scenario.optimizer =
+      word("optimizer", "momentum",
+           std::vector<std::pair<std::string, Optimizer>>{
+               {"momentum", Optimizer::kMomentum}, {"sgd", Optimizer::kSgd}, {"adam", Optimizer::kAdam}});
+  scenario.precision =
+      word("precision", "fp32",
+           std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+  scenario.framework = json.optional<std::string>("framework", "");
+  if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
+  std::optional<std::int64_t> samples_per_epoch;
+  if (json.has("samples_per_epoch")) {
+    samples_per_epoch = json.required<std::int64_t>("samples_per_epoch");
+    json.expect(*samples_per_epoch >= 1 && *samples_per_epoch <= kMaxSamples, "samples_per_epoch",
+                "1 to 1000000000000000 samples");
+  }
+  if (json.has("convergence")) scenario.convergence = read_convergence(json.child("convergence"));
+  json.reject_unknown_keys();
+  scenario.workload =
+      build_workload(scenario.model, scenario.batch, scenario.precision,
+                     model.file_name() + ": " + (model.pointer().empty() ? "/structure" : model.pointer()));
+  return samples_per_epoch;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,129 @@
+#include "sim/scenario/scenario.hpp"
+
+#include <algorithm>
+
+#include "sim/collective/collective.hpp"
+#include "sim/scenario/strategy_words.hpp"
+
+namespace rehearse {
+
+int optimizer_slots(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return 0;
+    case Optimizer::kMomentum:
+      return 1;
+    case Optimizer::kAdam:
+      return 2;
+  }
+  return 0;
+}
+
+std::string to_text(Precision precision) { return precision == Precision::kFp16 ? "fp16" : "fp32"; }
+
+std::string to_text(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return "sgd";
+    case Optimizer::kMomentum:
+      return "momentum";
+    case Optimizer::kAdam:
+      return "adam";
+  }
+  return {};
+}
+
+bool Strategy::is_synchronous() const {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
+  return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous
+                            : std::holds_alternative<AllReduceStrategy>(kind);
+}
+
+const Pipeline* Strategy::pipeline() const {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&kind);
+  return all_reduce != nullptr && all_reduce->pipeline ? &*all_reduce->pipeline : nullptr;
+}
+
+std::string describe_strategy(const Strategy& strategy) {
+  struct Describe {
+    std::string operator()(const ParameterServerStrategy& servers) const {
+      switch (servers.synchronization) {
+        case Synchronization::kAsynchronous:
+          return "asynchronous parameter servers";
+        case Synchronization::kSynchronous:
+          return "synchronous parameter servers" +
+                 (servers.backup_workers > 0 ? " with " + std::to_string(servers.backup_workers) + " backup workers"
+                                             : std::string{});
+        case Synchronization::kStaleSynchronous:
+          return "parameter servers with staleness up to " + std::to_string(*servers.staleness_bound);
+      }
+      return {};
+    }
+    std::string operator()(const AllReduceStrategy& all_reduce) const {
+      if (const auto& pipeline = all_reduce.pipeline) {
+        AllReduceStrategy outside = all_reduce;
+        outside.pipeline.reset();
+        return "pipelines of " + std::to_string(pipeline->stages) +
+               (pipeline->schedule == PipelineSchedule::kGpipe ? " stages (GPipe), " : " stages (1F1B), ") +
+               (*this)(outside);
+      }
+      switch (all_reduce.sharding) {
+        case Sharding::kNone:
+          break;
+        case Sharding::kOptimizer:
+          return "data parallel with a sharded optimizer";
+        case Sharding::kGradients:
+          return "data parallel with sharded gradients";
+        case Sharding::kParameters:
+          return "data parallel with sharded parameters";
+      }
+      if (!all_reduce.registered_as.empty()) return added_strategies().at(all_reduce.registered_as);
+      return all_reduce_algorithm(all_reduce.algorithm).title;
+    }
+    std::string operator()(const PairwiseAveragingStrategy&) const { return "pairwise averaging"; }
+  };
+  return std::visit(Describe{}, strategy.kind);
+}
+
+int Scenario::count(Role role) const {
+  int sum = 0;
+  for (const Group& group : groups)
+    if (group.role == role) sum += role == Role::kWorker ? group.workers() : group.count;
+  return sum;
+}
+
+const Group& Scenario::first_workers() const {
+  return *std::find_if(groups.begin(), groups.end(), [](const Group& group) { return group.role == Role::kWorker; });
+}
+
+FlopsPerSecond Scenario::peak_of(const Accelerator& gpu) const {
+  return precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+}
+
+bool Scenario::has_changing_membership() const {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; });
+}
+
+bool Scenario::has_revocations() const {
+  return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.pool || group.replay; });
+}
+
+NoResultError Scenario::no_result(const RunError& error) const {
+  return NoResultError{file_name + ": " + error.what() + set_by};
+}
+
+bool has_steady_state(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+  return training.steps >= workers * (training.warmup_steps + 2);
+}
+
+std::optional<Startup> startup_of(const Scenario& scenario, const Group& group) {
+  if (!scenario.profile.startup) return {};
+  return scenario.profile.startup->find({.market = group.market == Market::kSpot ? "spot" : "on-demand",
+                                         .region = group.region,
+                                         .accelerator = group.accelerator ? group.accelerator->name : ""});
+}
+
+}  // namespace rehearse

@@ -1,0 +1,72 @@
+#include "sim/scenario/scenario_checks.hpp"
+
+#include <stdexcept>
+#include <variant>
+
+#include "sim/base/names.hpp"
+#include "sim/scenario/pipeline_stages.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Once kernel times are known.
+void check_pipeline(const Scenario& scenario, const JsonReader& root) {
+  if (scenario.training.strategy.pipeline() == nullptr) return;
+  try {
+    (void)cut_into_stages(scenario);
+  } catch (const std::invalid_argument& error) {
+    root.child("training").child("strategy").child("pipeline").fail("stages", error.what());
+  }
+}
+
+/// A fabric may be unable to hold the machines; one switch holds all.
+void check_topology(const Scenario& scenario, const JsonReader& root) {
+  if (std::holds_alternative<Star>(scenario.fabric)) return;
+  try {
+    (void)Site{scenario};
+  } catch (const std::invalid_argument& error) {
+    root.child("cluster").child("network").fail("topology", error.what());
+  }
+}
+
+void check_memory(Scenario& scenario) {
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    const Accelerator& gpu = *group.accelerator;
+    const Bytes needed = gpu_memory_needed(scenario, group);
+    if (needed > gpu.memory)
+      throw NoResultError{group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " +
+                          gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
+                          gibibytes(needed - gpu.memory) + " too much" + scenario.set_by};
+    if (as_double(needed) > 0.9 * as_double(gpu.memory))
+      scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+                                  " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
+                                  " has, which is within 10 % of the limit");
+  }
+}
+
+/// Larger shares need a model of other batches, and memory.
+void check_shares(Scenario& scenario, const JsonReader& root) {
+  if (scenario.training.smaller_cluster != SmallerCluster::kLargerShares || !may_leave_full_cluster(scenario)) return;
+  try {
+    (void)build_workload(scenario.model, 2 * scenario.batch, scenario.precision, "a batch twice as large");
+  } catch (const InputError& error) { root.child("training").fail("smaller_cluster", error.what()); }
+  if (const std::int64_t fewest = fewest_workers_for_shares(scenario); fewest > 1)
+    scenario.warnings.push_back("larger shares fit the GPUs' memory with " + std::to_string(fewest) +
+                                " workers and more: the job has no result if it trains with fewer; "
+                                "\"minimum_workers\" in \"recovery\" makes it wait");
+}
+
+}  // namespace
+
+void check_fits(Scenario& scenario, const JsonReader& root) {
+  check_pipeline(scenario, root);
+  check_topology(scenario, root);
+  check_memory(scenario);
+  check_shares(scenario, root);
+}
+
+}  // namespace rehearse

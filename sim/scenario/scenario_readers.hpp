@@ -1,0 +1,78 @@
+#pragma once
+// Readers of the sections of a scenario file, for read_scenario.cpp, which calls them in the order of this file: each
+// relies on what the earlier ones have put into the scenario. `effective` is the section's place in what reruns the
+// scenario without any catalog: a copy of what is written, into which a reader puts defaults, and catalog entries in
+// place of their names.
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "platforms/catalog.hpp"
+#include "platforms/pool_origin.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+constexpr int kMaxBatch = 65536;                             // samples of a worker in a step
+constexpr std::int64_t kMaxSamples = 1'000'000'000'000'000;  // of a training: a double holds each number of them
+
+/// Reads model, batch, optimizer and precision, and builds the workload. Returns "samples_per_epoch" if it is stated.
+std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
+                                          Json& effective);
+
+/// Where the spot pools of groups, by their indices, were fitted.
+using PoolOrigins = std::vector<std::pair<std::size_t, PoolOrigin>>;
+
+/// Reads groups, start, prices and network.
+PoolOrigins read_cluster(const JsonReader& json, const Catalog& catalog, Scenario& scenario, Json& effective);
+
+/// Reads fabric and links of a cluster whose groups are known. `json` and `effective` are those of the cluster. Every
+/// link between regions in use that the scenario does not describe is taken from the catalog.
+void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scenario, Json& effective);
+
+/// Reads strategy, size, checkpoints, recovery and target.
+void read_training(const JsonReader& json, std::optional<std::int64_t> samples_per_epoch, Scenario& scenario,
+                   Json& effective);
+
+/// Reads "strategy" of the training: who exchanges gradients with whom, and how.
+void read_strategy(const JsonReader& json, Scenario& scenario, Json& effective);
+
+/// The value of a closed set of words; the error lists or suggests the known ones.
+template <class Value>
+Value read_word(const JsonReader& json, std::string_view key, const std::vector<std::pair<std::string, Value>>& words) {
+  const auto word = json.required<std::string>(key);
+  for (const auto& [known, value] : words)
+    if (known == word) return value;
+  std::vector<std::string> names;
+  for (const auto& [known, value] : words) names.push_back(known);
+  json.fail(key, unknown_name_message(std::string{key}, word, names));
+}
+
+/// Finds the entry of a catalog with a name that `asked_by` states.
+using FindEntry = std::function<JsonReader(const std::string& name, const JsonReader& asked_by)>;
+
+/// The object behind `key`: there inline, or a name that `find` looks up. Sets `name` and makes it inline in
+/// `effective`.
+JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name,
+                   const FindEntry& find);
+
+/// Inline objects may carry a "name", which the entries of a catalog do not.
+inline JsonReader without_name(const JsonReader& json) {
+  (void)json.optional<std::string>("name", "");
+  return json;
+}
+
+/// Keys that have a meaning elsewhere: refusals.cpp says why not here.
+inline void know_keys(const JsonReader& json, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) (void)json.has(key);
+}
+
+}  // namespace rehearse

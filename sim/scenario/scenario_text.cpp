@@ -1,0 +1,274 @@
+// The two texts that describe scenario files: their JSON Schema and the commented file that `rehearse init` writes.
+// tests/sim/scenario/scenario_test.cpp checks that both agree with the reader.
+
+#include <nlohmann/json.hpp>
+
+#include "platforms/fabric.hpp"
+#include "platforms/schemas.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/json_schema.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "workloads/model_zoo.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// All but the keys of the network's fabric.
+constexpr std::string_view kSchema = R"json({
+  "title": "Rehearse scenario",
+  "type": "object",
+  "required": ["format", "workload", "cluster", "training", "calibration"],
+  "additionalProperties": false,
+  "properties": {
+    "format": { "const": 1 },
+    "name": { "type": "string", "default": "unnamed" },
+    "seed": { "type": "integer", "minimum": 0, "default": 1 },
+    "workload": {
+      "type": "object",
+      "required": ["model", "batch_per_worker"],
+      "additionalProperties": false,
+      "properties": {
+        "model": { "description": "a name (rehearse list models) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
+        "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
+        "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
+        "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
+        "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
+        "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
+        "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
+        "convergence": {
+          "type": "object",
+          "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",
+          "required": ["batch_slope", "batch_intercept", "floor", "weighted_batch", "workers", "source"],
+          "oneOf": [{ "required": ["offset"] }, { "required": ["initial_loss"] }],
+          "additionalProperties": false,
+          "properties": {
+            "offset": { "type": "number", "minimum": 0 },
+            "initial_loss": { "type": "number" },
+            "batch_slope": { "type": "number" },
+            "batch_intercept": { "type": "number" },
+            "spread_offset": { "type": "number" },
+            "floor": { "type": "number", "minimum": 0 },
+            "weighted_batch": { "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2, "description": "smallest and largest b that the fit has seen" },
+            "workers": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "the same of n" },
+            "source": { "type": "string" }
+          }
+        }
+      }
+    },
+    "cluster": {
+      "type": "object",
+      "required": ["groups"],
+      "additionalProperties": false,
+      "properties": {
+        "groups": { "type": "array", "minItems": 1, "items": {
+          "type": "object",
+          "required": ["name", "role"],
+          "if": { "required": ["colocated_with"] }, "else": { "required": ["instance", "region"] },
+          "additionalProperties": false,
+          "properties": {
+            "name": { "type": "string", "minLength": 1, "maxLength": 100 },
+            "role": { "enum": ["worker", "parameter_server"] },
+            "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/instance" }] },
+            "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
+            "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
+            "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
+            "region": { "type": "string" },
+            "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
+            "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
+            "spot_pool": { "description": "from which machines on the spot market are revoked: a name (rehearse list spot_pools) or an object of the catalog's form (\"source\", \"lifetime\", \"notice\", \"bulk\", \"churn\", \"wait\"); or { \"replay\": a trace file with time_s,event,node or an array of [seconds, \"add\" or \"remove\", node], \"notice\": a time }", "anyOf": [
+              { "type": "string" },
+              { "type": "object", "required": ["replay"], "additionalProperties": false, "properties": {
+                  "replay": { "type": ["string", "array"] }, "notice": { "$ref": "#/$defs/time" } } },
+              { "$ref": "#/$defs/spot_pool" }] },
+            "disk": {
+              "type": "object",
+              "description": "of each machine, paid for while it is rented, besides its price",
+              "required": ["size", "storage"],
+              "additionalProperties": false,
+              "properties": {
+                "size": { "$ref": "#/$defs/size" },
+                "storage": { "description": "name in a catalog's storage, or an object of that form", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/storage" }] } } },
+            "standby": { "type": "boolean", "default": false, "description": "its machines are requested only to replace others; count is the quota" },
+            "replacement": {
+              "type": "object",
+              "description": "of revoked machines; by default another of the same group at once; of a replay, which brings its own, none",
+              "additionalProperties": false,
+              "properties": {
+                "with": { "type": "string", "description": "name of a group of the same role, or none" },
+                "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from then to the request" },
+                "at": { "enum": ["notice", "revocation"], "description": "when the delay begins; by default with the notice if recovery uses it" } } },
+            "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
+            "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
+            "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
+          } } },
+        "start": { "type": "string", "description": "UTC date and time at which the cluster starts, for prices and revocations that depend on it: 2020-01-15T08:00:00Z" },
+        "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/price_history" }] },
+        "network": {
+          "type": "object",
+          "additionalProperties": false,
+          "properties": {
+            "hop_latency": { "$ref": "#/$defs/time", "description": "one way, of each link between NIC and switch and between switches; by default the region's latency covers the whole way" },
+            "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": { "$ref": "#/$defs/region_link" } }
+          }
+        }
+      }
+    },
+    "training": {
+      "type": "object",
+      "required": ["strategy"],
+      "oneOf": [{ "required": ["steps"] }, { "required": ["steps_per_worker"] }, { "required": ["samples"] }, { "required": ["epochs"] }],
+      "additionalProperties": false,
+      "properties": {
+        "strategy": {
+          "type": "object",
+          "required": ["kind"],
+          "allOf": [
+            { "if": { "properties": { "kind": { "const": "parameter_server" } }, "required": ["kind"] }, "then": { "required": ["synchronization"] } },
+            { "if": { "properties": { "synchronization": { "const": "stale_synchronous" } }, "required": ["synchronization"] }, "then": { "required": ["staleness_bound"] } }
+          ],
+          "additionalProperties": false,
+          "properties": {
+            "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
+            "synchronization": { "enum": ["asynchronous", "synchronous", "stale_synchronous"], "description": "parameter_server" },
+            "staleness_bound": { "type": "integer", "minimum": 0, "description": "stale_synchronous: steps that a worker may be ahead of the slowest" },
+            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped" },
+            "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
+            "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
+            "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
+            "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
+            "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
+            "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
+            "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use" },
+            "pipeline": {
+              "type": "object",
+              "description": "all_reduce: consecutive workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
+              "required": ["stages", "microbatches"],
+              "additionalProperties": false,
+              "properties": {
+                "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages" },
+                "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
+                "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
+            "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
+            "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
+            "cycle_time": { "$ref": "#/$defs/time", "description": "what is ready at the end of a cycle is fused, up to bucket_size: all_reduce: at all workers; parameter_server: at one, for the same server" },
+            "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
+            "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
+            "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; backward: gradients go as they are ready; forward: besides, a step begins with the kernels of the one before, and each kernel waits for the variables that it reads" },
+            "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; default: that of the workload" },
+            "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
+          }
+        },
+        "steps": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "the size of the job in steps of the full cluster, the workers that are there from the start; synchronous: of all together; otherwise the sum of their steps. A cluster with fewer workers does as many samples" },
+        "steps_per_worker": { "type": "integer", "minimum": 1, "description": "instead of steps" },
+        "samples": { "type": "integer", "minimum": 1, "description": "instead of steps" },
+        "epochs": { "type": "number", "exclusiveMinimum": 0, "description": "instead of steps; of samples_per_epoch in the workload" },
+        "smaller_cluster": { "enum": ["keeps_batch_per_worker", "larger_shares", "accumulates"], "default": "keeps_batch_per_worker",
+                             "description": "what synchronous workers do when they are fewer, or more, than in the full cluster: keep their batch, so that a step has fewer samples and the job takes more steps; or keep the global batch, by a larger share of each (whose memory is checked) or by more batches whose gradients are added up" },
+        "warmup_steps": { "type": "integer", "minimum": 0, "default": 5, "description": "first steps of each worker, left out of steady-state figures" },
+        "start_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "between the starts of two workers" },
+        "step_time_variation": { "type": "number", "minimum": 0, "maximum": 10, "default": 0,
+                                 "description": "coefficient of variation of a lognormal factor on the compute time of each step" },
+        "target": {
+          "type": "object",
+          "description": "where the whole training would end, at the speed of the simulated steps: adds training_time_s and more to summary.json",
+          "oneOf": [{ "required": ["loss"] }, { "required": ["samples"] }],
+          "additionalProperties": false,
+          "properties": {
+            "loss": { "type": "number", "description": "asynchronous parameter servers and a workload with convergence" },
+            "samples": { "type": "number", "minimum": 1 }
+          }
+        },
+        "recovery": {
+          "type": "object",
+          "additionalProperties": false,
+          "description": "what the job does when machines are revoked; without a server it restarts from the last checkpoint",
+          "properties": {
+            "lost_worker": { "enum": ["continue", "shrink", "wait", "restart"], "description": "asynchronous: continue (default) or restart from the last checkpoint; synchronous: shrink (default), wait for as many as before, or restart" },
+            "lost_chief": { "enum": ["hand_over", "restart"], "default": "hand_over", "description": "restart: no checkpoints until its machine is back, then the job restarts from the last one" },
+            "timeout": { "$ref": "#/$defs/time", "default": "30s", "description": "until the others notice that a worker is gone" },
+            "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
+            "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
+            "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
+            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
+        },
+        "checkpoint": {
+          "type": "object",
+          "oneOf": [{ "required": ["every_steps"] }, { "required": ["every"] }, { "required": ["interval"] }],
+          "dependentRequired": { "fixed_time": ["rate"], "rate": ["fixed_time"] },
+          "additionalProperties": false,
+          "description": "the chief pauses for fixed_time + bytes / rate, by default for the profile's times of checkpoints",
+          "properties": {
+            "every_steps": { "type": "integer", "minimum": 1 },
+            "every": { "$ref": "#/$defs/time", "description": "between the beginnings of two" },
+            "interval": { "enum": ["young_daly"], "description": "sqrt(2 C M): C the time of a checkpoint, M the mean time to a revocation that costs work" },
+            "pauses": { "enum": ["chief", "all"], "default": "chief", "description": "who waits while it is written" },
+            "to": { "enum": ["bucket", "disk"], "default": "bucket", "description": "disk: lost with the chief's machine" },
+            "fixed_time": { "$ref": "#/$defs/time" },
+            "rate": { "$ref": "#/$defs/rate" } }
+        }
+      }
+    },
+    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that covers GPU, strategy and model best", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
+    "output": {
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "sampling_period": { "$ref": "#/$defs/time", "default": "100ms", "description": "of resources.csv" },
+        "timeline_start": { "$ref": "#/$defs/time", "default": "0s" },
+        "timeline_length": { "$ref": "#/$defs/time", "default": "2s" }
+      }
+    }
+  }
+}
+)json";
+
+}  // namespace
+
+std::string scenario_schema() {
+  Json schema = parse_json(schema_text(kSchema, {{"model", [] { return std::string{model_schema()}; }},
+                                                 {"instance", instance_schema},
+                                                 {"spot_pool", spot_pool_schema},
+                                                 {"storage", storage_schema},
+                                                 {"price_history", price_history_schema},
+                                                 {"profile", profile_schema},
+                                                 {"region_link", region_link_schema}}),
+                           "schema of scenarios");
+  const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
+  Json& network = schema["properties"]["cluster"]["properties"]["network"];
+  for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
+  network["allOf"] = fabric["allOf"];
+  return to_json_text(schema);
+}
+
+std::string starter_scenario(const std::string& name) {
+  return "// Run it:  rehearse simulate FILE -o DIR      What may stand here:  rehearse schema scenario\n"
+         "{\n"
+         "  \"format\": 1,\n"
+         "  \"name\": " +
+         Json(name).dump() + R"(,
+  "workload": {
+    "model": "cm-dare/resnet32",     // rehearse list models
+    "batch_per_worker": 128,
+    "optimizer": "momentum",
+    "precision": "fp32"
+  },
+  "cluster": {
+    "groups": [                      // rehearse list instances
+      { "name": "ps", "role": "parameter_server", "instance": "gce-custom-4", "count": 1, "region": "us-west1" },
+      { "name": "workers", "role": "worker", "instance": "gce-custom-8-p100", "count": 4, "region": "us-west1" }
+    ],
+    "network": { "topology": "star" }
+  },
+  "training": {
+    "strategy": { "kind": "parameter_server", "synchronization": "asynchronous", "placement": "round_robin" },
+    "steps": 1000                    // updates of all workers together
+  },
+  "calibration": "cm-dare",          // rehearse list profiles
+  "output": { "sampling_period": "100ms", "timeline_start": "0s", "timeline_length": "2s" },
+  "seed": 1
+}
+)";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,116 @@
+#include "sim/scenario/site.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rehearse {
+
+namespace {
+
+std::vector<Machine> list_machines(const Scenario& scenario) {
+  std::vector<Machine> machines;
+  std::vector<std::size_t> first(scenario.groups.size());  // machine of each group
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    first[g] = machines.size();
+    if (group.colocated_with >= 0) continue;
+    const double nic_efficiency = scenario.profile.network.nic_efficiency_for(group.instance.name);
+    for (int i = 0; i < group.count; ++i) {
+      machines.push_back({.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(i),
+                          .group = static_cast<int>(g),
+                          .role = group.role,
+                          .region = group.region,
+                          .workers = group.workers_per_machine(),
+                          .gpus = group.role == Role::kWorker ? group.instance.accelerators : 0,
+                          .servers = group.role == Role::kParameterServer ? 1 : 0,
+                          .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
+                          .nics = group.instance.nics,
+                          .nic = group.instance.nic * nic_efficiency});
+    }
+  }
+  for (const Group& group : scenario.groups) {
+    if (group.colocated_with < 0) continue;
+    const auto host = static_cast<std::size_t>(group.colocated_with);
+    for (int i = 0; i < group.count; ++i) {
+      Machine& machine = machines[first[host] + static_cast<std::size_t>(i % scenario.groups[host].count)];
+      ++machine.servers;
+      machine.cores = scenario.groups[host].instance.vcpus;
+    }
+  }
+  return machines;
+}
+
+/// [workers] Those of a machine have its first GPUs; the others follow, worker after worker.
+std::vector<std::vector<Endpoint>> list_workers(const std::vector<Machine>& machines) {
+  std::vector<std::vector<Endpoint>> workers;
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    int next_gpu = machines[m].workers;
+    for (int gpu = 0; gpu < machines[m].workers; ++gpu) {
+      workers.push_back({{static_cast<MachineIndex>(m), gpu}});
+      for (int other = 1; other < machines[m].gpus / machines[m].workers; ++other)
+        workers.back().push_back({static_cast<MachineIndex>(m), next_gpu++});
+    }
+  }
+  return workers;
+}
+
+std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines) {
+  std::vector<MachineIndex> servers;
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    servers.insert(servers.end(), static_cast<std::size_t>(machines[m].servers), static_cast<MachineIndex>(m));
+  return servers;
+}
+
+/// The links of the scenario with what their connections deliver, and with the rate at which a connection's window goes
+/// round, where NICs are faster than that.
+std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vector<Machine>& machines) {
+  const NetworkParameters& network = scenario.profile.network;
+  std::vector<RegionLink> links = scenario.links;
+  for (RegionLink& link : links) {
+    if (!link.per_flow_rate) continue;
+    link.per_flow_rate = *link.per_flow_rate * network.flow_efficiency;
+    if (network.duplex < 2) link.per_pair_rate = *link.per_flow_rate * network.duplex;
+  }
+  if (!network.connection_window) return links;
+  BytesPerSecond fastest{};
+  for (const Machine& machine : machines) fastest = std::max(fastest, machine.nic);
+  for (RegionLink& link : links) {
+    if (scenario.hop_latency && link.from == link.to) continue;  // the way is another for every two machines
+    if (!(link.latency > Seconds{})) continue;
+    const BytesPerSecond rate{as_double(*network.connection_window) / (2 * link.latency.value())};
+    if (rate < fastest && rate < link.per_flow_rate.value_or(fastest)) link.per_flow_rate = rate;
+  }
+  return links;
+}
+
+Topology build_topology(const Scenario& scenario, const std::vector<Machine>& machines) {
+  std::vector<TopologyMachine> nodes;
+  for (const Machine& machine : machines) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
+    nodes.push_back({.region = machine.region,
+                     .nic = machine.nic,
+                     .nics = machine.nics,
+                     .gpus = machine.gpus,
+                     .interconnect = group.interconnect,
+                     .name = machine.name});
+    Interconnect& inside = nodes.back().interconnect;
+    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
+    inside.pcie = inside.pcie * library.pcie_efficiency;
+    if (inside.pcie_root) inside.pcie_root = *inside.pcie_root * library.pcie_efficiency;
+    inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;
+    inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
+    if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;
+  }
+  return Topology{std::move(nodes), scenario.fabric, limited_links(scenario, machines), scenario.hop_latency};
+}
+
+}  // namespace
+
+Site::Site(const Scenario& scenario_)
+    : scenario{scenario_},
+      machines{list_machines(scenario)},
+      workers{list_workers(machines)},
+      servers{list_servers(machines)},
+      topology{build_topology(scenario, machines)} {}
+
+}  // namespace rehearse

@@ -1,0 +1,46 @@
+#pragma once
+// Where a scenario takes place: its machines, what runs on them, and the network between them.
+
+#include <string>
+#include <vector>
+
+#include "platforms/topology.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// One machine of the cluster. Colocated parameter servers run on machines of workers.
+struct Machine {
+  std::string name;           // "workers-3"; just the group's name if the group has one machine
+  int group = 0;              // index into Scenario::groups
+  Role role = Role::kWorker;  // of its group
+  std::string region;
+  int workers = 0;
+  int gpus = 0;     // 0 to workers - 1 are the first GPUs of the workers, the others follow, worker after worker
+  int servers = 0;  // parameter server processes
+  int cores = 0;    // for them
+  int nics = 1;
+  BytesPerSecond nic{};  // payload rate of one NIC, each direction
+};
+
+/// Resolved once for a run, and handed on. The scenario has to outlive it.
+struct Site {
+  /// Throws std::invalid_argument as Topology does.
+  explicit Site(const Scenario& scenario);
+
+  const Machine& machine(MachineIndex index) const { return machines[static_cast<std::size_t>(index)]; }
+  /// The machine's.
+  const Group& group(MachineIndex index) const {
+    return scenario.groups[static_cast<std::size_t>(machine(index).group)];
+  }
+
+  const Scenario& scenario;
+  /// Group after group, with payload NIC rates (the provider's rate times the profile's nic_efficiency_for() the
+  /// instance). Colocated servers are counted on the machines that they share.
+  std::vector<Machine> machines;
+  std::vector<std::vector<Endpoint>> workers;  // the GPUs of each; the first stands for all in what is recorded
+  std::vector<MachineIndex> servers;           // the machine of each
+  Topology topology;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,554 @@
+#include "sim/scenario/substitutes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "platforms/gpu_distance.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/collective_protocols.hpp"
+#include "sim/scenario/step_time.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::literals::operator""_json_pointer;
+
+constexpr double kLeastSpread = 0.1, kSpreadOfOne = 0.3;
+
+/// Standard deviation of logarithms.
+double spread_of(const std::vector<double>& values) {
+  if (values.size() < 2) return kSpreadOfOne;
+  double mean = 0, variance = 0;
+  for (const double value : values) mean += std::log(value) / static_cast<double>(values.size());
+  for (const double value : values)
+    variance += (std::log(value) - mean) * (std::log(value) - mean) / static_cast<double>(values.size() - 1);
+  return std::max(kLeastSpread, std::sqrt(variance));
+}
+
+/// "22 %": one standard error as a factor.
+std::string percent(double spread) {
+  return std::to_string(static_cast<int>(std::lround(100 * std::expm1(spread)))) + " %";
+}
+
+class Substitution {
+ public:
+  Substitution(const Scenario& scenario, Json& profile, const Catalog& catalog)
+      : scenario_{scenario},
+        profile_{profile},
+        catalog_{catalog},
+        name_{profile.value("name", std::string{})},
+        asked_by_{profile, "profile " + in_quotes(name_)} {}
+
+  void run() {
+    if (computes()) compute();
+    servers();
+    if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
+    collectives();
+  }
+
+ private:
+  struct Donor {
+    std::string name;
+    const Json* profile;
+    std::set<std::string> gpus;  // that it knows
+  };
+
+  // Donors
+
+  const std::vector<Donor>& donors() {
+    if (!donors_.empty()) return donors_;
+    for (const std::string& name : catalog_.profile_names()) {
+      if (name == name_) continue;
+      try {
+        const Json& json = catalog_.profile(name, asked_by_).value();
+        const Profile profile = read_profile(JsonReader{json, name});
+        if (json.value("unstated", "") != "ideal") donors_.push_back({name, &json, known_gpus(profile)});
+      } catch (const InputError&) { continue; }  // who asks for that profile is told
+    }
+    return donors_;
+  }
+
+  double nearest_of(const std::set<std::string>& gpus, const Accelerator& from) const {
+    return nearest_gpu(from, gpus, catalog_).distance;
+  }
+  double distance_to(const std::string& gpu, const Accelerator& from) const { return nearest_of({gpu}, from); }
+
+  const Accelerator& first_gpu() const { return *scenario_.first_workers().accelerator; }
+
+  std::string own() const { return "profile " + in_quotes(name_); }
+
+  void note(const std::string& text, double spread, Json components = Json::object()) {
+    Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}};
+    if (!components.empty()) entry["components"] = std::move(components);
+    profile_["substitutes"].push_back(std::move(entry));
+  }
+
+  /// What is replaced is no longer what was fitted: how uncertain it is says the substitute.
+  void forget_fit_of(const std::string& pointer) {
+    if (!profile_.contains("/fit/spread/components"_json_pointer)) return;
+    Json& components = profile_["fit"]["spread"]["components"];
+    Json kept = Json::array();
+    for (const Json& component : components) {
+      Json others = Json::object();
+      for (const auto& [place, change] : component.items())
+        if (!place.starts_with(pointer + "/")) others[place] = change;
+      if (!others.empty()) kept.push_back(std::move(others));
+    }
+    components = std::move(kept);
+  }
+
+  // Sections
+
+  bool spans_machines() const {
+    int machines = 0;
+    for (const Group& group : scenario_.groups) machines += group.colocated_with < 0 ? group.count : 0;
+    return machines > 1;
+  }
+
+  /// The section of the donor whose GPUs are nearest, if any has it; of equals, one that knows the kind of strategy.
+  bool take_section(const std::string& section, const std::string& what, const std::string& key = "") {
+    const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind);
+    const Donor* nearest = nullptr;
+    std::tuple<double, bool> best;
+    for (const Donor& donor : donors()) {
+      if (!donor.profile->contains(section) || (!key.empty() && !(*donor.profile)[section].contains(key))) continue;
+      const std::tuple rank{nearest_of(donor.gpus, first_gpu()),
+                            donor.profile->contains("collectives") != is_all_reduce};
+      if (nearest != nullptr && rank >= best) continue;
+      nearest = &donor;
+      best = rank;
+    }
+    if (nearest == nullptr) return false;
+    if (key.empty())
+      profile_[section] = (*nearest->profile)[section];
+    else
+      profile_[section][key] = (*nearest->profile)[section][key];
+    note(own() + " does not state " + what + ": as in profile " + in_quotes(nearest->name) + " (" +
+             joined(nearest->gpus) + "), the nearest that does; predictions may be off by " + percent(kSpreadOfOne),
+         kSpreadOfOne);
+    return true;
+  }
+
+  static std::string joined(const std::set<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  void servers() {
+    const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+    if (strategy == nullptr) return;
+    if (!profile_.contains("servers")) take_section("servers", "what parameter servers cost");
+    if (strategy->variables == VariableHome::kWorkerProcess && profile_.contains("servers") &&
+        !profile_["servers"].contains("in_process"))
+      take_section("servers", "what arithmetic on variables in the workers' process costs", "in_process");
+  }
+
+  // Compute
+
+  /// Whether any kernel's time is modelled.
+  bool computes() const {
+    const auto& graph = scenario_.workload.graph;
+    for (std::size_t vertex = 0; vertex < graph.size(); ++vertex) {
+      const Operator& kernel = graph[vertex];
+      if (kernel.phase == Phase::kUpdate || kernel.measured_time) continue;
+      if (kernel.flops > Flops{} || kernel.bytes_read + kernel.bytes_written > Bytes{}) return true;
+    }
+    return false;
+  }
+
+  void compute() {
+    if (!profile_.contains("gpu") || !profile_.contains("host")) take_kernels();
+    std::set<std::pair<std::string, int>> done;
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker && done.insert({group.accelerator->name, batch_of(group)}).second)
+        compute_on(group);
+  }
+
+  static int batch_of(const Group& group) { return group.batch / group.gpus_per_worker; }
+
+  void take_kernels() {
+    const Donor* nearest = nullptr;
+    std::tuple<bool, double> best;
+    for (const Donor& donor : donors()) {
+      const Json& profile = *donor.profile;
+      const bool has_step_times = profile.contains("step_times") && !profile["step_times"].empty();
+      if (!profile.contains("gpu") || !profile.contains("host") ||
+          (!has_step_times && profile["gpu"]["peak_efficiency"].empty()))
+        continue;
+      bool knows_model = false;
+      if (has_step_times)
+        for (const Json& step : profile["step_times"]) knows_model |= step["model"] == scenario_.model.name;
+      const std::tuple<bool, double> rank{!knows_model, nearest_of(donor.gpus, first_gpu())};
+      if (nearest != nullptr && rank >= best) continue;
+      nearest = &donor;
+      best = rank;
+    }
+    if (nearest == nullptr) return;
+    const Json& profile = *nearest->profile;
+    for (const char* section : {"host", "gpu"})
+      if (!profile_.contains(section)) profile_[section] = profile[section];
+    if (profile.contains("step_times") && !profile_.contains("step_times"))
+      profile_["step_times"] = profile["step_times"];
+    note(own() + " does not state how fast kernels are: as in profile " + in_quotes(nearest->name) + " (" +
+             joined(nearest->gpus) + "), the nearest that does; predictions may be off by " + percent(kSpreadOfOne),
+         kSpreadOfOne);
+  }
+
+  /// The scenario with the profile as it is by now.
+  Scenario with_profile() const {
+    Scenario scenario = scenario_;
+    scenario.profile = read_profile(JsonReader{profile_, asked_by_.file_name()});
+    return scenario;
+  }
+
+  void compute_on(const Group& group) {
+    if (!profile_.contains("gpu")) return;  // nobody states it
+    if (profile_["gpu"]["peak_efficiency"].contains(group.accelerator->name)) return;
+    if (!profile_.contains("substitutes") && step_time_factor(scenario_, group)) return;
+    const Scenario scenario = with_profile();
+    if (step_time_factor(scenario, group)) return;
+    if (!scenario.profile.step_times.empty() && estimate_step(scenario, group)) return;
+    if (!profile_["gpu"].contains("default_peak_efficiency")) take_efficiency(*group.accelerator);
+  }
+
+  /// Of the GPUs of this profile, or else of another.
+  void take_efficiency(const Accelerator& gpu) {
+    const Json* from = &profile_["gpu"]["peak_efficiency"];
+    std::string where;
+    if (from->empty())
+      for (const Donor& donor : donors())
+        if (donor.profile->contains("gpu") && !(*donor.profile)["gpu"]["peak_efficiency"].empty()) {
+          from = &(*donor.profile)["gpu"]["peak_efficiency"];
+          where = " in profile " + in_quotes(donor.name);
+          break;
+        }
+    if (from->empty()) return;
+    std::string nearest;
+    double best = 0;
+    std::vector<double> all;
+    for (const auto& [name, efficiency] : from->items()) {
+      all.push_back(efficiency.get<double>());
+      const double far = distance_to(name, gpu);
+      if (!nearest.empty() && far >= best) continue;
+      nearest = name;
+      best = far;
+    }
+    const double spread = spread_of(all);
+    const Json value = (*from)[nearest];
+    profile_["gpu"]["peak_efficiency"][gpu.name] = value;
+    note(own() + " does not state the efficiency of GPU " + gpu.name + ": that of " + nearest + where + ", " +
+             to_text(value.get<double>()) + "; predictions may be off by " + percent(spread) +
+             (all.size() > 1 ? ", as efficiencies of GPUs differ there" : ""),
+         spread);
+  }
+
+  // Step times
+
+  struct Series {
+    std::string model, accelerator, precision, framework;
+    friend auto operator<=>(const Series&, const Series&) = default;
+  };
+
+  /// How many times longer than modelled the measured step of the series is. None if its model or GPU is not known.
+  std::optional<double> factor_of(const Scenario& scenario, const Group& group, const Series& series) {
+    Scenario other = scenario;
+    Group on = group;
+    on.batch = batch_of(group);
+    on.gpus_per_worker = 1;
+    try {
+      if (series.accelerator != group.accelerator->name) {
+        on.accelerator = read_accelerator(series.accelerator, catalog_.accelerator(series.accelerator, asked_by_));
+        on.interconnect.pcie = on.accelerator->host_link;
+      }
+      other.framework = series.framework;
+      other.precision = series.precision == "fp16" ? Precision::kFp16 : Precision::kFp32;
+      if (series.model != scenario.model.name)
+        other.model = read_model(series.model, catalog_.model(series.model, asked_by_));
+      if (series.model != scenario.model.name || other.precision != scenario.precision ||
+          on.batch != scenario.workload_of(group).batch)
+        on.workload = std::make_shared<const Workload>(
+            build_workload(other.model, on.batch, other.precision, "step time of " + series.model));
+      const auto factor = step_time_factor(other, on);
+      if (!factor || *factor >= 1 || on.accelerator->name == group.accelerator->name) return factor;
+      // Faster than its peak: by units or algorithms that the peak does not count. From one GPU to another such a step
+      // scales with whichever of peak and memory bandwidth differs to its disadvantage.
+      const double ratio = std::max(other.peak_of(*on.accelerator) / other.peak_of(*group.accelerator),
+                                    on.accelerator->memory_bandwidth / group.accelerator->memory_bandwidth);
+      const Seconds there = step_time_with(other, on, *factor);
+      on.accelerator = group.accelerator;
+      on.interconnect = group.interconnect;
+      return std::max(*factor, there * ratio / step_time_with(other, on, 1));
+    } catch (const InputError&) { return {}; }
+  }
+
+  /// Keeps those that `is_near`, if there are any.
+  template <class IsNear>
+  static void keep(std::vector<Series>& series, const IsNear& is_near) {
+    std::vector<Series> near;
+    std::copy_if(series.begin(), series.end(), std::back_inserter(near), is_near);
+    if (!near.empty()) series = std::move(near);
+  }
+
+  bool estimate_step(const Scenario& scenario, const Group& group) {
+    constexpr std::size_t kMostSeries = 12;
+    std::set<Series> all;
+    for (const StepTime& step : scenario.profile.step_times)
+      all.insert({step.model, step.accelerator, step.precision, step.framework});
+    std::vector<Series> near{all.begin(), all.end()};
+    keep(near, [&](const Series& s) { return s.model == scenario.model.name; });
+    double nearest = 2 * kFarAway;
+    for (const Series& s : near) nearest = std::min(nearest, distance_to(s.accelerator, *group.accelerator));
+    keep(near, [&](const Series& s) { return distance_to(s.accelerator, *group.accelerator) == nearest; });
+    keep(near, [&](const Series& s) { return s.precision == to_text(scenario.precision); });
+    keep(near, [&](const Series& s) { return s.framework == scenario.framework; });
+    if (near.size() > kMostSeries) near.resize(kMostSeries);
+    std::vector<std::pair<double, Series>> factors;
+    for (const Series& s : near)
+      if (const auto factor = factor_of(scenario, group, s)) factors.emplace_back(*factor, s);
+    if (factors.empty()) return false;
+    std::sort(factors.begin(), factors.end());
+    const auto& [factor, median] = factors[(factors.size() - 1) / 2];
+    std::vector<double> values;
+    for (const auto& [value, s] : factors) values.push_back(value);
+    double spread = spread_of(values);
+    if (median.model != scenario.model.name || median.accelerator != group.accelerator->name)
+      spread = std::max(spread, kSpreadOfOne);
+    Json step{{"model", scenario.model.name},
+              {"accelerator", group.accelerator->name},
+              {"precision", to_text(scenario.precision)}};
+    if (!scenario.framework.empty()) step["framework"] = scenario.framework;
+    step["batch"] = batch_of(group);
+    step["time"] = to_text(step_time_with(scenario, group, factor));
+    profile_["step_times"].push_back(step);
+    note(own() + " has no step time of " +
+             describe({scenario.model.name, group.accelerator->name, to_text(scenario.precision), scenario.framework}) +
+             ": " + rounded(factor) + " times the modelled one, as that of " + describe(median) +
+             (factors.size() > 1 ? ", the median of " + std::to_string(factors.size()) + " that are as near" : "") +
+             "; predictions may be off by " + percent(spread),
+         spread);
+    return true;
+  }
+
+  static std::string rounded(double value) { return to_text(std::round(value * 100) / 100); }
+
+  static std::string describe(const Series& series) {
+    return series.model + " on " + series.accelerator + " in " + series.precision +
+           (series.framework.empty() ? "" : " by " + in_quotes(series.framework));
+  }
+
+  // Collectives
+
+  /// Protocols on one kind of machine.
+  struct Candidate {
+    std::string profile, interconnect;  // empty interconnect: of any
+    LinkKind kind = LinkKind::kPcie;
+    double rate = 0;
+    double gpu_distance = 0;
+    Json entry;  // with its protocols, complete
+  };
+
+  bool works(const Json& protocol, bool spans_machines, bool has_switch) const {
+    const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm;
+    if (!protocol.contains("algorithm")) return true;
+    const std::string name = protocol["algorithm"].get<std::string>();
+    if (name == "chain_tree" && !spans_machines) return false;
+    if (name == "nvls" && (spans_machines || !has_switch)) return false;
+    if (wanted == CollectiveAlgorithm::kFastest) return true;
+    for (const auto& [word, algorithm] : collective_algorithms())
+      if (word == name) return algorithm == wanted;
+    return false;
+  }
+
+  /// Of the donors, and of the profile itself on other interconnects.
+  std::vector<Candidate> candidates(const Accelerator& gpu) {
+    std::vector<Candidate> list;
+    const auto add = [&](const std::string& profile, const Json& json, double far) {
+      if (!json.contains("collectives")) return;
+      const Json& library = json["collectives"];
+      if (library.contains("by_interconnect"))
+        for (const auto& [name, entry] : library["by_interconnect"].items()) {
+          const auto known = catalog_.interconnect_names();
+          if (std::find(known.begin(), known.end(), name) == known.end()) continue;
+          const Interconnect inside = read_interconnect(catalog_.interconnect(name, asked_by_), gpu.host_link);
+          list.push_back({profile, name, kind_of(inside), rate_of(inside), far, library_on(library, name)});
+        }
+      if (library.contains("protocols") && !library["protocols"].empty())
+        list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
+                        states_pcie(library) ? gpu.host_link.value() : 0, far, library_on(library, "")});
+    };
+    add(name_, profile_, 0);
+    for (const Donor& donor : donors()) add(donor.name, *donor.profile, nearest_of(donor.gpus, gpu));
+    return list;
+  }
+
+  void collectives() {
+    if (!std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind) ||
+        scenario_.count(Role::kWorker) < 2)
+      return;
+    std::set<std::string> done;
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker && done.insert(group.interconnect.name).second) collectives_of(group);
+  }
+
+  void collectives_of(const Group& group) {
+    const std::string& name = group.interconnect.name;
+    const LinkKind kind = kind_of(group.interconnect);
+    const bool spans = spans_machines(), has_switch = kind == LinkKind::kSwitch;
+    std::vector<std::string> needed{"launch"};
+    if (group.workers_per_machine() > 1) {
+      if (kind != LinkKind::kPcie) needed.emplace_back("nvlink_step");
+      if (kind != LinkKind::kSwitch) needed.emplace_back("pcie_step");
+    }
+    if (spans) needed.emplace_back("network_step");
+
+    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
+    const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
+    const bool is_known = std::any_of(protocols.begin(), protocols.end(),
+                                      [&](const Json& protocol) { return works(protocol, spans, has_switch); });
+    std::vector<Candidate> list = candidates(*group.accelerator);
+    const auto lacks = [&](const Candidate& candidate) {
+      int most = 0;
+      for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
+        int stated = 0;
+        for (const std::string& key : needed) stated += protocol.contains(key) ? 1 : 0;
+        most = std::max(most, stated);
+      }
+      return static_cast<int>(needed.size()) - most;
+    };
+    const auto rank = [&](const Candidate& candidate) {
+      const bool has_algorithm = std::any_of(candidate.entry["protocols"].begin(), candidate.entry["protocols"].end(),
+                                             [&](const Json& protocol) { return works(protocol, spans, has_switch); });
+      const int other_kind = candidate.kind == kind                                             ? 0
+                             : (candidate.kind == LinkKind::kPcie) == (kind == LinkKind::kPcie) ? 1
+                                                                                                : 2;
+      const double rates = candidate.rate > 0 ? std::abs(std::log(candidate.rate / rate_of(group.interconnect))) : 10;
+      return std::tuple{!has_algorithm, other_kind, lacks(candidate), rates, candidate.gpu_distance};
+    };
+    std::erase_if(list,
+                  [](const Candidate& c) { return !c.entry.contains("protocols") || c.entry["protocols"].empty(); });
+    std::stable_sort(list.begin(), list.end(),
+                     [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+    Json components = Json::object();
+    std::string pointer = "/collectives";
+    if (!name.empty()) pointer = extend_json_pointer(pointer + "/by_interconnect", name);
+    std::string text;
+    if (!is_known) {
+      if (list.empty()) return;
+      const Candidate& nearest = list.front();
+      const Json taken = usable(nearest.entry["protocols"], spans, has_switch);
+      for (const auto& [label, protocol] : taken.items()) {
+        entry["protocols"][label] = protocol;
+        forget_fit_of(extend_json_pointer(pointer + "/protocols", label));
+      }
+      for (const char* key : {"nvlink_efficiency", "pcie_efficiency", "nvlink_relay_efficiency"})
+        if (!entry.contains(key) && nearest.entry.contains(key)) entry[key] = nearest.entry[key];
+      for (const auto& [label, protocol] : taken.items())
+        for (const auto& [key, value] : protocol.items())
+          if (key == "launch" || key == "efficiency" || key.ends_with("_step"))
+            components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
+                spread_over(list, key);
+      text = own() + " has no all-reduce over " + name_of(kind) + place(name) + ": as in profile " +
+             in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
+    }
+    std::map<std::string, std::set<std::string>> filled;  // donor -> keys
+    for (const std::string& key : needed)
+      for (auto& [label, protocol] : entry["protocols"].items()) {
+        if (protocol.contains(key) || !works(protocol, spans, has_switch)) continue;
+        for (const Candidate& candidate : list) {
+          const Json* value = stated(candidate.entry["protocols"], label, key);
+          if (value == nullptr) continue;
+          protocol[key] = *value;
+          components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
+              spread_over(list, key);
+          filled[in_quotes(candidate.profile) + describe_interconnect(candidate)].insert(key);
+          break;
+        }
+      }
+    for (const auto& [donor, keys] : filled)
+      text += (text.empty()
+                   ? own() + " does not state all that an all-reduce over " + name_of(kind) + place(name) + " costs"
+                   : std::string{}) +
+              "; " + joined(keys) + " as in profile " + donor;
+    if (text.empty()) return;
+    for (auto& [label, change] : components.items()) change = std::round(change.get<double>() * 1e4) / 1e4;
+    double most = 0;
+    for (const Json& change : components) most = std::max(most, change.get<double>());
+    if (name.empty())
+      for (const auto& [key, value] : entry.items()) profile_["collectives"][key] = value;
+    else
+      profile_["collectives"]["by_interconnect"][name] = entry;
+    note(text + "; these times and shares may be off by up to " + percent(most) + ", as they differ between machines",
+         kLeastSpread, std::move(components));
+  }
+
+  /// Those that carry out what the scenario asks for; otherwise rings, or all, whose costs stand for it.
+  Json usable(const Json& protocols, bool spans, bool has_switch) const {
+    Json taken = Json::object(), rings = Json::object();
+    for (const auto& [label, protocol] : protocols.items()) {
+      if (works(protocol, spans, has_switch)) taken[label] = protocol;
+      Json any = protocol;
+      any.erase("algorithm");
+      any.erase("in_gpu_order");
+      rings[label] = std::move(any);
+    }
+    return taken.empty() ? rings : taken;
+  }
+
+  static const Json* stated(const Json& protocols, const std::string& label, const std::string& key) {
+    if (protocols.contains(label) && protocols[label].contains(key)) return &protocols[label][key];
+    for (const auto& [other, protocol] : protocols.items())
+      if (protocol.contains(key)) return &protocol[key];
+    return nullptr;
+  }
+
+  /// Of the best that each candidate states.
+  static double spread_over(const std::vector<Candidate>& list, const std::string& key) {
+    std::vector<double> values;
+    for (const Candidate& candidate : list) {
+      double best = 0;
+      for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
+        if (!protocol.contains(key)) continue;
+        const Json& value = protocol[key];
+        if (value.is_string()) {
+          const double time = parse_quantity<Seconds>(value.get<std::string>()).value();
+          best = best == 0 ? time : std::min(best, time);
+        } else {
+          best = std::max(best, value.get<double>());
+        }
+      }
+      if (best > 0) values.push_back(best);
+    }
+    return spread_of(values);
+  }
+
+  static std::string place(const std::string& interconnect) {
+    return interconnect.empty() ? "" : " of " + in_quotes(interconnect);
+  }
+  static std::string describe_interconnect(const Candidate& candidate) {
+    return candidate.interconnect.empty() ? "" : " on " + in_quotes(candidate.interconnect);
+  }
+
+  const Scenario& scenario_;
+  Json& profile_;
+  const Catalog& catalog_;
+  std::string name_;
+  JsonReader asked_by_;
+  std::vector<Donor> donors_;
+};
+
+}  // namespace
+
+void set_profile(Scenario& scenario, const JsonReader& stated, Json& profile, const Catalog& catalog) {
+  scenario.profile = read_profile(stated);
+  if (profile.value("unstated", "") != "ideal") Substitution{scenario, profile, catalog}.run();
+  scenario.profile = read_profile(JsonReader{profile, stated.file_name(), stated.pointer()});
+}
+
+}  // namespace rehearse

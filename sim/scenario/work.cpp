@@ -1,0 +1,207 @@
+#include "sim/scenario/work.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kMostBatch = 65536;     // of a larger share, as of any worker
+constexpr std::int64_t kMostPasses = 100'000;  // of a step
+
+std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers) {
+  std::int64_t sum = 0;
+  for (std::size_t g = 0; g < workers.size(); ++g)
+    if (workers[g] > 0) sum += workers[g] * samples_per_step(scenario, scenario.groups[g]);
+  return sum / stages_of(scenario);
+}
+
+std::int64_t number_of(const WorkerCounts& workers) {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : workers) sum += count;
+  return sum;
+}
+
+bool keeps_global_batch(const Scenario& scenario) {
+  return scenario.training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker;
+}
+
+/// a b / c, rounded up.
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
+  const double exact = static_cast<double>(a) * static_cast<double>(b) / static_cast<double>(c);
+  return static_cast<std::int64_t>(std::ceil(exact * (1 - 1e-12)));
+}
+
+int share_of_gpu(const Group& group, std::int64_t batch) {
+  return static_cast<int>((batch + group.gpus_per_worker - 1) / group.gpus_per_worker);
+}
+
+/// The group with `batch` samples for each GPU.
+Group with_batch_of_gpu(const Scenario& scenario, const Group& group, int batch) {
+  Group other = group;
+  other.batch = batch * group.gpus_per_worker;
+  other.workload = std::make_shared<const Workload>(
+      build_workload(scenario.model, batch, scenario.precision, "larger share of " + scenario.model.name));
+  return other;
+}
+
+}  // namespace
+
+WorkerCounts full_cluster(const Scenario& scenario) {
+  WorkerCounts workers, all;
+  for (const Group& group : scenario.groups) {
+    all.push_back(group.workers());
+    workers.push_back(group.is_there_from_the_start() ? group.workers() : 0);
+  }
+  return number_of(workers) > 0 ? workers : all;
+}
+
+bool divides_model(const Strategy& strategy) {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
+  return all_reduce != nullptr && (all_reduce->sharding != Sharding::kNone || all_reduce->pipeline);
+}
+
+int stages_of(const Scenario& scenario) {
+  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  return pipeline == nullptr ? 1 : pipeline->stages;
+}
+
+int sharing_gpus(const Scenario& scenario) {
+  int gpus = 0;
+  for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
+  return gpus / stages_of(scenario);
+}
+
+int backup_workers(const Scenario& scenario) {
+  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
+  return servers != nullptr ? servers->backup_workers : 0;
+}
+
+std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
+  return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;
+}
+
+double samples_per_update(const Scenario& scenario, const WorkerCounts& workers) {
+  const std::int64_t number = number_of(workers);
+  if (number == 0) return 0;
+  const auto sum = static_cast<double>(sum_of_steps(scenario, workers)), n = static_cast<double>(number);
+  if (!scenario.training.strategy.is_synchronous()) return sum / n;
+  if (keeps_global_batch(scenario) && workers != full_cluster(scenario)) return samples_per_update(scenario);
+  return std::round(sum * static_cast<double>(needed_workers(number, backup_workers(scenario))) / n);
+}
+
+double samples_per_update(const Scenario& scenario) { return samples_per_update(scenario, full_cluster(scenario)); }
+
+bool has_unequal_batches(const Scenario& scenario) {
+  const int batch = scenario.first_workers().batch;
+  return std::any_of(scenario.groups.begin(), scenario.groups.end(),
+                     [batch](const Group& group) { return group.role == Role::kWorker && group.batch != batch; });
+}
+
+void set_steps(Scenario& scenario, std::int64_t steps) {
+  scenario.training.steps = steps;
+  const double samples = static_cast<double>(steps) * samples_per_update(scenario);
+  scenario.training.samples = static_cast<std::int64_t>(std::ceil(samples * (1 - 1e-15)));
+}
+
+void set_samples(Scenario& scenario, std::int64_t samples) {
+  scenario.training.samples = samples;
+  const double steps = static_cast<double>(samples) / samples_per_update(scenario);
+  scenario.training.steps = static_cast<std::int64_t>(std::ceil(steps * (1 - 1e-15)));
+}
+
+std::vector<StepShare> step_shares(const Scenario& scenario, const WorkerCounts& workers) {
+  const int passes = scenario.training.strategy.exchange.accumulation_steps;
+  std::vector<StepShare> shares;
+  for (const Group& group : scenario.groups) shares.push_back({group.batch, passes});
+  const WorkerCounts full = full_cluster(scenario);
+  if (!keeps_global_batch(scenario) || workers == full || number_of(workers) == 0) return shares;
+  const std::int64_t all = sum_of_steps(scenario, full), own = sum_of_steps(scenario, workers);
+  for (std::size_t g = 0; g < shares.size(); ++g) {
+    if (workers[g] == 0) continue;
+    if (scenario.training.smaller_cluster == SmallerCluster::kAccumulates) {
+      const std::int64_t more = scaled(passes, all, own);
+      if (more > kMostPasses)
+        throw scenario.no_result(RunError{"/training/smaller_cluster",
+                                          "with " + std::to_string(number_of(workers)) + " workers each of group " +
+                                              in_quotes(scenario.groups[g].name) + " adds up " + std::to_string(more) +
+                                              " batches in a step, more than " + std::to_string(kMostPasses)});
+      shares[g].passes = static_cast<int>(more);
+      continue;
+    }
+    const Group& group = scenario.groups[g];
+    const std::int64_t batch = scaled(group.batch, all, own);
+    if (batch > kMostBatch)
+      throw scenario.no_result(
+          RunError{"/training/smaller_cluster", "GPU memory exceeded: with " + std::to_string(number_of(workers)) +
+                                                    " workers the share of each of group " + in_quotes(group.name) +
+                                                    " is " + std::to_string(batch) + " samples"});
+    shares[g].batch = share_of_gpu(group, batch) * group.gpus_per_worker;
+  }
+  return shares;
+}
+
+std::vector<std::int64_t> split_samples(std::int64_t samples, const std::vector<std::int64_t>& weights) {
+  double all = 0, so_far = 0;
+  for (const std::int64_t weight : weights) all += static_cast<double>(weight);
+  std::vector<std::int64_t> parts;
+  std::int64_t given = 0;
+  for (const std::int64_t weight : weights) {
+    so_far += static_cast<double>(weight);
+    const auto until =
+        so_far == all ? samples
+                      : static_cast<std::int64_t>(std::floor(static_cast<double>(samples) * (so_far / all) + 1e-6));
+    parts.push_back(until - given);
+    given = until;
+  }
+  return parts;
+}
+
+Group with_batch(const Scenario& scenario, const Group& group, int batch, std::int64_t workers) {
+  Group other = with_batch_of_gpu(scenario, group, batch / group.gpus_per_worker);
+  const Bytes needed = gpu_memory_needed(scenario, other);
+  if (needed > group.accelerator->memory)
+    throw scenario.no_result(RunError{
+        "/training/smaller_cluster",
+        "GPU memory exceeded: with " + std::to_string(workers) + " workers the share of each of group " +
+            in_quotes(group.name) + " is " + std::to_string(batch) + " samples, which need " + gibibytes(needed) +
+            " on a " + group.accelerator->name + ", which has " + gibibytes(group.accelerator->memory)});
+  return other;
+}
+
+bool may_leave_full_cluster(const Scenario& scenario) {
+  return scenario.has_changing_membership() || scenario.has_revocations();
+}
+
+std::int64_t fewest_workers_for_shares(const Scenario& scenario) {
+  const std::int64_t all = number_of(full_cluster(scenario));
+  std::int64_t fewest = 1;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    const int own = group.batch / group.gpus_per_worker;
+    const auto fits = [&](std::int64_t batch) {
+      return gpu_memory_needed(scenario, with_batch_of_gpu(scenario, group, static_cast<int>(batch))) <=
+             group.accelerator->memory;
+    };
+    std::int64_t low = own, high = std::min(kMostBatch, own * all) + 1;  // low fits, high is too much
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (fits(middle) ? low : high) = middle;
+    }
+    fewest = std::max(fewest, scaled(own, all, low));
+  }
+  return fewest;
+}
+
+std::string gibibytes(Bytes bytes) {
+  const auto hundredths = static_cast<std::int64_t>(as_double(bytes) / (1024.0 * 1024 * 1024) * 100 + 0.5);
+  const std::string rest = std::to_string(hundredths % 100);
+  return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
+}
+
+}  // namespace rehearse

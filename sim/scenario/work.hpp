@@ -1,0 +1,84 @@
+#pragma once
+// How much a job has to do, in samples, and what a step of some of its workers does of it.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// The keys of a scenario's "training" that state the size of the job; a scenario has one of them.
+inline constexpr std::array<const char*, 4> kJobSizes{"steps", "steps_per_worker", "samples", "epochs"};
+
+/// [groups] workers that take part.
+using WorkerCounts = std::vector<std::int64_t>;
+
+/// Those of the groups that are there from the start: the steps that a scenario states are steps of theirs.
+WorkerCounts full_cluster(const Scenario& scenario);
+
+/// Workers that hold the model together: the stages of a pipeline.
+int stages_of(const Scenario& scenario);
+
+/// GPUs that have the same variables, and of which each keeps a part with sharding: all, or those of a stage.
+int sharing_gpus(const Scenario& scenario);
+
+/// Whether workers keep different parts of what is trained, so that all of them are needed.
+bool divides_model(const Strategy& strategy);
+
+/// Of a synchronous step: workers whose gradients may be dropped.
+int backup_workers(const Scenario& scenario);
+
+/// Workers for which a step waits if so many are there, of whom some may be late: at least for one.
+constexpr std::int64_t needed_workers(std::int64_t present, std::int64_t late) {
+  return std::max<std::int64_t>(1, present - late);
+}
+
+/// Samples of one step of a worker of the group, or of a pipeline of them: its batch, accumulation_steps times.
+std::int64_t samples_per_step(const Scenario& scenario, const Group& group);
+
+/// Samples that one update of these workers counts. Synchronous: b_i samples of each worker i, or of each pipeline, of
+/// which u of n are used, the needed_workers(),
+///   sum b_i u / n,   or that of the full cluster if smaller_cluster keeps it;
+/// otherwise the mean of b_i.
+double samples_per_update(const Scenario& scenario, const WorkerCounts& workers);
+/// Of the full cluster.
+double samples_per_update(const Scenario& scenario);
+
+/// The job is so many updates of the full cluster, or so many samples.
+void set_steps(Scenario& scenario, std::int64_t steps);
+void set_samples(Scenario& scenario, std::int64_t samples);
+
+/// Whether groups of workers have different batches: then the mean of an asynchronous update depends on their speeds.
+bool has_unequal_batches(const Scenario& scenario);
+
+/// What one worker does in a step.
+struct StepShare {
+  int batch = 0;   // of one pass, of all its GPUs together
+  int passes = 1;  // forward and backward, before gradients are exchanged
+};
+
+/// [groups] of a step of these workers. With G the samples of the full cluster's step and S those that these workers
+/// have in one of their own, "larger_shares" gives each a batch of G / S times its own, "accumulates" G / S times its
+/// passes, both rounded up.
+std::vector<StepShare> step_shares(const Scenario& scenario, const WorkerCounts& workers);
+
+/// `samples` among workers in proportion to their weights, to the sample.
+std::vector<std::int64_t> split_samples(std::int64_t samples, const std::vector<std::int64_t>& weights);
+
+/// The group with another batch, where its workers are some of `workers` in all. Throws NoResultError if that is too
+/// much for a GPU's memory.
+Group with_batch(const Scenario& scenario, const Group& group, int batch, std::int64_t workers);
+
+/// Whether a membership other than the full cluster's may come to train.
+bool may_leave_full_cluster(const Scenario& scenario);
+
+/// The fewest workers of which each has memory for its larger share, groups in proportion; 1 if one is enough.
+std::int64_t fewest_workers_for_shares(const Scenario& scenario);
+
+/// "3.05 GiB".
+std::string gibibytes(Bytes bytes);
+
+}  // namespace rehearse

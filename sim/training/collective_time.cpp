@@ -1,0 +1,82 @@
+#include "sim/training/collective_time.hpp"
+
+#include <stdexcept>
+#include <variant>
+
+#include "sim/base/errors.hpp"
+#include "sim/program/collective_methods.hpp"
+#include "sim/scenario/gradient_units.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Paths, and nothing that moves on them.
+class PathsOnly : public Network {
+ public:
+  using Network::Network;
+  void cancel(FlowId) override {}
+  void set_capacity(MachineIndex, BytesPerSecond) override { refuse(); }
+  Seconds now() const override { return {}; }
+  void watch(const std::vector<int>&, OnRate) override { refuse(); }
+
+ private:
+  FlowId start(PathIndex, Bytes, std::function<void()>) override { refuse(); }
+  [[noreturn]] static void refuse() { throw std::logic_error{"a closed form has no flows"}; }
+};
+
+/// The all-reduce among all GPUs of the workers. Throws InputError if the strategy is another.
+class AllReduceOfWorkers {
+ public:
+  explicit AllReduceOfWorkers(const Scenario& scenario)
+      : site_{scenario}, network_{site_.topology}, collective_{methods(scenario), network_} {}
+
+  Seconds duration(Bytes payload) const { return collective_.duration(collective_.choose(payload), payload); }
+  Bytes leaving_first_machine(Bytes payload) const {
+    const CollectiveMethod& method = collective_.methods()[collective_.choose(payload)];
+    const int machine = site_.workers.front().front().machine;
+    Bytes sum{};
+    for (const CollectivePhase& phase : method.plan)
+      for (const PathIndex edge : phase.edges)
+        if (network_.source(edge).machine == machine && network_.destination(edge).machine != machine)
+          sum += message_size(phase, method.on_wire(payload)) * phase.repeat;
+    return sum;
+  }
+
+ private:
+  std::vector<CollectiveMethod> methods(const Scenario& scenario) {
+    if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+      throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
+                       describe_strategy(scenario.training.strategy)};
+    std::vector<Endpoint> gpus;
+    for (const std::vector<Endpoint>& worker : site_.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
+    return collective_methods(site_, gpus, network_);
+  }
+
+  Site site_;
+  PathsOnly network_;
+  FastestCollective collective_;
+};
+
+}  // namespace
+
+Seconds collective_time(const Scenario& scenario) {
+  const AllReduceOfWorkers all_reduce{scenario};
+  Bytes payload{};
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units) payload += unit.gradient_bytes;
+  return all_reduce.duration(payload);
+}
+
+Seconds collective_time(const Scenario& scenario, Bytes payload) {
+  return AllReduceOfWorkers{scenario}.duration(payload);
+}
+
+Bytes bytes_leaving_first_machine(const Scenario& scenario) {
+  const AllReduceOfWorkers all_reduce{scenario};
+  Bytes sum{};
+  for (const GradientUnit& unit : plan_gradient_units(scenario, 0).units)
+    sum += all_reduce.leaving_first_machine(unit.gradient_bytes);
+  return sum;
+}
+
+}  // namespace rehearse

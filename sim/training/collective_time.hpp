@@ -1,0 +1,20 @@
+#pragma once
+// How long one all-reduce takes, and what it sends, without simulating a run.
+
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// Time of one all-reduce of all the model's gradients, as one message, among all GPUs of the workers, while
+/// nothing else uses the network. It is what simulate() takes for a step without compute and host time
+/// (collective_time_test.cpp), from the same plan and in closed form (collective.hpp). Throws InputError if the
+/// strategy is not all-reduce.
+Seconds collective_time(const Scenario& scenario);
+/// The same of one message of `payload`.
+Seconds collective_time(const Scenario& scenario, Bytes payload);
+
+/// What leaves the first worker's machine over its NICs in a step: its part of the all-reduces of all gradients, each
+/// unit by itself. Throws InputError if the strategy is not all-reduce.
+Bytes bytes_leaving_first_machine(const Scenario& scenario);
+
+}  // namespace rehearse

@@ -1,0 +1,68 @@
+// Synchronous data-parallel training by collectives. A worker's step:
+//
+//   host        step_overhead, the samples go to the GPU
+//   compute     forward and backward, in each pass
+//   collective  of each unit of gradients (gradient_units.hpp), once the last of its gradients is there at all workers:
+//               one at a time, in the order in which they become ready, or by priority; with a cycle time, what is
+//               ready at the end of a cycle is fused
+//   update      the optimizer, when every unit is reduced; then the next step begins
+//
+// With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
+// variables that it reads.
+//
+// Of n sharded workers each keeps only its part of the optimizer's slots, of the gradients, or of the variables
+// (scenario.hpp, Sharding):
+//
+//   gather          with sharded variables, before the forward kernels that read a unit and again before its backward
+//                   kernels, some units ahead; the last one of the forward pass is kept for the backward pass
+//   reduce-scatter  of a unit, once its gradients are there; with sharded gradients in each pass
+//   update          of the worker's part, 1 / n of the time
+//   gather          of each unit, where variables are not sharded
+//
+// Each sends and receives, of S bytes of variables, (n - 1) / n S in each gathering and each reduction: in all 2 of
+// them, or 3 with sharded variables. Source: Rajbhandari et al., ZeRO, SC 2020, section 7; Zhao et al., PyTorch FSDP,
+// VLDB 2023.
+
+#include <cstddef>
+
+#include "sim/base/errors.hpp"
+#include "sim/training/compile.hpp"
+#include "sim/training/unit_exchange.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kMostOperations = 20'000'000;
+
+}  // namespace
+
+Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy) {
+  const int separate = UnitExchange::reduces_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
+  if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(separate) * plan.kernels.size() >
+      kMostOperations)
+    throw RunError{"/training/strategy/accumulation_steps",
+                   "a step of more than 20000000 operations, as every pass exchanges what is sharded"};
+  ProgramBuilder builder;
+  builder.program().labels = UnitExchange::labels(units, strategy, passes);
+  UnitExchange exchange{builder, plan.kernels, units, strategy, passes, 0};
+  const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
+  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
+  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  builder.order(host, input);
+  builder.order(input, begin);
+  OperationIndex last = begin;
+  std::vector<OperationIndex> reduced;
+  for (int pass = 0; pass < separate; ++pass) {
+    const CompiledKernels kernels = compile_kernels(builder, plan, passes / separate, 0);
+    if (!kernels.first.empty()) builder.order(last, kernels.first.front());
+    exchange.wait_for_units(kernels.first, last, pass);
+    if (!kernels.last.empty()) last = kernels.last.back();
+    const std::vector<OperationIndex> of_pass = exchange.reduce(kernels.last, last, pass);
+    reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
+  }
+  exchange.end_step(plan.update, reduced, last);
+  return builder.finish();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,48 @@
+// Decentralized training: in each step a worker computes its gradients and, at the same time, fetches the model of a
+// random other worker; when it has both it averages the two models, applies its gradients, and goes on. Nobody waits.
+//
+//   host     step_overhead, the samples go to the GPU
+//   fetch    request (L), then the whole model from GPU to GPU (+ L), one model at a time between each two workers
+//   compute  forward and backward; several GPUs of a worker add up their gradients, and share what is fetched
+//   end      the later of the two, and the optimizer
+//
+// Source: Lian et al., Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML 2018.
+
+#include "sim/training/compile.hpp"
+
+namespace rehearse {
+
+Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus) {
+  ProgramBuilder builder;
+  builder.program().labels = {"model", "gradients"};
+  const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
+  const OperationIndex fetch = builder.add({.kind = OperationKind::kFetch, .bytes = model});
+  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
+  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const OperationIndex update = builder.add({.kind = OperationKind::kDelay, .time = plan.update});
+  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
+  const OperationIndex next = builder.add({.kind = OperationKind::kNext});
+  const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
+  builder.program().has_variables = update;
+  builder.order(host, fetch);
+  builder.order(host, input);
+  builder.order(input, begin);
+  if (!kernels.first.empty()) builder.order(begin, kernels.first.front());
+  builder.order(kernels.last.empty() ? begin : kernels.last.back(), update);
+  builder.order(fetch, update);
+  for (int other = 1; other < gpus; ++other) {
+    const OperationIndex sent = builder.add({.kind = OperationKind::kSend, .resource = other - 1, .bytes = model});
+    builder.order(fetch, sent);
+    builder.order(sent, update);
+  }
+  if (gpus > 1) {
+    const OperationIndex added = builder.add({.kind = OperationKind::kCollective, .label = 1, .bytes = model});
+    builder.order(kernels.last.empty() ? begin : kernels.last.back(), added);
+    builder.order(added, update);
+  }
+  builder.order(update, fence);
+  builder.order(fence, next);
+  return builder.finish();
+}
+
+}  // namespace rehearse

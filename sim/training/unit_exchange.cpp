@@ -1,0 +1,167 @@
+#include "sim/training/unit_exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace rehearse {
+
+namespace {
+
+const AllReduceStrategy& all_reduce_of(const Strategy& strategy) { return std::get<AllReduceStrategy>(strategy.kind); }
+
+template <class Function>
+void for_units(const GradientUnits& units, const std::vector<int>& variables, const Function& call) {
+  for (const int variable : variables)
+    for (const int unit : units.of_variable[static_cast<std::size_t>(variable)]) call(static_cast<std::size_t>(unit));
+}
+
+}  // namespace
+
+UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels,
+                           const GradientUnits& units, const Strategy& strategy, int passes, int first_label)
+    : builder_{builder},
+      units_{units},
+      exchange_{strategy.exchange},
+      sharding_{all_reduce_of(strategy).sharding},
+      prefetched_units_{all_reduce_of(strategy).prefetched_units},
+      first_label_{first_label},
+      first_counter_{builder.program().counters},
+      count_{count_of(strategy, passes)} {
+  find_uses(kernels);
+  if (runs_ahead())
+    for (std::size_t u = 0; u < units.units.size(); ++u) (void)builder.new_counter();
+}
+
+UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
+  switch (all_reduce_of(strategy).sharding) {
+    case Sharding::kNone:
+      return {.reduced = 1};
+    case Sharding::kOptimizer:
+      return {.reduced = 1, .gathered = 1};
+    case Sharding::kGradients:
+      return {.reduced = passes, .gathered = 1};
+    case Sharding::kParameters:
+      return {.reduced = passes, .gathered = passes, .gathered_for_backward = passes};
+  }
+  return {};
+}
+
+std::size_t UnitExchange::count(const GradientUnits& units, const Strategy& strategy, int passes) {
+  return units.units.size() * static_cast<std::size_t>(count_of(strategy, passes).all());
+}
+
+std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const Strategy& strategy, int passes) {
+  const Count count = count_of(strategy, passes);
+  const bool is_sharded = all_reduce_of(strategy).sharding != Sharding::kNone;
+  std::vector<std::string> labels;
+  for (const GradientUnit& unit : units.units)
+    for (const auto& [what, times] :
+         {std::pair{is_sharded ? ", reduced" : "", count.reduced}, std::pair{", gathered", count.gathered},
+          std::pair{", gathered for backward", count.gathered_for_backward}})
+      for (int pass = 0; pass < times; ++pass)
+        labels.push_back(unit.name + what + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
+  return labels;
+}
+
+/// Forward kernels read units in the order of their first use. Backward, those between the kernels that complete one
+/// unit and the next are taken as the next one's.
+void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
+  std::vector<bool> is_read(units_.units.size());
+  std::vector<std::size_t> gradients_left;
+  for (const GradientUnit& unit : units_.units) gradients_left.push_back(unit.variables.size());
+  std::size_t backward = 0;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for_units(units_, kernels[k].waits_for, [&](std::size_t u) {
+      if (is_read[u]) return;
+      is_read[u] = true;
+      forward_.push_back({u, k});
+      backward = k + 1;
+    });
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for_units(units_, kernels[k].completes, [&](std::size_t u) {
+      if (--gradients_left[u] > 0) return;
+      completed_.push_back({u, k});
+      backward_.push_back({u, std::min(backward, k)});
+      backward = std::max(backward, k + 1);
+    });
+}
+
+OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_of_unit) {
+  const GradientUnit& unit = units_.units[u];
+  return builder_.add({.kind = OperationKind::kCollective,
+                       .collective = kind,
+                       .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
+                       .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
+                       .signals = runs_ahead() ? first_counter_ + static_cast<int>(u) : -1,
+                       .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
+}
+
+void UnitExchange::wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
+  if (sharding_ == Sharding::kParameters) gather(kernels, before, pass);
+  if (!runs_ahead() || pass > 0) return;
+  for (const Use& use : forward_) {
+    const OperationIndex gate =
+        builder_.add({.kind = OperationKind::kGate, .resource = first_counter_ + static_cast<int>(use.unit), .lag = 1});
+    builder_.order(before, gate);
+    builder_.order(gate, kernels[use.begin]);
+  }
+}
+
+void UnitExchange::gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
+  std::vector<Use> uses = forward_;
+  for (const Use& use : backward_)
+    if (forward_.empty() || use.unit != forward_.back().unit || &use != &backward_.front()) uses.push_back(use);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const int label = count_.reduced + (i < forward_.size() ? 0 : count_.gathered) + pass;
+    const OperationIndex gather = add(CollectiveKind::kAllGather, uses[i].unit, label);
+    const auto ahead = static_cast<std::size_t>(prefetched_units_);
+    const std::size_t from = i < ahead ? 0 : uses[i - ahead].begin;
+    builder_.order(from == 0 ? before : kernels[from - 1], gather);
+    builder_.order(gather, kernels[uses[i].begin]);
+  }
+}
+
+std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationIndex>& kernels, OperationIndex last,
+                                                 int pass) {
+  const CollectiveKind kind =
+      sharding_ == Sharding::kNone ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
+  std::vector<OperationIndex> reduced;
+  for (const Use& unit : completed_) {
+    reduced.push_back(add(kind, unit.unit, count_.reduced > 1 ? pass : 0));
+    builder_.order(exchange_.overlap == Overlap::kNone ? last : kernels[unit.begin], reduced.back());
+  }
+  return reduced;
+}
+
+const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
+  const int label = builder_.program().operations[static_cast<std::size_t>(collective)].label;
+  return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
+}
+
+void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last) {
+  const auto add_after = [this](const std::vector<OperationIndex>& earlier, const Operation& operation) {
+    const OperationIndex added = builder_.add(operation);
+    for (const OperationIndex one : earlier) builder_.order(one, added);
+    return added;
+  };
+  const Operation optimizer{.kind = OperationKind::kDelay, .time = time}, update{.kind = OperationKind::kUpdate};
+  reduced.push_back(last);
+  OperationIndex end = last;
+  if (runs_ahead()) {
+    (void)add_after(reduced, update);
+  } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
+    const OperationIndex updated = add_after(reduced, optimizer);
+    std::vector<OperationIndex> gathered;
+    for (const Use& unit : completed_) {
+      gathered.push_back(add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
+      builder_.order(updated, gathered.back());
+    }
+    end = add_after(gathered, update);
+  } else {
+    end = add_after({add_after(reduced, update)}, optimizer);
+  }
+  (void)add_after({end}, {.kind = OperationKind::kFence});
+}
+
+}  // namespace rehearse

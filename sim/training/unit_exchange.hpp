@@ -1,0 +1,79 @@
+#pragma once
+// The collectives by which workers keep up copies of the same variables, or of parts of them.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/program/program.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// In a step of `passes` passes each unit is
+///   added up                     at all workers, once; or by a reduce-scatter, of which each keeps its part: once with
+///                                a sharded optimizer, else in every pass
+///   gathered                     after the update, with a sharded optimizer or sharded gradients; in every pass before
+///                                its forward kernels, with sharded parameters
+///   gathered for backward        then before its backward kernels, too
+/// with a label for each of them, as collectives of a group have (program.hpp).
+class UnitExchange {
+ public:
+  /// Adds operations in group 0 to the builder's program, whose labels from `first_label` on are labels().
+  /// `kernels` are those of a pass; or its forward or its backward ones, for one that gathers or adds up for them
+  /// alone.
+  UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
+               const Strategy& strategy, int passes, int first_label);
+
+  /// Of a step, and their labels: [units][collectives of a unit].
+  static std::size_t count(const GradientUnits& units, const Strategy& strategy, int passes);
+  static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
+  /// Whether units are added up in every pass, or after the last one.
+  static bool reduces_each_pass(const Strategy& strategy, int passes) {
+    return count_of(strategy, passes).reduced == passes;
+  }
+
+  /// Before the kernels of a pass, which follows `before`. With sharded parameters units are gathered some ahead; the
+  /// last one of a forward pass is kept for its backward kernels, if those are among the kernels. With forward overlap
+  /// those of the first pass wait for what was reduced in the step before.
+  void wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
+  /// Once the kernels of the pass, of which `last` is the last one, have completed a unit.
+  std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
+  /// Of one of the collectives.
+  const GradientUnit& unit_of(OperationIndex collective) const;
+  /// Once all of `reduced` and the last kernel have ended: the update, of `time`; what is gathered after it; the fence.
+  /// With forward overlap the fence waits for the kernel alone.
+  void end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last);
+
+ private:
+  /// Kernels of a pass, from `begin` on, in which a unit is used.
+  struct Use {
+    std::size_t unit = 0;
+    std::size_t begin = 0;
+  };
+  /// Collectives of a unit in a step, in the order of their labels.
+  struct Count {
+    int reduced = 0, gathered = 0, gathered_for_backward = 0;
+    int all() const { return reduced + gathered + gathered_for_backward; }
+  };
+
+  static Count count_of(const Strategy& strategy, int passes);
+  void find_uses(const std::vector<PlannedKernel>& kernels);
+  bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
+  void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
+  OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
+
+  ProgramBuilder& builder_;
+  const GradientUnits& units_;
+  const GradientExchange& exchange_;
+  Sharding sharding_;
+  int prefetched_units_;
+  int first_label_;
+  int first_counter_;  // of the units, with forward overlap
+  Count count_;
+  std::vector<Use> forward_, backward_;  // in the order of the kernels
+  std::vector<Use> completed_;           // units, and the kernels that complete their gradients
+};
+
+}  // namespace rehearse

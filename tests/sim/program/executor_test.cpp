@@ -1,0 +1,169 @@
+// The executor: dates of operations on its resources, each against its formula.
+
+#include "sim/program/executor.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "sim/program/plain_loop.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/training/compile.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Workers on two machines of one GPU each, 1 GB/s and 10 us apart, that run one step each.
+class Bench final : public Executor::Client {
+ public:
+  Bench()
+      : scenario_{test::resolved(test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}}))},
+        site_{scenario_},
+        loop_{site_.topology},
+        cluster_{site_, loop_.clock(), loop_.network(), recorder},
+        executor_{cluster_, clock(), *this} {}
+
+  RunningWorker& add_worker(MachineIndex machine, const std::shared_ptr<Counters>& team = nullptr) {
+    RunningWorker::Place place{.host = {machine, Endpoint::kHost}, .gpu = {machine, 0}};
+    place.connections = {network().path(place.host, {1 - machine, Endpoint::kHost})};
+    ends.emplace_back();
+    return executor_.add_worker(place, clock(), team);
+  }
+  void begin(RunningWorker& worker, const Program& program) { executor_.begin_step(worker, program, {}, 0); }
+  void run() { loop_.run(); }
+  OwnedClock clock() { return OwnedClock{loop_.clock(), 0}; }
+  Network& network() { return loop_.network(); }
+
+  double begin_kernels(RunningWorker&, Seconds) override { return slowdown; }
+  void know_end(RunningWorker& worker, Seconds end) override { ends[static_cast<std::size_t>(worker.index())] = end; }
+  void update() override {}
+
+  Recorder recorder;
+  double slowdown = 1;
+  std::vector<Seconds> ends;  // [workers]
+
+ private:
+  Scenario scenario_;
+  Site site_;
+  PlainLoop loop_;
+  Cluster cluster_;
+  Executor executor_;
+};
+
+/// n kernels of duration t, dispatched in d each.
+ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
+  ComputePlan plan;
+  for (std::size_t k = 0; k < kernels; ++k)
+    plan.kernels.push_back({static_cast<int>(k), {duration, {}}, dispatch, {}, {}});
+  return plan;
+}
+
+Program compute_only(const ComputePlan& plan) {
+  ProgramBuilder builder;
+  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const CompiledKernels kernels = compile_kernels(builder, plan, 1, 0);
+  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
+  builder.order(begin, kernels.first.front());
+  builder.order(kernels.last.back(), fence);
+  return builder.finish();
+}
+
+}  // namespace
+
+TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t if the host is") {
+  const Program gpu_bound = compute_only(make_plan(100, 1.0_ms, 3.0_ms));
+  const Program host_bound = compute_only(make_plan(100, 3.0_ms, 1.0_ms));
+  for (const bool is_fused : {false, true}) {
+    Bench bench;
+    const Program slow_gpu = is_fused ? fuse_chains(gpu_bound) : gpu_bound;
+    const Program slow_host = is_fused ? fuse_chains(host_bound) : host_bound;
+    bench.begin(bench.add_worker(0), slow_gpu);
+    bench.begin(bench.add_worker(1), slow_host);
+    CHECK(bench.ends[0].value() == doctest::Approx(0.301).epsilon(1e-9));
+    CHECK(bench.ends[1].value() == doctest::Approx(0.301).epsilon(1e-9));
+  }
+  Bench twice_as_slow;  // 1 ms + 100 * 6 ms
+  twice_as_slow.slowdown = 2;
+  twice_as_slow.begin(twice_as_slow.add_worker(0), gpu_bound);
+  CHECK(twice_as_slow.ends[0].value() == doctest::Approx(0.601).epsilon(1e-9));
+}
+
+TEST_CASE("a kernel starts when what it waits for has ended, and its stall is how much later that is") {
+  ProgramBuilder builder;
+  const OperationIndex first = builder.add({.kind = OperationKind::kDelay, .time = 5.0_ms});
+  const OperationIndex second = builder.add({.kind = OperationKind::kDelay, .time = 10.0_ms});
+  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const CompiledKernels kernels = compile_kernels(builder, make_plan(3, 1.0_ms, 2.0_ms), 1, 0);
+  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
+  builder.order(begin, kernels.first.front());
+  builder.order(first, kernels.first[1]);
+  builder.order(second, kernels.first[1]);
+  builder.order(kernels.last.back(), fence);
+  const Program program = builder.finish();
+  Bench bench;
+  bench.recorder.keeps_activity = true;
+  RunningWorker& worker = bench.add_worker(1);
+  bench.begin(worker, program);
+  // Dispatched at 11 ms and 12 ms; run from 11 to 13 and 13 to 15. Without the waits: from 3 ms on.
+  CHECK(bench.ends[0].value() == doctest::Approx(0.015).epsilon(1e-12));
+  CHECK(worker.stalled().value() == doctest::Approx(0.008).epsilon(1e-12));
+  REQUIRE(bench.recorder.kernels.size() == 3);
+  CHECK(bench.recorder.kernels[1].span.start.value() == doctest::Approx(0.011).epsilon(1e-12));
+  CHECK(bench.recorder.kernels[1].machine == 1);
+}
+
+TEST_CASE("a message takes its connection alone, and its latency; what it signals opens gates of the team") {
+  ProgramBuilder sender, receiver;
+  const OperationIndex delay = sender.add({.kind = OperationKind::kDelay, .time = 1.0_ms});
+  const OperationIndex fence = sender.add({.kind = OperationKind::kFence});
+  for (int i = 0; i < 2; ++i) {
+    const OperationIndex sent = sender.add(
+        {.kind = OperationKind::kSend, .signal_scope = CounterScope::kTeam, .signals = 0, .bytes = Bytes{1000000}});
+    sender.order(delay, sent);
+    sender.order(sent, fence);
+  }
+  const OperationIndex gate =
+      receiver.add({.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = 0, .each = 2});
+  const OperationIndex end = receiver.add({.kind = OperationKind::kFence});
+  receiver.order(gate, end);
+  const Program sends = sender.finish(), receives = receiver.finish();
+  Bench bench;
+  const auto team = std::make_shared<Counters>();
+  RunningWorker& from = bench.add_worker(0, team);
+  RunningWorker& to = bench.add_worker(1, team);
+  bench.begin(to, receives);
+  bench.begin(from, sends);
+  bench.run();
+  CHECK(bench.ends[0].value() == doctest::Approx(1e-3 + 2e-3 + 10e-6).epsilon(1e-9));
+  CHECK(bench.ends[1].value() == doctest::Approx(bench.ends[0].value()).epsilon(1e-12));
+  const Waits waits = from.waits_before_end(2.5_ms);
+  CHECK(waits.latency.value() == doctest::Approx(10e-6).epsilon(1e-9));
+  CHECK(waits.network.value() == doctest::Approx(2e-3).epsilon(1e-9));
+  CHECK(waits.other.value() == doctest::Approx(0.49e-3).epsilon(1e-9));
+}
+
+TEST_CASE("the gate of steps: a barrier, a bound on staleness, backup workers") {
+  StepGate barrier{0, 0, 5}, stale{2, 0, 5}, backup{0, 1, 5}, none{std::nullopt, 0, 5};
+  for (StepGate* gate : {&barrier, &stale, &backup, &none})
+    for (int worker = 0; worker < 3; ++worker) gate->enter(5);
+  for (StepGate* gate : {&barrier, &stale, &backup, &none}) CHECK(gate->may_begin(5));
+  CHECK_FALSE(barrier.end(6));
+  CHECK_FALSE(barrier.end(6));
+  CHECK_FALSE(barrier.may_begin(6));
+  CHECK(barrier.end(6));
+  CHECK(barrier.may_begin(6));
+  for (const std::int64_t steps : {6, 7, 8}) (void)stale.end(steps);  // one worker, alone
+  CHECK(stale.may_begin(7));
+  CHECK_FALSE(stale.may_begin(8));
+  CHECK_FALSE(backup.end(6));
+  CHECK(backup.end(6));
+  CHECK(backup.may_begin(6));
+  CHECK(none.may_begin(100));
+  backup.leave(6);  // one of the two that have ended it: the other still has to be waited for by nobody
+  CHECK(backup.needed() == 1);
+  CHECK(backup.may_begin(6));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,200 @@
+// Every row of the table of refused combinations, by a scenario that has the combination and nothing else that is
+// wrong.
+
+#include "sim/scenario/refusals.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "sim/base/json_origins.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+using test::with_servers;
+
+Json with(Json scenario, const std::vector<std::pair<std::string, Json>>& changes) {
+  for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
+  return scenario;
+}
+
+/// Four machines of two workers each, in two groups, whose models may have any batch.
+Json all_reduce(const std::vector<std::pair<std::string, Json>>& changes) {
+  Json scenario = timed_scenario(2, {{"4000B"}, {"8000B"}}, {{"kind", "all_reduce"}}, 2);
+  Json& structure = scenario["workload"]["model"]["structure"];
+  structure["scales_with_batch"] = true;
+  for (Json& layer : structure["layers"]) layer["output"] = "4B";
+  Json& groups = scenario["cluster"]["groups"];
+  groups.push_back(groups[0]);
+  groups[1]["name"] = "others";
+  return with(scenario, changes);
+}
+
+Json servers(const std::vector<std::pair<std::string, Json>>& changes,
+             const std::string& synchronization = "asynchronous") {
+  Json scenario = timed_scenario(2, {{"4000B"}, {"8000B"}},
+                                 {{"kind", "parameter_server"}, {"synchronization", synchronization}}, 2);
+  if (synchronization == "stale_synchronous") scenario["training"]["strategy"]["staleness_bound"] = 1;
+  return with(with_servers(scenario, 1), changes);
+}
+
+Json colocated(const std::vector<std::pair<std::string, Json>>& changes,
+               const std::string& synchronization = "asynchronous") {
+  Json scenario = servers({}, synchronization);
+  scenario["cluster"]["groups"][1] = {{"name", "ps"}, {"role", "parameter_server"}, {"colocated_with", "workers"}};
+  return with(scenario, changes);
+}
+
+Json pipeline(std::vector<std::pair<std::string, Json>> changes) {
+  changes.emplace_back("/training/strategy/pipeline", Json{{"stages", 2}, {"microbatches", 2}});
+  return all_reduce(changes);
+}
+
+const Json kPool{
+    {"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", "3600s"}}}}}, {"notice", "0s"}};
+
+/// A scenario for each row, by its name.
+std::map<std::string, Json> examples() {
+  const std::string strategy = "/training/strategy/", first = "/cluster/groups/0/", second = "/cluster/groups/1/";
+  const Json pairs{{"kind", "pairwise_averaging"}};
+  Json without_servers = servers({});
+  without_servers["cluster"]["groups"].erase(1);
+  Json all_late = all_reduce({});
+  for (Json& group : all_late["cluster"]["groups"]) group["joins_at"] = "1s";
+  Json stated_twice = colocated({});
+  stated_twice["cluster"]["groups"][1]["region"] = "r";
+  return {
+      {"parameter servers without machines", without_servers},
+      {"servers that nobody asks", with_servers(all_reduce({}), 1)},
+      {"collectives of workers that exchange with servers", servers({{strategy + "algorithm", "ring"}})},
+      {"rules of servers where there are none", all_reduce({{strategy + "placement", "sharded"}})},
+      {"staleness that is not bounded, or is none", servers({{strategy + "staleness_bound", 2}})},
+      {"backup workers that nobody waits for", servers({{strategy + "backup_workers", 1}}, "stale_synchronous")},
+      {"variables that are pushed back to workers in different steps",
+       servers({{strategy + "pushes_back_each_variable", true}})},
+      {"gradients of different steps that are added up", servers({{strategy + "aggregation", "host"}})},
+      {"variables in a process on another machine", servers({{strategy + "variables", "worker_process"}})},
+      {"variables on GPUs of several machines",
+       colocated({{strategy + "variables", "gpus"}, {strategy + "aggregation", "gpu"}}, "synchronous")},
+      {"variables on GPUs to which no gradients come",
+       colocated({{strategy + "variables", "gpus"}, {first + "count", 1}}, "synchronous")},
+      {"NVLink SHARP without its switch", all_reduce({{strategy + "algorithm", "nvls"}})},
+      {"a hierarchy of unequal machines",
+       all_reduce({{strategy + "algorithm", "hierarchical"}, {second + "instance/accelerators", 1}})},
+      {"parts that trees and stars exchange",
+       all_reduce({{strategy + "algorithm", "tree"}, {strategy + "sharding", "gradients"}})},
+      {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
+      {"parts and stages of a registered strategy",  // that of registered_test.cpp
+       all_reduce({{strategy + "kind", "sparse_gradients"}, {strategy + "sharding", "gradients"}})},
+      {"a pipeline whose stages are parts of machines", pipeline({{strategy + "algorithm", "hierarchical"}})},
+      {"a pipeline of stages with different numbers of GPUs",
+       pipeline({{first + "workers_per_machine", 1}, {first + "batch_per_worker", 2}})},
+      {"a pipeline of unequal micro-batches", pipeline({{second + "batch_per_worker", 2}})},
+      {"a pipeline that accumulates twice", pipeline({{strategy + "accumulation_steps", 2}})},
+      {"gradients of workers that exchange models",
+       all_reduce({{"/training/strategy", pairs}, {strategy + "overlap", "backward"}})},
+      {"a first bucket of none", all_reduce({{strategy + "first_bucket_size", "1MB"}})},
+      {"cycles of what no server gets", colocated({{strategy + "variables", "gpus"},
+                                                   {strategy + "aggregation", "gpu"},
+                                                   {first + "count", 1},
+                                                   {strategy + "cycle_time", "1ms"}},
+                                                  "synchronous")},
+      {"forward overlap of parts",
+       all_reduce({{strategy + "overlap", "forward"}, {strategy + "sharding", "gradients"}})},
+      {"forward overlap of pipelines", pipeline({{strategy + "overlap", "forward"}})},
+      {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
+      {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},
+      {"machines whose provider and user both say when they go",
+       all_reduce({{first + "market", "spot"}, {first + "spot_pool", kPool}, {first + "leaves_at", "2s"}})},
+      {"replacements of machines that stay", all_reduce({{first + "replacement", Json{{"delay", "1s"}}}})},
+      {"servers that join or leave", servers({{second + "joins_at", "1s"}})},
+      {"machines of servers that join or leave", colocated({{first + "leaves_at", "1s"}})},
+      {"machines of servers that are stated twice", stated_twice},
+      {"workers on machines of servers", servers({{second + "batch_per_worker", 1}})},
+      {"nobody to begin with", all_late},
+      {"parts of another number of workers",
+       all_reduce({{second + "leaves_at", "1s"}, {strategy + "sharding", "gradients"}})},
+      {"parts that are lost", pipeline({{second + "market", "spot"}, {second + "spot_pool", kPool}})},
+      {"a checkpoint of parts for fewer workers",
+       all_reduce({{strategy + "sharding", "gradients"}, {"/training/recovery/minimum_workers", 2}})},
+      {"parts on machines of another group", pipeline({{second + "market", "spot"},
+                                                       {second + "spot_pool", kPool},
+                                                       {second + "replacement", Json{{"with", "workers"}}},
+                                                       {"/training/recovery/lost_worker", "restart"}})},
+      {"asynchronous workers that wait for a lost one", servers({{"/training/recovery/lost_worker", "wait"}})},
+      {"synchronous workers that do not miss a lost one", all_reduce({{"/training/recovery/lost_worker", "continue"}})},
+      {"a global batch of workers in different steps", servers({{"/training/smaller_cluster", "accumulates"}})},
+      {"a loss of another strategy than that of the convergence model",
+       with(test::shipped_scenario(), {{"/training/strategy/synchronization", "synchronous"},
+                                       {"/training/target", Json{{"loss", 0.5}}},
+                                       {"/workload/convergence", Json{{"offset", 1},
+                                                                      {"batch_slope", 0},
+                                                                      {"batch_intercept", 100},
+                                                                      {"floor", 0.1},
+                                                                      {"weighted_batch", {1, 65536}},
+                                                                      {"workers", {1, 1000}},
+                                                                      {"source", "test"}}}})},
+      {"candidates with servers on their machines", colocated({})},
+      {"plans for a loss of another strategy than that of the convergence model", servers({}, "synchronous")},
+      {"candidates whose machines are those of a replay",
+       all_reduce({{second + "market", "spot"},
+                   {second + "spot_pool", Json{{"replay", Json::array({Json::array({0, "add", "a"})})}}}})},
+  };
+}
+
+std::string refusal_of(const Json& scenario, std::string_view verb) {
+  const JsonReader root{scenario, "s.json"};
+  try {
+    if (verb.empty())
+      (void)read_scenario(scenario, "s.json", test::shipped_catalog());
+    else
+      check_combinations_of(verb, root);
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("every combination that is refused has a scenario, a reason, and a place that the scenario states") {
+  const std::map<std::string, Json> all = examples();
+  std::set<std::string> names;
+  for (const Refusal& refusal : refusals()) {
+    const std::string name{refusal.name};
+    CAPTURE(name);
+    CHECK(names.insert(name).second);
+    CHECK_FALSE(refusal.expected.empty());
+    CHECK_FALSE(refusal.reason.empty());
+    REQUIRE(all.contains(name));
+    const Json& scenario = all.at(name);
+    const std::string line = refusal_of(scenario, refusal.verb);
+    const std::string text = ": expected " + std::string{refusal.expected} + ": " + std::string{refusal.reason};
+    CHECK_MESSAGE(line.ends_with(text), line);
+    if (!line.ends_with(text)) continue;
+    REQUIRE(line.starts_with("s.json: /"));
+    const std::string pointer = line.substr(8, line.size() - text.size() - 8);
+    CHECK_MESSAGE(json_pointer_find(scenario, pointer) != nullptr, pointer);
+  }
+  for (const auto& [name, scenario] : all) CHECK_MESSAGE(names.contains(name), name);
+}
+
+TEST_CASE("the scenarios that combinations are added to are accepted") {
+  for (const Json& scenario : {all_reduce({}), servers({}), servers({}, "stale_synchronous"),
+                               servers({}, "synchronous"), colocated({}), pipeline({})})
+    CHECK(refusal_of(scenario, "") == "accepted");
+}
+
+TEST_CASE("a place that others have set is told of them") {
+  const Json scenario = servers({{"/training/strategy/aggregation", "gpu"}});
+  JsonOrigins origins;
+  origins.add("/training/strategy/aggregation", "--set /training/strategy/aggregation");
+  CHECK_THROWS_WITH_AS((void)read_scenario(scenario, "s.json", test::shipped_catalog(), origins),
+                       doctest::Contains("--set /training/strategy/aggregation: expected \"none\" with workers that"),
+                       InputError);
+}
+
+}  // namespace rehearse

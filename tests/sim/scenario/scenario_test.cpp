@@ -1,0 +1,153 @@
+#include "sim/scenario/scenario.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// The message with which a changed scenario is refused.
+std::string refusal(const std::vector<std::pair<std::string, std::string>>& changes) {
+  try {
+    Json json = test::shipped_scenario(changes);
+    (void)read_scenario(json, "s.json", test::shipped_catalog());
+  } catch (const InputError& error) { return error.what(); } catch (const NoResultError& error) {
+    return std::string{"no result: "} + error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("mistakes in a scenario are one line with place, expectation and finding") {
+  CHECK(refusal({}) == "accepted");
+  CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) ==
+        "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
+  CHECK(refusal({{"/workload/btach", "1"}}) ==
+        "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
+        "\"precision\", \"framework\", \"copies_input\", \"samples_per_epoch\", \"convergence\"");
+  CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
+        "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
+  CHECK(refusal({{"/workload/precision", "fp8"}}) ==
+        "s.json: /workload/precision: unknown precision \"fp8\"; known: \"fp32\", \"fp16\"");
+  CHECK(refusal({{"/cluster/groups/1/count", "0"}}) ==
+        "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
+  CHECK(refusal({{"/cluster/groups/1/instance", "gce-custom-4"}}) ==
+        "s.json: /cluster/groups/1/instance: expected an instance with an accelerator for workers; found "
+        "\"gce-custom-4\", which has none");
+  CHECK(refusal({{"/cluster/groups/1/role", "parameter_server"}}) ==
+        "s.json: /cluster/groups: expected at least one group with role \"worker\"; found none");
+  CHECK(refusal({{"/cluster/groups/1/name", "ps"}}) ==
+        "s.json: /cluster/groups/1/name: another group has this name already: \"ps\"");
+  CHECK(refusal({{"/output/sampling_period", "100"}}) ==
+        "s.json: /output/sampling_period: expected a time with a unit, such as \"1.5us\" or \"24h\"; found 100");
+  CHECK(refusal({{"/training/steps", "1.5"}}) ==
+        "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
+  CHECK(refusal({{"/training/strategy/synchronization", "bulk"}}).find("unknown synchronization \"bulk\"") !=
+        std::string::npos);
+  CHECK(refusal({{"/calibration", "nobody"}}).starts_with("s.json: /calibration: unknown profile \"nobody\"; known: "));
+}
+
+TEST_CASE("an unknown region says how to describe it") {
+  const std::string message = refusal({{"/cluster/groups/0/region", "us-west9"}});
+  CHECK(message ==
+        "s.json: /cluster/groups/0/region: unknown region \"us-west9\"; did you mean \"us-west1\"?, or describe it in "
+        "/cluster/network/links with its latency");
+}
+
+TEST_CASE("a batch beyond the GPU's memory has no result, and says by how much") {
+  const std::string message = refusal({{"/workload/batch_per_worker", "8192"}});
+  CHECK(message.starts_with("no result: s.json: /cluster/groups/1: GPU memory exceeded: group \"workers\" needs "));
+  CHECK(message.find(" too much") != std::string::npos);
+}
+
+TEST_CASE("every configuration that CM-DARE measured fits into the GPU's memory") {
+  const Catalog catalog = test::shipped_catalog();
+  for (const std::string& model : catalog.model_names())
+    if (model.starts_with("cm-dare/")) CHECK(refusal({{"/workload/model", model}}) == "accepted");
+}
+
+TEST_CASE("catalog objects can stand inline") {
+  CHECK(
+      refusal(
+          {{"/cluster/groups/1/instance",
+            R"({"name": "mine", "vcpus": 2, "memory": "8GiB", "nic": "1Gbps", "source": "me", "accelerator": {"name": "G",
+                      "peak_fp32": "1Tflops", "peak_fp16": "1Tflops", "memory_bandwidth": "100GBps", "memory": "8GiB", "memory_reserved": "0B",
+                      "multiprocessors": 4, "host_link": "4GBps", "source": "me"}})"}}) == "accepted");
+}
+
+TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
+  const Scenario scenario = test::resolved(test::shipped_scenario(
+      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
+  REQUIRE(scenario.warnings.size() == 2);
+  CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
+  CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
+}
+
+TEST_CASE("a spot group without a pool carries a warning, since none of its machines is revoked") {
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/1/market", "spot"}}));
+  REQUIRE(scenario.warnings.size() == 1);
+  CHECK(scenario.warnings[0] ==
+        "group \"workers\" is on the spot market without a \"spot_pool\": its price applies, but none of its machines "
+        "is revoked");
+}
+
+TEST_CASE("steps can be given for each worker") {
+  const Json training = Json::parse(
+      R"({"strategy": {"kind": "parameter_server", "synchronization": "asynchronous"}, "steps_per_worker": 25})");
+  Json json = test::shipped_scenario();
+  json["training"] = training;
+  CHECK(test::resolved(json).training.steps == 100);
+  json["training"]["steps"] = 100;
+  CHECK_THROWS_AS((void)test::resolved(json), InputError);
+}
+
+TEST_CASE("too few steps for a steady state carry a warning") {
+  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "28"}})).warnings.empty());
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "27"}}));
+  REQUIRE(scenario.warnings.size() == 1);
+  CHECK(scenario.warnings[0] ==
+        "27 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
+        "whole run");
+}
+
+TEST_CASE("the starter scenario and the effective one are accepted, and the schema is JSON") {
+  const Json starter = parse_json(starter_scenario("a \"name\""), "starter");
+  CHECK(starter["name"] == "a \"name\"");
+  const Scenario scenario = test::resolved(starter);
+  CHECK_NOTHROW((void)test::resolved(parse_json(scenario.effective, "effective")));
+  CHECK_NOTHROW((void)parse_json(scenario_schema(), "schema"));
+}
+
+TEST_CASE("the schema names every key that the reader accepts") {
+  const Json schema = parse_json(scenario_schema(), "schema");
+  const Json effective = parse_json(
+      test::resolved(test::shipped_scenario(
+                         {{"/training/checkpoint", R"({"every_steps": 1, "fixed_time": "1s", "rate": "1MBps"})"}}))
+          .effective,
+      "e");
+  for (const char* part : {"workload", "training", "output"})
+    for (const auto& entry : effective[part].items())
+      CHECK_MESSAGE(schema["properties"][part]["properties"].contains(entry.key()), entry.key());
+  for (const auto& entry : effective["cluster"]["groups"][0].items())
+    CHECK_MESSAGE(schema["properties"]["cluster"]["properties"]["groups"]["items"]["properties"].contains(entry.key()),
+                  entry.key());
+  const Json& network = schema["properties"]["cluster"]["properties"]["network"]["properties"];
+  for (const Fabric& fabric : {Fabric{FatTree{}}, Fabric{Dragonfly{}}, Fabric{Torus{}}, Fabric{Rail{}}}) {
+    const Json keys = to_json(fabric);
+    for (const auto& entry : keys.items()) CHECK_MESSAGE(network.contains(entry.key()), entry.key());
+  }
+  for (const auto& entry : effective["cluster"]["network"].items())
+    CHECK_MESSAGE(network.contains(entry.key()), entry.key());
+}
+
+TEST_CASE("the schema ties the sizes of a fabric to its topology") {
+  const Json schema = parse_json(scenario_schema(), "schema");
+  const Json& network = schema["properties"]["cluster"]["properties"]["network"];
+  REQUIRE(network.contains("allOf"));
+  CHECK(network["allOf"] == parse_json(fabric_schema(), "schema")["allOf"]);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,166 @@
+// What a profile leaves out comes from the nearest that is known, and is said.
+
+#include "sim/scenario/substitutes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/training/collective_time.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// ResNet-50 by ring all-reduce on machines of eight GPUs.
+Json on_machine(const std::string& accelerator, const std::string& interconnect, const Json& calibration,
+                int machines = 1) {
+  Json scenario = load_json_file(source_folder() + "/scenarios/dgx.json");
+  scenario["cluster"]["groups"][0]["instance"] = {
+      {"vcpus", 96},      {"memory", "1TiB"}, {"accelerator", accelerator},   {"accelerators", 8},
+      {"nic", "400Gbps"}, {"nics", 8},        {"interconnect", interconnect}, {"source", "test"}};
+  scenario["cluster"]["groups"][0]["count"] = machines;
+  scenario["calibration"] = calibration;
+  return scenario;
+}
+
+bool warns_of(const Scenario& scenario, const std::string& text) {
+  return std::any_of(scenario.warnings.begin(), scenario.warnings.end(),
+                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
+}
+
+double width(const Profile& profile) {
+  const auto [low, high] = profile.spread.interval(0);
+  return high / low;
+}
+
+}  // namespace
+
+TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known machine, not less than a nanosecond") {
+  for (const char* profile : {"collective-microbenchmarks", "vtrain-a100-megatron", "nvidia-deeplearningexamples"}) {
+    CAPTURE(profile);
+    const Scenario scenario = test::resolved(on_machine("H100", "hgx-h100", profile));
+    const double time = collective_time(scenario, Bytes{8}).value();
+    CHECK(time > 20e-6);
+    CHECK(time < 200e-6);
+  }
+  const Scenario scenario = test::resolved(on_machine("H100", "hgx-h100", "collective-microbenchmarks"));
+  const auto& like = scenario.profile.collectives.on("hgx-h200").protocols.at("ring_LL");
+  CHECK(collective_time(scenario, Bytes{8}).value() ==
+        doctest::Approx((like.launch + like.nvlink_step * 14).value()).epsilon(0.01));
+  CHECK(warns_of(scenario,
+                 "profile \"collective-microbenchmarks\" has no all-reduce over an NVSwitch of \"hgx-h100\": as in "
+                 "profile \"collective-microbenchmarks\" on \"hgx-h200\", the nearest that has; these times and shares "
+                 "may be off by up "
+                 "to "));
+}
+
+TEST_CASE("a machine that the profile knows takes nothing from elsewhere") {
+  const Scenario scenario = test::resolved(test::shipped_scenario());
+  CHECK(scenario.profile.substitutes.empty());
+}
+
+TEST_CASE("several machines take the network's step from a library that states it") {
+  const Scenario scenario = test::resolved(on_machine("V100", "dgx-1-v100", "vtrain-a100-megatron", 2));
+  CHECK(warns_of(scenario, "network_step as in profile \"oneflow-dlperf\" on \"dgx-1-v100\""));
+  CHECK(scenario.profile.collectives.on("dgx-1-v100").protocols.at("Simple").network_step == Seconds{15e-6});
+  CHECK(warns_of(scenario, "does not state the NICs' efficiency"));
+  CHECK(scenario.profile.network.nic_efficiency < 1);
+}
+
+TEST_CASE("an algorithm that no protocol carries out costs what those of the nearest machine do") {
+  Json json = on_machine("A100", "dgx-a100", "vtrain-a100-megatron");
+  json["training"]["strategy"]["algorithm"] = "double_binary_tree";
+  CHECK(collective_time(test::resolved(json), Bytes{8}) > Seconds{30e-6});
+}
+
+TEST_CASE("a GPU without an efficiency has that of the nearest GPU, never the whole peak") {
+  Json json = test::shipped_scenario();
+  json["cluster"]["groups"][1]["instance"] = {{"vcpus", 8},        {"memory", "32GiB"}, {"accelerator", "A100"},
+                                              {"accelerators", 1}, {"nic", "10Gbps"},   {"source", "test"}};
+  const Scenario scenario = test::resolved(json);
+  CHECK(scenario.profile.gpu.efficiency_for("A100") == scenario.profile.gpu.efficiency_for("V100"));
+  CHECK(warns_of(scenario,
+                 "profile \"cm-dare\" does not state the efficiency of GPU A100: that of V100, 0.5881; "
+                 "predictions may be off by 13 %, as efficiencies of GPUs differ there"));
+  CHECK(width(scenario.profile) > width(test::resolved(test::shipped_scenario()).profile));
+}
+
+TEST_CASE("without a step time of the framework the median of the other frameworks' counts") {
+  const Scenario scenario =
+      test::resolved(load_json_file(source_folder() + "/scenarios/dgx.json"));  // names no framework
+  CHECK(warns_of(scenario, "has no step time of resnet50 on V100 in fp32: 0.96 times the modelled one, "));
+  CHECK(warns_of(scenario, "as near; predictions may be off by"));
+  const StepTime& step = scenario.profile.step_times.back();
+  CHECK(step.model == "resnet50");
+  CHECK(step.time > Seconds{0.3});  // 128 images: a V100 trains 330 to 420 images/s in fp32
+  CHECK(step.time < Seconds{0.4});
+  CHECK(width(scenario.profile) > 1.2);
+}
+
+TEST_CASE("without a step time of the GPU those of the nearest are scaled, no faster than its memory is") {
+  const Json json = on_machine("H100", "hgx-h100", "nvidia-deeplearningexamples");
+  const Scenario scenario = test::resolved(json);
+  CHECK(scenario.profile.step_times.back().accelerator == "H100");
+  CHECK(warns_of(scenario, "as that of resnet50 on A100 80GB in fp32"));
+  const double faster =
+      test::simulated(json)["steps_per_s"].get<double>() /
+      test::simulated(on_machine("A100 80GB", "dgx-a100", "nvidia-deeplearningexamples"))["steps_per_s"].get<double>();
+  CHECK(faster > 1.2);
+  CHECK(faster < 3350.0 / 2039 * 1.05);
+}
+
+TEST_CASE("without a step time of the model those of others on the GPU stretch the modelled step") {
+  Json json = on_machine("H100", "hgx-h100", "nvidia-deeplearningexamples");
+  json["workload"]["model"] = "vgg16";
+  Json ideal = json;
+  ideal["calibration"] = "ideal";
+  CHECK(warns_of(test::resolved(json), "has no step time of vgg16 on H100 in fp32"));
+  CHECK(test::simulated(json)["steps_per_s"].get<double>() < test::simulated(ideal)["steps_per_s"].get<double>());
+}
+
+TEST_CASE("a profile that states nothing about kernels or servers is not ideal") {
+  Json profile{{"format", 1}, {"name", "empty"}, {"source", "test"}};
+  Json json = test::shipped_scenario();
+  json["calibration"] = profile;
+  const Scenario scenario = test::resolved(json);
+  CHECK(warns_of(scenario, "profile \"empty\" does not state how fast kernels are: as in profile \""));
+  CHECK(warns_of(scenario, "profile \"empty\" does not state what parameter servers cost: as in profile"));
+  CHECK(scenario.profile.servers.time_per_byte > Seconds{});
+  CHECK(scenario.profile.host.dispatch > Seconds{});
+  CHECK(width(scenario.profile) > 1.5);
+  // What the effective scenario says is all there is to know: it runs alike without a catalog.
+  const Json again = parse_json(scenario.effective, "again");
+  const Scenario repeated = test::resolved(again);
+  CHECK(repeated.warnings == scenario.warnings);
+  CHECK(repeated.effective == scenario.effective);
+}
+
+TEST_CASE("an ideal profile warns of nothing, and a stated zero is a zero") {
+  CHECK(test::resolved(on_machine("H100", "hgx-h100", "ideal")).warnings.empty());
+  CHECK(collective_time(test::resolved(on_machine("H100", "hgx-h100", "ideal")), Bytes{8}) < Seconds{1e-6});
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+  profile.erase("unstated");
+  profile["collectives"]["protocols"]["free"] = {{"launch", "0us"}, {"nvlink_step", "0us"}, {"efficiency", 1}};
+  const Scenario stated = test::resolved(on_machine("H100", "hgx-h100", profile));
+  CHECK(stated.warnings.empty());
+  CHECK(collective_time(stated, Bytes{8}) < Seconds{1e-6});
+  profile.erase("collectives");
+  CHECK(collective_time(test::resolved(on_machine("H100", "hgx-h100", profile)), Bytes{8}) > Seconds{20e-6});
+  profile["unstated"] = "free";
+  CHECK(test::problem_of(on_machine("H100", "hgx-h100", profile)).find("expected \"nearest\" or \"ideal\"") !=
+        std::string::npos);
+}
+
+TEST_CASE("a substitute widens the interval of a prediction") {
+  const Json known = test::simulated(on_machine("A100", "dgx-a100", "nvidia-deeplearningexamples"));
+  const Scenario with = test::resolved(on_machine("H100", "hgx-h100", "nvidia-deeplearningexamples"));
+  const Scenario without = test::resolved(on_machine("A100", "dgx-a100", "nvidia-deeplearningexamples"));
+  CHECK(width(with.profile) > width(without.profile));
+  CHECK(with.profile.spread.components.size() > without.profile.spread.components.size());
+  CHECK(known.contains("steps_per_s"));
+}
+
+}  // namespace rehearse

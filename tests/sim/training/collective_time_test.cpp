@@ -1,0 +1,238 @@
+// What a collective library adds to the time of the links, in closed form, by default, and message by message.
+
+#include "sim/training/collective_time.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kNic = 1e9, kNvlink = 25e9, kPort = 100e9;
+
+using test::exactly;
+using test::kAlpha;
+
+/// `bytes` over machines of `gpus` GPUs with the interconnect `node`, and a library with these protocols on it.
+Json all_reduce(int machines, int gpus, const Json& node, const Json& protocols, std::int64_t bytes = 24'000'000,
+                const std::string& algorithm = "ring") {
+  Json scenario = test::timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", algorithm}}, gpus);
+  scenario["workload"]["model"]["structure"] = {{"family", "collective"}, {"bytes", bytes}};
+  Json& instance = scenario["cluster"]["groups"][0]["instance"];
+  instance["interconnect"] = node;
+  instance["interconnect"]["name"] = "node";
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+  profile["collectives"]["by_interconnect"]["node"]["protocols"] = protocols;
+  scenario["calibration"] = profile;
+  return scenario;
+}
+
+Json nvswitch() { return {{"pcie", "10GBps"}, {"nvswitch", "100GBps"}}; }
+
+double closed_form(const Json& scenario) { return collective_time(test::resolved(scenario)).value(); }
+
+void check_time(const Json& scenario, double expected) {
+  CHECK(closed_form(scenario) == exactly(expected));
+  test::check_time(scenario, expected);
+}
+
+std::string refusal(const Json& scenario) {
+  try {
+    (void)test::resolved(scenario);
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a worker's GPUs are ranks each") {
+  const Json all = all_reduce(2, 4, nvswitch(), Json::object());
+  Json by_workers = all;
+  by_workers["cluster"]["groups"][0]["workers_per_machine"] = 2;
+  by_workers["cluster"]["groups"][0]["batch_per_worker"] = 2;
+  check_time(by_workers, closed_form(all));
+}
+
+TEST_CASE("a ring with a library: launch + 2 (p - 1) (step + n / (p e b)) + n / (p copy)") {
+  const Json protocols{
+      {"simple", {{"launch", "20us"}, {"nvlink_step", "3us"}, {"efficiency", 0.8}, {"copy", "200GBps"}}}};
+  for (const int p : {2, 3, 4, 6, 8}) {
+    CAPTURE(p);
+    check_time(all_reduce(1, p, nvswitch(), protocols),
+               20e-6 + 2 * (p - 1) * (3e-6 + 24e6 / (p * 0.8 * kPort)) + 24e6 / p / 200e9);
+  }
+  CHECK(closed_form(all_reduce(1, 1, nvswitch(), protocols)) == 0);
+}
+
+TEST_CASE("steps are those of the links that a part passes") {
+  const Json protocols{{"simple", {{"nvlink_step", "3us"}, {"pcie_step", "5us"}, {"network_step", "14us"}}}};
+  const double port = 24e6 / (4 * kPort), pcie = 24e6 / (4 * 10e9);
+  check_time(all_reduce(1, 4, nvswitch(), protocols), 6 * (3e-6 + port));
+  check_time(all_reduce(1, 4, {{"pcie", "10GBps"}}, protocols), 6 * (5e-6 + pcie));
+  check_time(all_reduce(4, 1, nvswitch(), protocols), 6 * (14e-6 + kAlpha + 24e6 / (4 * kNic)));
+  // Two machines of two GPUs: of the four edges of the ring two are inside and two outside.
+  check_time(all_reduce(2, 2, nvswitch(), protocols), 6 * ((3e-6 + 14e-6) / 2 + kAlpha + 24e6 / (4 * kNic)));
+  // A tree of three: root and two leaves, up and down; two children share the root's NIC.
+  check_time(all_reduce(3, 1, nvswitch(), protocols, 24'000'000, "tree"), 2 * (14e-6 + kAlpha + 2 * 24e6 / kNic));
+}
+
+TEST_CASE("of several protocols the one that ends first: the time is the least of theirs, and grows with the size") {
+  const Json fast_start{{"launch", "5us"}, {"nvlink_step", "1us"}, {"efficiency", 0.5}};
+  const Json full_rate{{"launch", "30us"}, {"nvlink_step", "4us"}};
+  double before = 0;
+  int switches = 0;
+  bool starts_fast = true;
+  for (std::int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes *= 2) {
+    const auto time = [&](const Json& protocols) {
+      return closed_form(all_reduce(1, 4, nvswitch(), protocols, bytes));
+    };
+    const double a = time({{"LL", fast_start}}), b = time({{"Simple", full_rate}}),
+                 both = time({{"LL", fast_start}, {"Simple", full_rate}});
+    CHECK(both == std::min(a, b));
+    CHECK(both > before);
+    before = both;
+    if ((a < b) != starts_fast) ++switches;
+    starts_fast = a < b;
+  }
+  CHECK(switches == 1);
+  CHECK(!starts_fast);
+  for (const std::int64_t bytes : {1'000'000, 100'000'000})
+    check_time(all_reduce(1, 4, nvswitch(), {{"LL", fast_start}, {"Simple", full_rate}}, bytes),
+               bytes == 1'000'000 ? 5e-6 + 6 * (1e-6 + 2e6 / (4 * kPort)) : 30e-6 + 6 * (4e-6 + 1e8 / (4 * kPort)));
+}
+
+TEST_CASE("NVLink SHARP: a + (1 + 1 / p) n / b, where all GPUs are on one switch") {
+  const Json protocols{{"ring", {{"algorithm", "ring"}}},
+                       {"nvls", {{"algorithm", "nvls"}, {"launch", "25us"}, {"efficiency", 0.8}}}};
+  for (const int p : {2, 4, 8})
+    check_time(all_reduce(1, p, nvswitch(), protocols, 240'000'000, "nvls"),
+               25e-6 + (1 + 1.0 / p) * 240e6 / (0.8 * kPort));
+  // Eight GPUs: 1.125 n / 0.8 b + 25 us against 1.75 n / b; they meet at 7.3 MB.
+  check_time(all_reduce(1, 8, nvswitch(), protocols, 240'000'000, "fastest"), 25e-6 + 1.125 * 240e6 / (0.8 * kPort));
+  check_time(all_reduce(1, 8, nvswitch(), protocols, 2'400'000, "fastest"), 1.75 * 2.4e6 / kPort);
+  // Without a switch, or over two machines, the fastest is the ring.
+  check_time(all_reduce(1, 8, {{"pcie", "10GBps"}}, protocols, 240'000'000, "fastest"), 1.75 * 240e6 / 10e9);
+  check_time(all_reduce(2, 1, nvswitch(), protocols, 24'000'000, "fastest"), 2 * (kAlpha + 12e6 / kNic));
+  CHECK(refusal(all_reduce(2, 2, nvswitch(), protocols, 1000, "nvls")).find("one machine with an NVSwitch") !=
+        std::string::npos);
+  CHECK(refusal(all_reduce(1, 2, {{"pcie", "10GBps"}}, protocols, 1000, "nvls")).find("with an NVSwitch") !=
+        std::string::npos);
+}
+
+TEST_CASE("chain tree: 2 ((g - 1) step + d (a + step)) + n / b between two machines") {
+  const Json protocols{{"tree", {{"launch", "20us"}, {"nvlink_step", "4us"}, {"network_step", "14us"}}}};
+  for (const int gpus : {1, 2, 8})
+    check_time(all_reduce(2, gpus, nvswitch(), protocols, 24'000'000, "chain_tree"),
+               20e-6 + 2 * ((gpus - 1) * 4e-6 + 14e-6 + kAlpha) + 24e6 / kNic);
+  // Four machines, depth 2: an inner node has two children in one of the trees, and sends each half of the bytes down
+  // while it sends half up; it is a leaf of the other tree, or its root.
+  const double four = closed_form(all_reduce(4, 1, nvswitch(), protocols, 24'000'000, "chain_tree"));
+  CHECK(four >= 20e-6 + 4 * (14e-6 + kAlpha) + 1.5 * 24e6 / kNic - 1e-12);
+  CHECK(four <= 20e-6 + 4 * (14e-6 + kAlpha) + 2 * 24e6 / kNic + 1e-12);
+  check_time(all_reduce(4, 1, nvswitch(), protocols, 24'000'000, "chain_tree"), four);
+  // Inside one machine a chain both ways at once: a GPU in the middle sends to both sides. Four NICs, four times the
+  // rate.
+  check_time(all_reduce(1, 4, nvswitch(), protocols, 24'000'000, "chain_tree"), 20e-6 + 6 * 4e-6 + 2 * 24e6 / kPort);
+  Json nics = all_reduce(2, 4, nvswitch(), protocols, 24'000'000, "chain_tree");
+  nics["cluster"]["groups"][0]["instance"]["nics"] = 4;
+  check_time(nics, 20e-6 + 2 * (3 * 4e-6 + 14e-6 + kAlpha) + 24e6 / (4 * kNic));
+}
+
+TEST_CASE("GPUs without NVLink in common: over PCIe, or through the memory of a third one") {
+  // Three GPUs in a row, two NVLinks between neighbours: a ring has to come back from the last to the first.
+  const Json row{{"pcie", "10GBps"},
+                 {"nvlink_rate", "25GBps"},
+                 {"nvlinks", {{{"a", 0}, {"b", 1}, {"count", 2}}, {{"a", 1}, {"b", 2}, {"count", 2}}}}};
+  Json scenario = all_reduce(1, 3, row, Json::object());
+  const double rounds = 4, part = 24e6 / 3;
+  check_time(scenario, rounds * part / 10e9);
+  // Each of the two rings, one each way round, takes one link of each neighbour and sends half of the bytes.
+  const auto with = [&](const char* key, double value) {
+    scenario["calibration"]["collectives"]["by_interconnect"]["node"][key] = value;
+    return scenario;
+  };
+  check_time(with("nvlink_relay_efficiency", 1), rounds * part / 2 / kNvlink);
+  check_time(with("nvlink_relay_efficiency", 0.8), rounds * part / 2 / (0.8 * kNvlink));
+  check_time(with("nvlink_efficiency", 0.5), rounds * part / 2 / (0.8 * 0.5 * kNvlink));
+  (void)with("nvlink_efficiency", 1);
+  // Slower than PCIe would be: NCCL prefers NVLink all the same.
+  check_time(with("nvlink_relay_efficiency", 0.2), rounds * part / 2 / (0.2 * kNvlink));
+}
+
+TEST_CASE("every cost of a collective makes it longer, every rate shorter") {
+  const Json base{
+      {"launch", "10us"}, {"nvlink_step", "2us"}, {"network_step", "5us"}, {"efficiency", 0.5}, {"copy", "50GBps"}};
+  const auto time = [](const Json& protocol) { return closed_form(all_reduce(2, 4, nvswitch(), {{"p", protocol}})); };
+  const auto changed = [&](const char* key, const Json& value) {
+    Json protocol = base;
+    protocol[key] = value;
+    return time(protocol);
+  };
+  const double before = time(base);
+  for (const char* key : {"launch", "nvlink_step", "network_step"}) CHECK(changed(key, "20us") > before);
+  CHECK(changed("pcie_step", "20us") == before);  // no edge goes over PCIe alone
+  CHECK(changed("efficiency", 0.9) < before);
+  CHECK(changed("copy", "100GBps") < before);
+}
+
+TEST_CASE("an interconnect that the profile does not name has the library's other parameters") {
+  Json scenario = all_reduce(1, 4, nvswitch(), {{"p", {{"launch", "1ms"}}}});
+  const double with = closed_form(scenario);
+  scenario["calibration"]["collectives"]["protocols"] = {{"p", {{"launch", "2ms"}}}};
+  CHECK(closed_form(scenario) == with);
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"]["name"] = "other";
+  CHECK(closed_form(scenario) == exactly(with + 1e-3));
+}
+
+TEST_CASE("a named interconnect overrides single values, or which protocols there are") {
+  Json scenario = all_reduce(1, 4, nvswitch(), {{"p", {{"efficiency", 0.5}}}});
+  Json& library = scenario["calibration"]["collectives"];
+  library["protocols"] = {{"p", {{"launch", "1ms"}, {"efficiency", 0.25}}}, {"q", {{"launch", "1us"}}}};
+  const double wire = 6 * 24e6 / (4 * kPort);
+  CHECK(closed_form(scenario) == exactly(1e-3 + 2 * wire));  // q is not for this interconnect
+  library["by_interconnect"]["node"] = Json::object();
+  CHECK(closed_form(scenario) == exactly(1e-6 + wire));
+}
+
+TEST_CASE("a steady state of collectives with a library repeats exactly") {
+  Json scenario = all_reduce(2, 4, nvswitch(),
+                             {{"LL", {{"launch", "5us"}, {"network_step", "3us"}, {"efficiency", 0.5}}},
+                              {"Simple", {{"launch", "30us"}, {"copy", "50GBps"}, {"network_step", "14us"}}}});
+  const double one = closed_form(scenario);
+  scenario["training"]["steps"] = 50;
+  check_time(all_reduce(2, 4, nvswitch(), Json::object()), 2 * 7 * (kAlpha + 24e6 / (8 * kNic)));
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == exactly(50 * one));
+  CHECK(times.exact == exactly(50 * one));
+}
+
+TEST_CASE("no collective of a strategy without any has a time") {
+  const Scenario servers = test::resolved(test::with_servers(
+      test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1));
+  CHECK_THROWS_AS((void)collective_time(servers), InputError);
+  CHECK_THROWS_AS((void)collective_time(servers, Bytes{8}), InputError);
+}
+
+TEST_CASE("mistakes in a profile's collectives are named") {
+  const auto refused = [](const Json& protocol) { return refusal(all_reduce(1, 2, nvswitch(), {{"p", protocol}})); };
+  const std::string place = "/calibration/collectives/by_interconnect/node/protocols/p";
+  CHECK(refused({{"algorithm", "rings"}})
+            .find(place + "/algorithm: unknown algorithm \"rings\"; did you mean \"ring\"?") != std::string::npos);
+  CHECK(refused({{"algorithm", "fastest"}}).find("unknown algorithm \"fastest\"") != std::string::npos);
+  CHECK(refused({{"launch", "2s"}}).find(place + "/launch: expected at most 1s") != std::string::npos);
+  CHECK(refused({{"efficiency", 0}}).find(place + "/efficiency: expected a share above 0, at most 1") !=
+        std::string::npos);
+  CHECK(refused({{"copy", "0Bps"}}).find(place + "/copy: expected a rate above 0Bps") != std::string::npos);
+  CHECK(refused({{"lunch", "1us"}}).find("did you mean \"launch\"?") != std::string::npos);
+  Json scenario = all_reduce(1, 2, nvswitch(), Json::object());
+  scenario["calibration"]["collectives"]["nvlink_relay_efficiency"] = 1.5;
+  CHECK(refusal(scenario).find("/nvlink_relay_efficiency: expected a share from 0 to 1") != std::string::npos);
+  scenario = all_reduce(1, 2, nvswitch(), Json::object());
+  scenario["workload"]["model"]["structure"]["bytes"] = 0;
+  CHECK(refusal(scenario).find("/bytes: expected 1 to 1099511627776 bytes; found 0") != std::string::npos);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,469 @@
+// Pipelines of stages of the model, with data parallel workers outside, against closed forms.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/scenario/step_time.hpp"
+#include "sim/scenario/work.hpp"
+#include "sim/training/compile.hpp"
+#include "tests/support/random_scenario.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
+using test::timed_scenario;
+using test::TimedTensor;
+
+/// `machines` with `gpus` each; every layer passes on `output`.
+Json pipelined(int machines, const std::vector<TimedTensor>& layers, int stages, int microbatches,
+               const std::string& schedule, const std::string& output, int gpus = 1) {
+  Json scenario =
+      timed_scenario(machines, layers,
+                     {{"kind", "all_reduce"},
+                      {"pipeline", {{"stages", stages}, {"microbatches", microbatches}, {"schedule", schedule}}}},
+                     gpus);
+  for (Json& layer : scenario["workload"]["model"]["structure"]["layers"]) layer["output"] = output;
+  return scenario;
+}
+
+/// One layer for each stage, of 1 ms forward and 2 ms backward.
+Json equal_stages(int stages, int microbatches, const std::string& schedule) {
+  Json scenario = pipelined(stages, std::vector<TimedTensor>(static_cast<std::size_t>(stages), {"4B"}), stages,
+                            microbatches, schedule, "4B");
+  scenario["cluster"]["network"]["links"][0]["latency"] = "0s";
+  scenario["cluster"]["groups"][0]["instance"]["nic"] = "1000000GBps";
+  return scenario;
+}
+
+double seconds(const Json& scenario) {
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-9));
+  return times.by_default;
+}
+
+Program program_of_stage(const Scenario& scenario, int stage) {
+  const PipelineStages stages = cut_into_stages(scenario);
+  const ComputePlan plan = plan_stage(plan_step(scenario, scenario.first_workers()), stages, stage, scenario.workload);
+  return compile_pipeline(scenario, plan, stages, plan_pipeline_exchange(scenario, stages), stage);
+}
+
+/// The most micro-batches of which a stage has run the forward pass and not the backward one. Each pass is a kernel.
+int most_in_flight(const Scenario& scenario, const Program& program) {
+  int in_flight = 0, most = 0;
+  for (const Stretch& stretch : program.streams.front())
+    for (OperationIndex i = stretch.begin; i < stretch.end; ++i) {
+      const auto vertex = static_cast<std::size_t>(program.operations[static_cast<std::size_t>(i)].label);
+      in_flight += scenario.workload.graph[vertex].phase == Phase::kForward ? 1 : -1;
+      most = std::max(most, in_flight);
+    }
+  CHECK(in_flight == 0);
+  return most;
+}
+
+double sent(const Json& scenario) {
+  const Json summary = test::simulated(scenario);
+  REQUIRE_FALSE(summary.contains("error"));
+  CHECK(summary["sent_B"] == summary["received_B"]);
+  return summary["sent_B"].get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("equal stages and a free network: a step takes m + p - 1 micro-batches, of which p - 1 are the bubble") {
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const int p : {1, 2, 4, 7})
+      for (const int m : {1, 2, 4, 9}) {
+        CAPTURE(schedule);
+        CAPTURE(p);
+        CAPTURE(m);
+        const Json scenario = equal_stages(p, m, schedule);
+        CHECK(seconds(scenario) == doctest::Approx((m + p - 1) * 3e-3).epsilon(1e-6));
+        double bubble = 0;
+        const Json summary = test::simulated(scenario);
+        for (const Json& part : summary["step_parts"])
+          if (part["part"] == "bubble") bubble = part["share"].get<double>();
+        CHECK(bubble == doctest::Approx((p - 1.0) / (m + p - 1)).epsilon(1e-6));
+        CHECK(summary["samples_done"] == m);
+        CHECK(summary["samples_per_s"].get<double>() == doctest::Approx(m / ((m + p - 1) * 3e-3)).epsilon(1e-6));
+        CHECK(summary["gpu_utilization"].get<double>() == doctest::Approx(m / (m + p - 1.0)).epsilon(1e-6));
+      }
+}
+
+TEST_CASE("unequal stages: the slowest sets the pace of GPipe's two phases, or the messages between them") {
+  // Forward: all stages once and the slowest m - 1 times more, as in a flow shop of equal jobs; backward the same.
+  const std::vector<TimedTensor> layers{{"4B", "1ms", "2ms"}, {"4B", "4ms", "3ms"}, {"4B", "2ms", "7ms"}};
+  constexpr int p = 3, m = 5;
+  const auto time = [&](double message, double on_wire) {
+    return 7e-3 + (p - 1) * message + (m - 1) * std::max(4e-3, on_wire) + 12e-3 + (p - 1) * message +
+           (m - 1) * std::max(7e-3, on_wire);
+  };
+  CHECK(seconds(pipelined(p, layers, p, m, "gpipe", "1000000B")) == exactly(time(kAlpha + 1e6 / kBeta, 1e-3)));
+  CHECK(seconds(pipelined(p, layers, p, m, "gpipe", "20000000B")) == exactly(time(kAlpha + 20e6 / kBeta, 20e-3)));
+}
+
+TEST_CASE("the GPUs of a worker share its micro-batches, and each passes its part on") {
+  // g parts of 1 MB on a NIC at a time; the gradients of a stage's GPUs, and of those of other pipelines, are added up.
+  const std::vector<TimedTensor> layers{{"4B"}, {"4B"}};
+  constexpr int m = 3;
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const int g : {1, 2, 4}) {
+      CAPTURE(schedule);
+      CAPTURE(g);
+      const auto on = [&](int machines, const std::vector<TimedTensor>& of) {
+        Json scenario = pipelined(machines, of, 2, m, schedule, "1000000B", g);
+        scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
+        scenario["cluster"]["groups"][0]["batch_per_worker"] = g;
+        return scenario;
+      };
+      const double message = kAlpha + g * 1e6 / kBeta;
+      if (std::string{schedule} == "gpipe")  // messages of 4 ms hold up the passes of 1 and 2 ms
+        CHECK(seconds(on(2, layers)) ==
+              exactly(6e-3 + 2 * message + (m - 1) * (std::max(1e-3, g * 1e-3) + std::max(2e-3, g * 1e-3))));
+      CHECK(test::simulated(on(2, layers))["samples_done"] == m * g);
+      CHECK(sent(on(2, layers)) == exactly(2.0 * m * g * 1e6));
+      // Two pipelines: a ring of 2 g GPUs for each stage, of 24 and 12 MB, has two of its edges between machines.
+      CHECK(sent(on(4, {{"24000000B"}, {"12000000B"}})) ==
+            exactly(2 * 2.0 * m * g * 1e6 + 2 * 2.0 * (2 * g - 1) / (2 * g) * 36e6));
+    }
+}
+
+TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B") {
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const int p : {1, 2, 4, 8})
+      for (const int m : {1, 3, 4, 16}) {
+        CAPTURE(schedule);
+        CAPTURE(p);
+        CAPTURE(m);
+        const Scenario scenario = test::resolved(equal_stages(p, m, schedule));
+        for (int stage = 0; stage < p; ++stage) {
+          const int expected = std::string{schedule} == "gpipe" ? m : std::min(m, p - stage);
+          CHECK(most_in_flight(scenario, program_of_stage(scenario, stage)) == expected);
+          CHECK(microbatches_in_flight(*scenario.training.strategy.pipeline(), m, stage) == expected);
+        }
+      }
+}
+
+TEST_CASE("a step sends 2 (p - 1) m activations in each pipeline, and the rings of its stages") {
+  const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}};
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const auto& [workers, p] : {std::pair{4, 4}, std::pair{4, 2}, std::pair{8, 4}, std::pair{12, 2}}) {
+      CAPTURE(workers);
+      CAPTURE(p);
+      const int m = 3, pipelines = workers / p;
+      CHECK(sent(pipelined(workers, layers, p, m, schedule, "1000000B")) ==
+            exactly(pipelines * 2.0 * (p - 1) * m * 1e6 + 2.0 * (pipelines - 1) * 84e6));
+    }
+}
+
+TEST_CASE("pipelines of one stage are workers that accumulate as many batches") {
+  const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"48000000B"}};
+  Json accumulating = timed_scenario(4, layers, {{"kind", "all_reduce"}, {"accumulation_steps", 3}});
+  Json pipeline = pipelined(4, layers, 1, 3, "1f1b", "4B");
+  for (Json* scenario : {&accumulating, &pipeline}) {
+    (*scenario)["calibration"] = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+    (*scenario)["calibration"]["host"] = {{"dispatch", "20us"}, {"step_overhead", "1ms"}};
+    (*scenario)["workload"]["model"]["structure"]["optimizer_time"] = "2ms";
+    (*scenario)["training"]["steps"] = 3;
+  }
+  CHECK(seconds(pipeline) == exactly(seconds(accumulating)));
+  CHECK(test::simulated(pipeline)["samples_per_s"].get<double>() ==
+        exactly(test::simulated(accumulating)["samples_per_s"].get<double>()));
+  for (const char* model : {"resnet50", "gpt2"}) {  // kernels that hosts dispatch
+    for (Json* scenario : {&accumulating, &pipeline}) (*scenario)["workload"]["model"] = model;
+    CHECK(seconds(pipeline) == exactly(seconds(accumulating)));
+  }
+}
+
+TEST_CASE("stages keep parts of what they train: reduced and gathered as in workers without stages") {
+  const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}};
+  const auto sharded = [](Json scenario, const char* what) {
+    scenario["training"]["strategy"]["sharding"] = what;
+    return scenario;
+  };
+  constexpr int m = 3;
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const auto& [workers, p] : {std::pair{4, 4}, std::pair{4, 2}, std::pair{8, 2}}) {
+      CAPTURE(workers);
+      CAPTURE(p);
+      const int pipelines = workers / p;
+      const double passed = pipelines * 2.0 * (p - 1) * m * 1e6, once = (pipelines - 1) * 84e6;
+      const auto sent_with = [&](const char* what) {
+        return sent(sharded(pipelined(workers, layers, p, m, schedule, "1000000B"), what));
+      };
+      CHECK(sent_with("optimizer") == exactly(passed + 2 * once));
+      CHECK(sent_with("gradients") == exactly(passed + (m + 1) * once));
+      CHECK(sent_with("parameters") == exactly(passed + 3 * m * once));
+    }
+  for (const char* what : {"optimizer", "gradients"}) {
+    Json accumulating = timed_scenario(4, layers, {{"kind", "all_reduce"}, {"accumulation_steps", m}});
+    Json pipeline = pipelined(4, layers, 1, m, "1f1b", "4B");
+    for (Json* scenario : {&accumulating, &pipeline})
+      (*scenario)["workload"]["model"]["structure"]["optimizer_time"] = "40ms";
+    CHECK(seconds(sharded(pipeline, what)) == exactly(seconds(sharded(accumulating, what))));
+  }
+  for (const char* overlap : {"none", "backward"})  // default and exact agree
+    for (const char* what : {"optimizer", "gradients", "parameters"}) {
+      Json scenario = sharded(pipelined(8, layers, 2, m, "1f1b", "1000000B"), what);
+      scenario["training"]["strategy"]["overlap"] = overlap;
+      scenario["training"]["steps"] = 5;
+      CHECK(seconds(scenario) > 0);
+    }
+}
+
+TEST_CASE("a stage's copies divide its update and what it keeps; copies in two stages add up parts") {
+  const auto with = [](const std::string& what) {
+    Json json = pipelined(8, {{"24000000B"}, {"12000000B"}}, 2, 2, "gpipe", "1000000B");
+    json["workload"]["optimizer"] = "adam";
+    json["workload"]["model"]["structure"]["optimizer_time"] = "60ms";
+    json["training"]["strategy"]["sharding"] = what;
+    return json;
+  };
+  const auto needed = [&](const std::string& what) {
+    const Scenario scenario = test::resolved(with(what));
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  CHECK(needed("none") == exactly(4 * 24e6));
+  CHECK(needed("optimizer") == exactly(2.5 * 24e6));
+  CHECK(needed("gradients") == exactly(1.75 * 24e6));
+  CHECK(needed("parameters") == exactly(24e6 + 2 * 24e6));
+  // The first stage has two thirds of the variables, and with its likes in 4 pipelines updates a quarter of them each.
+  CHECK(seconds(with("none")) - seconds(with("optimizer")) == doctest::Approx(0.75 * 40e-3).epsilon(1e-6));
+  Json gpt = pipelined(4, {{"4B"}}, 2, 2, "1f1b", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  const Scenario scenario = test::resolved(gpt);
+  const auto copies = [](const Scenario& of) {
+    return plan_pipeline_exchange(of, cut_into_stages(of)).copies.front().gradient_bytes;
+  };
+  gpt["training"]["strategy"]["sharding"] = "optimizer";
+  CHECK(copies(test::resolved(gpt)) == Bytes{copies(scenario).value() / 2});
+  CHECK(seconds(gpt) > 0);
+}
+
+TEST_CASE("of alike pipelines those of a block of machines run, for all") {
+  struct Case {
+    int machines, gpus, stages, workers_that_run;
+    std::string algorithm = "ring", topology = "star";
+  };
+  for (const auto& [machines, gpus, stages, workers_that_run, algorithm, topology] :
+       {Case{8, 1, 4, 4}, Case{4, 2, 4, 4}, Case{6, 4, 2, 4}, Case{6, 2, 3, 6}, Case{4, 1, 2, 2, "clique"},
+        Case{4, 2, 8, 8}, Case{4, 1, 2, 4, "tree"}, Case{4, 1, 2, 4, "ring", "fat_tree"}}) {
+    CAPTURE(machines);
+    CAPTURE(stages);
+    Json scenario = pipelined(
+        machines, {{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}, {"4000000B"}, {"8B"}, {"2000B"}, {"6000000B"}},
+        stages, 3, "1f1b", "1000000B", gpus);
+    scenario["training"]["strategy"]["algorithm"] = algorithm;
+    if (topology == "fat_tree")
+      scenario["cluster"]["network"].update({{"topology", topology}, {"machines_per_leaf", 2}, {"uplinks", 1}});
+    scenario["training"]["steps"] = 3;
+    scenario["training"]["warmup_steps"] = 1;
+    const auto traffic = [&](bool is_exact) {
+      return test::in_child([&] {
+        const Scenario resolved = test::resolved(scenario);
+        const RunRecord record = simulate(resolved, {.is_exact = is_exact});
+        const Summary summary = summarize(resolved, record);
+        Json numbers = {
+            record.recorder.steps.size(),    record.end.value(),    record.sent.value(),     record.received.value(),
+            record.busiest_link.utilization, summary.samples_per_s, summary.gpu_utilization, record.samples.computed};
+        for (const auto& uses : {record.total, record.in_window})
+          for (const MachineUse& use : uses) numbers.insert(numbers.end(), {use.sent.value(), use.received.value()});
+        for (const auto& [pair, bytes] : record.carried)
+          numbers.insert(numbers.end(), {pair.first, pair.second, bytes.value()});
+        for (const MachineSummary& machine : summary.machines) numbers.push_back(machine.samples_per_s);
+        return numbers;
+      });
+    };
+    const Json by_default = traffic(false), exact = traffic(true);
+    CHECK(by_default[0] == 3 * workers_that_run);
+    REQUIRE(by_default.size() == exact.size());
+    for (std::size_t i = 1; i < exact.size(); ++i)
+      CHECK(by_default[i].get<double>() == exactly(exact[i].get<double>()));
+  }
+}
+
+TEST_CASE("steps that repeat are skipped, and random pipelines take as long as exact") {
+  Json scenario = pipelined(8, std::vector<TimedTensor>(8, {"12000000B"}), 4, 6, "1f1b", "3000000B");
+  scenario["training"]["steps"] = 200;
+  const Json simulated_steps =
+      test::in_child([&] { return Json{simulate(test::resolved(scenario), {}).recorder.steps.size()}; });
+  CHECK(simulated_steps[0] == 4 * 3);  // of one pipeline
+  CHECK(seconds(scenario) == exactly(200 * seconds([&] {
+                                       Json one = scenario;
+                                       one["training"]["steps"] = 1;
+                                       return one;
+                                     }())));
+  std::vector<Json> scenarios;
+  for (std::uint64_t seed = 1; scenarios.size() < 40; ++seed)
+    if (const Json random = test::ScenarioGenerator{seed}.generate();
+        random["training"]["strategy"].contains("pipeline") && random["training"]["strategy"]["pipeline"]["stages"] > 1)
+      scenarios.push_back(random);
+  for (const Json& random : scenarios) {
+    CAPTURE(random.dump());
+    const test::Times times = test::times_of(random);
+    CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+    CHECK(test::simulated(random).dump() == test::simulated(random).dump());
+  }
+}
+
+TEST_CASE("memory: a stage's variables, and activations of the micro-batches on their way") {
+  const auto needed = [](int p, int m, const char* schedule) {
+    Json json = pipelined(4, {{"24000000B"}, {"12000000B"}, {"12000000B"}, {"12000000B"}}, p, m, schedule, "1000000B");
+    json["workload"]["optimizer"] = "adam";
+    const Scenario scenario = test::resolved(json);
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  // The first stage: variables, gradients and two slots. A layer keeps what it reads, but for the input.
+  CHECK(needed(1, 8, "gpipe") == exactly(4 * 60e6 + 8 * 3e6));
+  CHECK(needed(1, 8, "1f1b") == exactly(4 * 60e6 + 3e6));
+  CHECK(needed(2, 8, "gpipe") == exactly(4 * 36e6 + 8 * 1e6));
+  CHECK(needed(2, 8, "1f1b") == exactly(4 * 36e6 + 2 * 1e6));
+  CHECK(needed(2, 1, "1f1b") == exactly(4 * 36e6 + 1e6));
+  Json large = pipelined(4, std::vector<TimedTensor>(4, {"12000000B"}), 4, 100, "gpipe", "1000000000B");
+  CHECK_THROWS_WITH_AS((void)test::resolved(large), doctest::Contains("GPU memory exceeded: group \"workers\" needs"),
+                       NoResultError);
+  large["training"]["strategy"]["pipeline"]["schedule"] = "1f1b";
+  CHECK(test::problem_of(large).empty());
+}
+
+TEST_CASE("stages are balanced by time, cut where the fewest values pass, and hold what they use") {
+  const auto stages_of = [](const std::vector<const char*>& times, int p) {
+    std::vector<TimedTensor> layers;
+    for (const char* time : times) layers.push_back({"4B", "1ms", time});
+    const Scenario scenario = test::resolved(pipelined(p, layers, p, 1, "1f1b", "4B"));
+    std::vector<int> of = cut_into_stages(scenario).of_operator;
+    for (std::size_t i = 0; i < times.size(); ++i) CHECK(of[i] == of[of.size() - 1 - i]);
+    of.resize(times.size());
+    return of;
+  };
+  CHECK(stages_of({"1ms", "1ms", "1ms", "1ms", "1ms", "1ms"}, 3) == std::vector{0, 0, 1, 1, 2, 2});
+  CHECK(stages_of({"9ms", "1ms", "1ms", "1ms", "1ms", "1ms"}, 3) == std::vector{0, 1, 1, 1, 2, 2});
+  CHECK(stages_of({"1ms", "1ms", "1ms", "1ms", "1ms", "9ms"}, 2) == std::vector{0, 0, 0, 0, 0, 1});
+  Json gpt = pipelined(4, {{"4B"}}, 4, 2, "1f1b", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  const Scenario scenario = test::resolved(gpt);
+  const PipelineStages stages = cut_into_stages(scenario);
+  CHECK(stages.passed == std::vector<Bytes>(3, Bytes{1024 * 768 * 4}));  // one sample's residual stream
+  Bytes held{}, kept{};
+  for (const Bytes bytes : stages.variables) held += bytes;
+  for (const Bytes bytes : stages.kept) kept += bytes;
+  const auto table = std::max_element(scenario.workload.variables.begin(), scenario.workload.variables.end(),
+                                      [](const Variable& a, const Variable& b) { return a.bytes < b.bytes; });
+  CHECK(stages.of_variable[static_cast<std::size_t>(table - scenario.workload.variables.begin())] == std::vector{0, 3});
+  CHECK(held == scenario.workload.parameter_bytes() + table->bytes);
+  CHECK(kept == scenario.workload.activation_bytes);
+  // Messages of both directions, and an all-reduce of the tied table between the first and the last stage.
+  CHECK(sent(gpt) == exactly(2 * 3 * 2 * 1024 * 768 * 4 + 2 * as_double(table->bytes)));
+}
+
+TEST_CASE("models of every kind are cut into stages that have all of them once") {
+  for (const char* model : {"resnet50", "vgg16", "densenet121", "inception_v3", "mobilenet_v2", "yolov3", "gpt2",
+                            "bert_large_pretraining", "transformer_base", "gnmt", "lstm_language_model"}) {
+    CAPTURE(model);
+    Json json = pipelined(4, {{"4B"}}, 4, 2, "1f1b", "4B");
+    json["workload"]["model"] = model;
+    const Scenario scenario = test::resolved(json);
+    const PipelineStages stages = cut_into_stages(scenario);
+    const OperatorGraph& graph = scenario.workload.graph;
+    std::vector<int> kernels(4);
+    for (std::size_t v = 0; v < graph.size(); ++v) {
+      if (graph[v].phase == Phase::kUpdate) continue;
+      REQUIRE(stages.of_operator[v] >= 0);
+      ++kernels[static_cast<std::size_t>(stages.of_operator[v])];
+    }
+    for (const OperatorEdge& edge : graph.edges()) {  // forward to later stages, backward to earlier ones
+      const Phase to = graph[edge.to].phase, from = graph[edge.from].phase;
+      if (to == Phase::kForward) CHECK(stages.of_operator[edge.from] <= stages.of_operator[edge.to]);
+      if (from != Phase::kForward && to != Phase::kUpdate)
+        CHECK(stages.of_operator[edge.from] >= stages.of_operator[edge.to]);
+    }
+    Bytes kept{};
+    for (std::size_t s = 0; s < 4; ++s) {
+      CHECK(kernels[s] > 0);
+      if (s < 3) CHECK(stages.passed[s] > Bytes{});
+      kept += stages.kept[s];
+    }
+    CHECK(kept == scenario.workload.activation_bytes);
+    const ComputePlan whole = plan_step(scenario, scenario.first_workers());
+    for (int s = 0; s < 4; ++s) CHECK(plan_stage(whole, stages, s, scenario.workload).gpu_time / whole.gpu_time < 0.5);
+  }
+}
+
+TEST_CASE("a program can be read") {
+  const Scenario scenario = test::resolved(equal_stages(2, 2, "1f1b"));
+  CHECK(program_text(scenario) ==
+        "0 delay: 0s\n"
+        "1 copy samples to GPU: 0B after 0\n"
+        "2 begin after 1\n"
+        "3 compute layer0/forward on stream 0: 0s host, 1ms after 2\n"
+        "4 send activations after stage 1 over connection 0: 4B, advances the team's counter 0 after 3\n"
+        "5 compute layer0/forward on stream 0: 0s host, 1ms\n"
+        "6 send activations after stage 1 over connection 0: 4B, advances the team's counter 1 after 5\n"
+        "7 gate of the team's counter 2 at step after 2\n"
+        "8 compute layer0/backward on stream 0: 0s host, 2ms after 7\n"
+        "9 gate of the team's counter 3 at step after 2\n"
+        "10 compute layer0/backward on stream 0: 0s host, 2ms after 9\n"
+        "11 all-reduce layer0 in group 0: 4B after 10\n"
+        "12 update after 10, 11\n"
+        "13 delay: 0s after 12\n"
+        "14 fence after 13\n");
+}
+
+TEST_CASE("the effective scenario reads the same") {
+  Json json = pipelined(4, std::vector<TimedTensor>(4, {"4B"}), 2, 3, "1f1b", "4B");
+  json["training"]["strategy"]["pipeline"].erase("schedule");
+  const Scenario scenario = test::resolved(json);
+  CHECK(test::resolved(Json::parse(scenario.effective)).effective == scenario.effective);
+}
+
+TEST_CASE("a step of too many collectives is refused before they are named") {
+  Json scenario = pipelined(4, {{"24000000B"}, {"24000000B"}}, 2, 10000, "1f1b", "4B");
+  scenario["training"]["strategy"]["partition_size"] = "1KiB";
+  for (const char* what : {"gradients", "parameters"}) {
+    scenario["training"]["strategy"]["sharding"] = what;
+    CHECK(test::simulated(scenario)["error"].get<std::string>().find(
+              "/training/strategy/pipeline/microbatches: a step of more than 5000000 kernels") != std::string::npos);
+    Json data_parallel = scenario;
+    data_parallel["training"]["strategy"].erase("pipeline");
+    data_parallel["training"]["strategy"]["accumulation_steps"] = 10000;
+    CHECK(test::simulated(data_parallel)["error"].get<std::string>().find(
+              "/training/strategy/accumulation_steps: a step of more than 20000000 operations") != std::string::npos);
+  }
+}
+
+TEST_CASE("a pipeline that cannot be cut is refused") {
+  const std::vector<TimedTensor> layers(4, {"4B"});
+  const auto problem = [&](const std::string& pointer, const std::string& value) {
+    Json scenario = pipelined(4, layers, 2, 3, "1f1b", "4B");
+    set_json_pointer(scenario, pointer, value);
+    return test::problem_of(scenario);
+  };
+  const std::string at = "/training/strategy/";
+  CHECK(problem(at + "pipeline/stages", "3") ==
+        at + "pipeline/stages: expected a divisor of the 4 workers, of which each is a stage; found 3");
+  CHECK(problem(at + "pipeline/stages", "0").starts_with(at + "pipeline/stages: expected a divisor"));
+  CHECK(problem(at + "pipeline/microbatches", "0") ==
+        at + "pipeline/microbatches: expected 1 to 10000 micro-batches; found 0");
+  CHECK(problem(at + "pipeline/schedule", "zigzag").starts_with(at + "pipeline/schedule: unknown schedule \"zigzag\""));
+  CHECK(problem(at + "pipeline/chunks", "2").starts_with(at + "pipeline: unknown key \"chunks\""));
+  Json short_model = pipelined(8, layers, 8, 3, "1f1b", "4B");
+  CHECK(test::problem_of(short_model).starts_with(at + "pipeline/stages: expected at most 4 for model"));
+  Json unstated = pipelined(4, layers, 4, 3, "1f1b", "4B");
+  for (Json& layer : unstated["workload"]["model"]["structure"]["layers"]) layer.erase("output");
+  CHECK(test::problem_of(unstated).starts_with(at + "pipeline/stages: expected at most 1 for model"));
+  Json uneven = pipelined(2, layers, 4, 3, "1f1b", "4B");
+  uneven["workload"]["model"]["structure"]["scales_with_batch"] = true;
+  uneven["cluster"]["groups"].push_back(uneven["cluster"]["groups"][0]);
+  uneven["cluster"]["groups"][1]["name"] = "others";
+  CHECK(test::problem_of(uneven).empty());
+  uneven["cluster"]["groups"][1]["batch_per_worker"] = 2;
+  CHECK(test::problem_of(uneven).starts_with("/cluster/groups/1/batch_per_worker: expected the same batch"));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,99 @@
+// A strategy and an all-reduce of one's own: all that they take is in this file.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/collective/collective.hpp"
+#include "sim/training/compile.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::check_time;
+
+/// In rounds, with a partner twice as far away in each, workers exchange what they have added up: log2(p) (a + n / b).
+const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
+    "recursive_doubling", {.title = "recursive doubling all-reduce",
+                           .plan =
+                               [](const std::vector<Endpoint>& gpus, Network& network, bool) {
+                                 CollectivePlan plan;
+                                 for (std::size_t distance = 1; distance < gpus.size(); distance *= 2) {
+                                   plan.emplace_back();
+                                   for (std::size_t i = 0; i < gpus.size(); ++i)
+                                     plan.back().edges.push_back(network.path(gpus[i], gpus[i ^ distance]));
+                                 }
+                                 return plan;
+                               },
+                           .size =
+                               [](double ranks, double, double) {
+                                 return CollectiveSize{ranks * std::log2(ranks), ranks * std::log2(ranks)};
+                               }});
+
+/// Each worker sends a hundredth of its gradients, the largest, to all others, after its backward pass.
+Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits& units, const GradientExchange&) {
+  ProgramBuilder builder;
+  OperationIndex last = builder.add({.kind = OperationKind::kBegin});
+  const auto then = [&](const Operation& operation) {
+    const OperationIndex added = builder.add(operation);
+    builder.order(last, added);
+    last = added;
+  };
+  const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
+  builder.order(last, kernels.first.front());
+  last = kernels.last.back();
+  for (const GradientUnit& unit : units.units) {
+    const auto label = static_cast<int>(builder.program().labels.size());
+    builder.program().labels.push_back(unit.name);
+    then({.kind = OperationKind::kCollective,
+          .collective = CollectiveKind::kAllGather,
+          .label = label,
+          .bytes = unit.gradient_bytes / 100});
+  }
+  then({.kind = OperationKind::kUpdate});
+  then({.kind = OperationKind::kFence});
+  return builder.finish();
+}
+
+const bool kIsRegistered = [] {
+  register_strategy("sparse_gradients", {.title = "sparse gradients", .compile = compile_sparse});
+  return true;
+}();
+
+}  // namespace
+
+TEST_CASE("an all-reduce that is registered is one of a scenario's, and takes the time of its plan") {
+  Json scenario =
+      test::timed_scenario(8, {{"10000000B"}}, {{"kind", "all_reduce"}, {"algorithm", "recursive_doubling"}});
+  scenario["training"]["steps"] = 4;
+  check_time(scenario, 4 * (3e-3 + 3 * (10e-6 + 10e-3)));
+  CHECK(describe_strategy(test::resolved(scenario).training.strategy) == "recursive doubling all-reduce");
+  CHECK_THROWS_WITH(register_all_reduce("ring", {}), "there is an all-reduce algorithm \"ring\" already");
+}
+
+TEST_CASE("a strategy that is registered is one of a scenario's, and runs its program") {
+  // All-gather by a ring of five: 4 (a + n / 5 / b), n: what all of them have together.
+  REQUIRE(kIsRegistered);
+  Json scenario = test::timed_scenario(5, {{"100000000B"}}, {{"kind", "sparse_gradients"}});
+  scenario["training"]["steps"] = 3;
+  check_time(scenario, 3 * (3e-3 + 4 * (10e-6 + 1e6 / 5 / 1e9)));
+  CHECK(describe_strategy(test::resolved(scenario).training.strategy) == "sparse gradients");
+  CHECK(program_text(test::resolved(scenario)).find("all-gather") != std::string::npos);
+  CHECK_THROWS_WITH(register_strategy("all_reduce", {}), "there is a strategy \"all_reduce\" already");
+}
+
+TEST_CASE("a strategy that is registered joins with leaving workers as the others do") {
+  Json scenario = test::timed_scenario(2, {{"100000000B"}}, {{"kind", "sparse_gradients"}});
+  Json late = scenario["cluster"]["groups"][0];
+  late["name"] = "late";
+  late["joins_at"] = "1s";
+  late["leaves_at"] = "2s";
+  scenario["cluster"]["groups"].push_back(late);
+  scenario["training"]["steps"] = 2000;
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,120 @@
+// Data-parallel workers that keep parts of the optimizer's slots, gradients and variables, against closed forms.
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "sim/scenario/work.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::check_time;
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
+using test::timed_scenario;
+using test::TimedTensor;
+
+/// Of one gathering, or one reduction, of `bytes` among p workers.
+double half_ring(int p, double bytes) { return (p - 1) * (kAlpha + bytes / (p * kBeta)); }
+
+Json sharded(int machines, const std::vector<TimedTensor>& tensors, const std::string& what, int prefetched = -1) {
+  Json strategy{{"kind", "all_reduce"}, {"sharding", what}};
+  if (prefetched >= 0) strategy["prefetched_units"] = prefetched;
+  return timed_scenario(machines, tensors, strategy);
+}
+
+double sent_by_each(const Json& scenario, int machines) {
+  const Json summary = test::simulated(scenario);
+  REQUIRE_FALSE(summary.contains("error"));
+  return summary["sent_B"].get<double>() / machines;
+}
+
+const std::vector<TimedTensor> kThree{
+    {"24000000B", "1ms", "100ms"}, {"48000000B", "100ms", "100ms"}, {"12000000B", "100ms", "100ms"}};
+constexpr double kS = 84e6, kLastUnit = 12e6;
+
+}  // namespace
+
+TEST_CASE("one tensor: computed, reduced to parts and gathered, whatever is sharded") {
+  for (const int p : {1, 2, 3, 8})
+    for (const char* what : {"optimizer", "gradients", "parameters"}) {
+      CAPTURE(p);
+      CAPTURE(what);
+      check_time(sharded(p, {{"24000000B"}}, what), 3e-3 + 2 * half_ring(p, 24e6));
+    }
+}
+
+TEST_CASE("a step sends (n - 1) / n S twice; with sharded variables three times but for the last unit") {
+  for (const int p : {2, 4, 8}) {
+    const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
+    CHECK(sent_by_each(sharded(p, kThree, "optimizer"), p) == exactly(2 * once));
+    CHECK(sent_by_each(sharded(p, kThree, "gradients"), p) == exactly(2 * once));
+    CHECK(sent_by_each(sharded(p, kThree, "parameters"), p) == exactly(3 * once - last));
+  }
+}
+
+TEST_CASE("accumulated batches exchange what is sharded in every pass") {
+  constexpr int p = 4;
+  const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
+  const auto sent = [&](const char* what) {
+    Json scenario = sharded(p, kThree, what);
+    scenario["training"]["strategy"]["accumulation_steps"] = 5;
+    return sent_by_each(scenario, p);
+  };
+  CHECK(sent("optimizer") == exactly(2 * once));
+  CHECK(sent("gradients") == exactly(6 * once));
+  CHECK(sent("parameters") == exactly(5 * (3 * once - last)));
+}
+
+TEST_CASE("units that are gathered ahead are hidden by kernels that take longer") {
+  constexpr int p = 4;
+  const double first = half_ring(p, 24e6), second = half_ring(p, 48e6), third = half_ring(p, 12e6);
+  // Ahead: the second waits behind the first, which takes longer to gather than the kernel of 1 ms takes to run.
+  check_time(sharded(p, kThree, "parameters", 1), first + std::max(second, 1e-3) + 0.5 + first);
+  // Without: each forward kernel waits for its unit, as do those of the first two backward.
+  check_time(sharded(p, kThree, "parameters", 0),
+             first + 1e-3 + second + 0.1 + third + 0.2 + second + 0.1 + first + 0.1 + first);
+}
+
+TEST_CASE("cycles fuse reductions, and what is gathered after them in a cycle of its own") {
+  // Gradients are ready until 501 ms, parts are reduced from 1 s on, and gathered from the end of the cycle after that.
+  for (const char* what : {"optimizer", "gradients"}) {
+    Json scenario = sharded(4, kThree, what);
+    scenario["training"]["strategy"]["cycle_time"] = "1s";
+    check_time(scenario, 2 + half_ring(4, kS));
+    CHECK(sent_by_each(scenario, 4) == exactly(2 * 3 * kS / 4));
+    scenario["training"]["strategy"]["bucket_size"] = "50MB";  // none goes with the one that is ready after it
+    check_time(scenario, 6 + half_ring(4, 24e6));
+  }
+}
+
+TEST_CASE("each worker updates its part") {
+  const auto time = [](const char* what, int workers) {
+    Json scenario = sharded(workers, {{"24000000B"}}, what);
+    scenario["workload"]["model"]["structure"]["optimizer_time"] = "40ms";
+    return test::times_of(scenario).by_default;
+  };
+  CHECK(time("none", 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 40e-3));
+  for (const char* what : {"optimizer", "gradients", "parameters"})
+    CHECK(time(what, 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 10e-3));
+}
+
+TEST_CASE("memory: what is sharded is held in parts; gathered units come besides") {
+  const auto needed = [](const std::string& what, int workers) {
+    Json json = sharded(workers, {{"24000000B"}, {"48000000B"}, {"12000000B"}}, what);
+    json["workload"]["optimizer"] = "adam";
+    const Scenario scenario = test::resolved(json);
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  CHECK(needed("none", 4) == exactly(4 * kS));
+  CHECK(needed("optimizer", 4) == exactly(2.5 * kS));
+  CHECK(needed("gradients", 4) == exactly(1.75 * kS));
+  CHECK(needed("parameters", 4) == exactly(kS + 2 * 48e6));
+  CHECK(needed("parameters", 1) == exactly(4 * kS + 2 * 48e6));
+}
+
+}  // namespace rehearse
