@@ -6,11 +6,14 @@ set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 caller=$PWD
 cd "$root"
-source cmake/install_packages.sh
-install_packages
+source cmake/setup.sh
 case "${1:-}" in
-  train | predict | compare) build rehearse rehearse-predictor ;;
-  *) build rehearse ;;
+  train | import | compare | predict)
+    need predictor
+    build rehearse rehearse-predictor ;;
+  *)
+    need
+    build rehearse ;;
 esac
 
 if [ $# -gt 0 ]; then

@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test. Last line: how many test cases passed and failed.
+# ./test.sh [--fast] [ARGUMENT OF CTEST ...]
+# Installs what is missing, builds everything, runs every test; --fast leaves out the slow ones: long fuzzing, training
+# of networks, statistics of many runs.  Last line: how many test cases passed and failed.
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
-source cmake/install_packages.sh
-install_packages
+selection=()
+for argument in "$@"; do
+  case "$argument" in
+    -h | --help) sed -n '2,/^set/s/^# //p' test.sh && exit ;;
+    --fast) selection+=(-LE slow) ;;
+    *) selection+=("$argument") ;;
+  esac
+done
+
+source cmake/setup.sh
+need predictor tests
 build
 
 status=0
-ctest --test-dir build --output-on-failure -j2 "$@" || status=$?
+ctest --test-dir build --output-on-failure -j2 "${selection[@]}" || status=$?
 
 # A doctest program counts with its cases, any other test and any program that died before its summary counts as one;
 # so does whatever else made ctest fail.

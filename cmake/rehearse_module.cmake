@@ -1,11 +1,11 @@
 # One call per folder:
 #   rehearse_module(NAME SOURCES a.cpp ... USES rehearse::base ... USES_INSIDE ZLIB::ZLIB ... TESTS a_test.cpp ...)
 # gives the library rehearse::NAME and, of the TESTS in tests/<folder>/, the doctest program test_NAME, known to CTest.
-# Cases that SLOW names (a doctest pattern) are a CTest of their own, NAME_slow, labelled slow; NAME runs the others.
+# Cases that SLOW names (doctest patterns) are a CTest of their own, NAME_slow, labelled slow; NAME runs the others.
 # USES are seen by those who include our headers; USES_INSIDE only by our own sources, TEST_USES by our tests. Without SOURCES: headers only.
 
 function(rehearse_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "SLOW" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS;SLOW")
   rehearse_refuse_unparsed("rehearse_module(${name})" "${module_UNPARSED_ARGUMENTS}")
   set(target rehearse_${name})
   if(module_SOURCES)
@@ -18,7 +18,8 @@ function(rehearse_module name)
     target_link_libraries(${target} INTERFACE ${module_USES} ${module_USES_INSIDE})
   endif()
   add_library(rehearse::${name} ALIAS ${target})
-  rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS} SLOW "${module_SLOW}")
+  rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS}
+                 SLOW ${module_SLOW})
 endfunction()
 
 # rehearse_program(NAME SOURCES main.cpp ... USES rehearse::job ... ): an executable at the top of the build folder.
@@ -31,11 +32,11 @@ function(rehearse_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endfunction()
 
-# rehearse_tests(NAME USES targets... TESTS files... SLOW pattern): the program test_NAME from tests/<this folder>/.
+# rehearse_tests(NAME USES targets... TESTS files... SLOW patterns...): the program test_NAME from tests/<this folder>/.
 # A *_test.cpp there that is not listed is an error, also when it appears after CMake has run; folders with a module of
 # their own are left to it.
 function(rehearse_tests name)
-  cmake_parse_arguments(PARSE_ARGV 1 tests "" "SLOW" "USES;TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "USES;TESTS;SLOW")
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -65,13 +66,23 @@ function(rehearse_tests name)
   target_link_libraries(test_${name} PRIVATE rehearse_test_main rehearse_test_paths ${tests_USES})
   target_compile_options(test_${name} PRIVATE -O0)  # a file of assertions compiles in 9 s instead of 22; what they test is optimised
   if(tests_SLOW)
-    add_test(NAME ${name} COMMAND test_${name} "--test-case-exclude=${tests_SLOW}")
-    add_test(NAME ${name}_slow COMMAND test_${name} "--test-case=${tests_SLOW}")
+    list(JOIN tests_SLOW "," slow)
+    add_test(NAME ${name} COMMAND test_${name} "--test-case-exclude=${slow}")
+    add_test(NAME ${name}_slow COMMAND test_${name} "--test-case=${slow}")
     set_tests_properties(${name}_slow PROPERTIES LABELS slow TIMEOUT 1200)
   else()
     add_test(NAME ${name} COMMAND test_${name})
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# rehearse_python_test(NAME SCRIPT ARGUMENTS...): SCRIPT, named from the root, is a test.
+function(rehearse_python_test name script)
+  if(BUILD_TESTING)
+    rehearse_require(Python3 python3)
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/${script} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  endif()
 endfunction()
 
 # To be called last: a test in a folder without module would otherwise never be built. Arguments: folders left out on purpose.

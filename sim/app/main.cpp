@@ -44,21 +44,21 @@ std::vector<CommandVerb> predictor_verbs() {
                "dataset.db")};
 }
 
-/// Becomes the program that loads LibTorch, which stands beside this one.
+/// Becomes the program that loads LibTorch, which stands beside this one if it was built.
 [[noreturn]] void start_predictor(char** argv) {
   const std::string program =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rehearse-predictor").string();
   ::execv(program.c_str(), argv);
-  throw InputError{program + ": cannot be started: " + std::strerror(errno)};
+  const std::string reason =
+      errno == ENOENT ? std::string{"it was not built: ./run.sh "} + argv[1] + " builds it" : std::strerror(errno);
+  throw InputError{program + ": cannot be started: " + reason};
 }
 
 int run_command_line(int argc, char** argv) {
   std::vector<CommandVerb> verbs = own_verbs();
-  if (REHEARSE_HAS_PREDICTOR) {
-    const std::vector<CommandVerb> others = predictor_verbs();
-    if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end()) start_predictor(argv);
-    verbs.insert(verbs.end(), others.begin(), others.end());
-  }
+  const std::vector<CommandVerb> others = predictor_verbs();
+  if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end()) start_predictor(argv);
+  verbs.insert(verbs.end(), others.begin(), others.end());
   limit_memory();
   return run_verb("",
                   "Rehearse: try a distributed training run before paying for it.\n"

@@ -6,7 +6,9 @@
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-cmake --build build --target predictor_step rehearse >/dev/null
+source cmake/setup.sh
+need predictor tests
+build predictor_step rehearse
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT

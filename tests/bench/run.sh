@@ -5,8 +5,9 @@ set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 runs=${1:-7}
-[ -x build/rehearse ] || ./run.sh --version >/dev/null
-cmake --build build --target empty_simgrid >/dev/null
+source cmake/setup.sh
+need tests
+build rehearse empty_simgrid
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

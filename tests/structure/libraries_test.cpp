@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "sim/base/files.hpp"
@@ -21,6 +22,15 @@ TEST_CASE("the simulator does not load LibTorch, whose start takes longer than a
     CAPTURE(heavy);
     CHECK(libraries.find(heavy) == std::string::npos);
   }
+}
+
+TEST_CASE("a verb of rehearse-predictor says so where that program was not built") {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(build_folder() + "/rehearse", folder / "rehearse");
+  const std::string command = (folder / "rehearse").string() + " train data.db 2>" + (folder / "said").string();
+  CHECK(std::system(command.c_str()) == 2 << 8);
+  CHECK(read_file(folder / "said", kMiB) == "rehearse: " + (folder / "rehearse-predictor").string() +
+                                                ": cannot be started: it was not built: ./run.sh train builds it\n");
 }
 
 }  // namespace rehearse
