@@ -27,8 +27,8 @@ struct ValidationRow {
   std::string problem;
 };
 
-/// DESIGN: w* = (mean of the three largest speeds) / (median of X(w)/w over w <= 2), where the measured curve ends
-/// below 0.9 of linear.
+/// Where a curve saturates: w* = (mean of the three largest speeds) / (median of X(w)/w over w <= 2), if the measured
+/// curve ends below 0.9 of linear.
 struct CurveSaturation {
   std::string curve;
   std::vector<double> x, measured, simulated;

@@ -7,7 +7,7 @@
 
 namespace rehearse {
 
-/// What `work` gives; its InputErrors get "place: " before them, the option or file that it works on.
+/// Returns what `work` gives; its InputErrors get "place: " before them, the option or file that it works on.
 template <class Work>
 auto about(const std::string& place, Work work) {
   try {

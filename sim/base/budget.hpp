@@ -11,14 +11,14 @@
 
 namespace rehearse {
 
-/// Ends a command after Ctrl-C. What had been written stays.
+/// What ends a command after Ctrl-C. What had been written stays.
 struct Interrupted {};
 
 class Budget {
  public:
-  /// Never over.
+  /// A budget that is never over.
   Budget() = default;
-  /// Over after `wall_time` from `start` on, or once `is_interrupted` says true.
+  /// A budget that is over after `wall_time` of real time from `start` on, or once `is_interrupted` says true.
   explicit Budget(std::optional<Seconds> wall_time, std::function<bool()> is_interrupted = {},
                   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
 
@@ -31,7 +31,7 @@ class Budget {
   /// `progress`, such as " after 3 of 9 steps" or ": what is finished is kept in results".
   [[noreturn]] void stop(const std::string& progress = {}) const;
 
-  /// For what asks a function; holds a copy of this.
+  /// is_over() as a function, which holds a copy of this.
   std::function<bool()> asked() const {
     return [own = *this] { return own.is_over(); };
   }

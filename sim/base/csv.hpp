@@ -23,6 +23,7 @@ class CsvRow {
   std::string_view text(std::string_view column) const;
   /// A finite number; otherwise InputError `file:line: column "x": expected a number; found "abc"`.
   double number(std::string_view column) const;
+  /// The same of a whole number.
   std::int64_t integer(std::string_view column) const;
   /// The field at a position known from CsvTable::columns().
   std::string_view text_at(std::size_t column) const;
@@ -62,10 +63,12 @@ class CsvTable {
   std::vector<std::size_t> lines_;  // [rows]
 };
 
-/// InputError if it cannot be read, has more than 256 MiB (uncompressed; "*.gz" is read through gunzip), no header, no
-/// row, a duplicate or empty column name, a row with more or fewer fields than the header, a misplaced quote, text that
-/// is not UTF-8, or control characters and invisible ones (find_deceptive_character). Blank lines are skipped.
+/// The table in a file. InputError if it cannot be read, has more than 256 MiB (uncompressed; "*.gz" is read through
+/// gunzip), no header, no row, a duplicate or empty column name, a row with more or fewer fields than the header, a
+/// misplaced quote, text that is not UTF-8, or control characters and invisible ones (find_deceptive_character). Blank
+/// lines are skipped.
 CsvTable load_csv_file(const std::filesystem::path& path);
+/// The table in a text; errors name `file_name`.
 CsvTable parse_csv(std::string text, const std::string& file_name);
 
 /// A field to be written: text, an integer, or a double as the shortest text that reads back the same (empty if not
@@ -94,10 +97,10 @@ class CsvField {
 class CsvWriter {
  public:
   explicit CsvWriter(const std::vector<std::string>& columns);
-  /// As many fields as columns; another number is our own mistake and throws std::logic_error.
+  /// Adds a row of as many fields as columns; another number is our own mistake and throws std::logic_error.
   void row(std::initializer_list<CsvField> fields) { row(std::span{fields.begin(), fields.size()}); }
   void row(std::span<const CsvField> fields);
-  /// Blank lines, so that the next row stands on `line`, if that is not above it.
+  /// Adds blank lines, so that the next row stands on `line`, if that is not above it.
   void skip_to_line(std::size_t line);
   const std::string& text() const { return text_; }
 

@@ -20,7 +20,7 @@ class NoResultError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// As NoResultError, from where the pointer in the scenario is known but not its file: simulate() adds that.
+/// A NoResultError from where the pointer in the scenario is known but not its file: simulate() adds that.
 class RunError : public NoResultError {
  public:
   RunError(const std::string& pointer, const std::string& message) : NoResultError{pointer + ": " + message} {}

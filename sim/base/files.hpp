@@ -19,7 +19,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_size);
 /// The first bytes of `path`, fewer than `size` if it has no more; InputError as of read_file().
 std::string read_file_start(const std::filesystem::path& path, std::size_t size);
 
-/// InputError unless `path` is a regular file that can be read: for libraries that open files themselves.
+/// Throws InputError unless `path` is a regular file that can be read: for libraries that open files themselves.
 void require_regular_file(const std::filesystem::path& path);
 
 /// Replaces `path` in one step: readers see the old content or the new, never a part, and a failure leaves the old.
@@ -33,8 +33,8 @@ void write_files(const std::vector<std::pair<std::filesystem::path, std::string>
 /// gzip format without time stamp or name: same content, same bytes.
 std::string gzip(std::string_view content);
 
-/// InputError, starting with `file_name`, if `compressed` is damaged, cut short, or would give more than `max_size`
-/// bytes.
+/// The content of `compressed` (gzip format). InputError, starting with `file_name`, if that is damaged, cut short, or
+/// would give more than `max_size` bytes.
 std::string gunzip(std::string_view compressed, std::size_t max_size, std::string_view file_name);
 
 }  // namespace rehearse

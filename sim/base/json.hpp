@@ -32,9 +32,9 @@ namespace rehearse {
 /// Objects keep the order in which their keys were inserted.
 using Json = nlohmann::ordered_json;
 
-/// At most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond a double, no control characters but
-/// tab and line feed in texts, nor any that reverse the direction of writing or are invisible; // and /* */ comments
-/// are allowed. Syntax errors are "file:line:column: message".
+/// The value of a file, or of a text: at most 64 MiB and 200 nested levels, UTF-8, no duplicate keys, no number beyond
+/// a double, no control characters but tab and line feed in texts, nor any that reverse the direction of writing or are
+/// invisible; // and /* */ comments are allowed. Syntax errors are InputErrors "file:line:column: message".
 Json load_json_file(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& file_name);
 
@@ -73,8 +73,8 @@ class JsonReader {
   void use_schema(JsonSchema schema) const;
 
   // T: bool, int, std::int64_t, std::uint64_t, double, std::string, Seconds, Bytes, BytesPerSecond, Flops,
-  // FlopsPerSecond, or a std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite.
-
+  // FlopsPerSecond, or a std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite. Another type is an
+  // InputError, and so is a required() key that is not there; without it optional() is `fallback`, maybe() nothing.
   template <class T>
   T required(std::string_view key) const {
     return child(key).as<T>();
@@ -99,7 +99,7 @@ class JsonReader {
   /// All keys of this object and their values, for maps from names to objects. Marks all of them as known.
   std::vector<std::pair<std::string, JsonReader>> items() const;
 
-  /// This value itself.
+  /// This value itself; InputError if it is no T.
   template <class T>
   T as() const;
   bool is_object() const;
@@ -119,7 +119,7 @@ class JsonReader {
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
   /// Throws InputError "file: /pointer: message".
   [[noreturn]] void fail(std::string_view message) const;
-  /// InputError if the object has a key that nobody has asked for. To be called when all have been.
+  /// Throws InputError if the object has a key that nobody has asked for: called when all have been.
   void reject_unknown_keys() const;
 
   const std::string& file_name() const { return place_->file_name; }

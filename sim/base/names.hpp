@@ -25,7 +25,7 @@ std::string in_quotes(std::string_view text, std::size_t max_size = 60);
 /// `"a", "b" and "c"`.
 std::string list_in_quotes(std::span<const std::string> names);
 
-/// As in_quotes(), without the quotes.
+/// `text` as in_quotes() shows it, without the quotes.
 std::string shortened(std::string_view text, std::size_t max_size = 60);
 
 /// All of `text` as in_quotes() shows it, for a terminal or a page.

@@ -9,7 +9,7 @@
 
 namespace rehearse {
 
-/// In a folder whose files do not belong together: a run was ended while it replaced them.
+/// The file in a folder whose other files do not belong together: a run was ended while it replaced them.
 inline constexpr const char* kIncompleteMark = "INCOMPLETE";
 
 /// Throws InputError if `folder` is there and says that it is incomplete.
@@ -19,7 +19,7 @@ void require_complete(const std::filesystem::path& folder);
 /// nothing. What was not there before goes again at the end if nothing is in it: a refusal leaves nothing.
 class MadeFolder {
  public:
-  /// InputError if it cannot be made, or written into.
+  /// Makes it; InputError if it cannot be made, or written into.
   explicit MadeFolder(const std::filesystem::path& folder);
   MadeFolder(MadeFolder&&) noexcept = default;
   ~MadeFolder();
@@ -44,8 +44,9 @@ class OutputFolder {
 
   /// A file of the run: `name` is relative to the folder.
   void write(const std::filesystem::path& name, std::string_view content);
-  /// Where something else is to write it.
+  /// The path at which something else is to write such a file.
   std::filesystem::path place(const std::filesystem::path& name);
+  /// Moves the files to their places.
   void commit();
   const std::vector<std::string>& names() const { return names_; }
 
@@ -63,6 +64,7 @@ class FolderInParts {
   FolderInParts(const FolderInParts&) = delete;
   FolderInParts& operator=(const FolderInParts&) = delete;
   ~FolderInParts();
+  /// All parts are there.
   void finish() const;
 
  private:

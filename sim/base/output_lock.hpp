@@ -10,7 +10,7 @@ namespace rehearse {
 /// away with this object. A killed process leaves the file, but not the lock.
 class OutputLock {
  public:
-  /// NoResultError that names `output` and the process that holds it; InputError if the file cannot be made.
+  /// Takes it. NoResultError that names `output` and the process that holds it; InputError if the file cannot be made.
   explicit OutputLock(const std::filesystem::path& output);
   OutputLock(const OutputLock&) = delete;
   OutputLock& operator=(const OutputLock&) = delete;

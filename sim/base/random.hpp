@@ -31,15 +31,15 @@ class Rng {
 
   /// All 64-bit values, equally likely.
   std::uint64_t bits() { return generator_.next(); }
-  /// In [0, 1), a multiple of 2^-53.
+  /// A number in [0, 1), uniform, a multiple of 2^-53.
   double uniform();
-  /// In [low, high); low if both are equal.
+  /// A number in [low, high), uniform; low if both are equal.
   double uniform(double low, double high);
-  /// In 0 .. n-1, without bias; n >= 1.
+  /// An integer in 0 .. n-1, without bias; n >= 1.
   std::uint64_t below(std::uint64_t n);
-  /// -mean ln(1 - u)
+  /// An exponential number: -mean ln(1 - u), u = uniform().
   double exponential(double mean);
-  /// Standard normal by Box and Muller: sqrt(-2 ln(1 - u)) cos(2 pi v). Takes exactly two draws.
+  /// A standard normal number by Box and Muller: sqrt(-2 ln(1 - u)) cos(2 pi v). Takes exactly two draws.
   double normal();
 
  private:

@@ -5,6 +5,7 @@
 
 namespace rehearse {
 
+/// sum x / n.
 double mean(std::span<const double> values);
 
 /// sqrt(sum (x - mean)^2 / (n - 1)); 0 for a single value.

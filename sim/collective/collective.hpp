@@ -76,16 +76,18 @@ struct AllReduceAlgorithm {
   std::string title;  // "ring all-reduce"
   /// Phases without edges are left out; without any the algorithm does not work among these GPUs.
   std::function<CollectivePlan(const std::vector<Endpoint>& gpus, Network& network, bool is_in_gpu_order)> plan;
-  /// About, for estimates, on `machines` that make `rings` at the same time.
+  /// Size of the plan, about, for estimates, on `machines` that make `rings` at the same time.
   std::function<CollectiveSize(double ranks, double machines, double rings)> size;
 };
 
+/// What was registered for the word.
 const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm);
 
 /// From now on scenarios and profiles may ask for it by the word. To be called before any other thread runs. Throws
 /// std::invalid_argument if there is the word.
 CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm);
 
+/// Bytes of one message: ceil(pieces * payload / parts).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
 /// Whether all phases are the same again if machines are counted `block` further, of `machines` in a circle, and cross
@@ -103,7 +105,7 @@ class CollectiveTimer {
                   const std::vector<int>& watched = {});
 
   Seconds duration(Bytes payload) const;
-  /// Of one of the messages that every edge of the phase carries one after another: until the last has arrived.
+  /// Time of one of the messages that every edge of the phase carries one after another: until the last has arrived.
   Seconds round(std::size_t phase, Bytes payload) const;
   /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
   /// crosses a link while a message has left it and has not arrived.
@@ -113,7 +115,7 @@ class CollectiveTimer {
   const std::vector<double>& seconds_per_byte(std::size_t phase) const { return per_byte_[phase]; }
 
  private:
-  /// Of a watched link, while the messages' shares from `begin` to `end` cross it.
+  /// Rate over a watched link, while the messages' shares from `begin` to `end` cross it.
   struct LinkShare {
     int link = 0;
     double begin = 0, end = 0;  // seconds for a byte

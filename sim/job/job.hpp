@@ -14,7 +14,7 @@ namespace rehearse {
 
 /// What a job shares with its training.
 struct JobState {
-  /// With the machine events of `seed`.
+  /// The state at the start, with the machine events of `seed`.
   JobState(const Site& site, std::uint64_t seed, Clock& clock, std::vector<EventSpan>& events);
 
   const Site& site;
@@ -34,6 +34,7 @@ struct JobTraining {
   std::function<void(MachineIndex)> on_loss;               // of a machine, with what it was doing; may be empty
 };
 
+/// What a job was.
 struct JobResult {
   Seconds end{};  // of the last update
   TrainingProgress done;

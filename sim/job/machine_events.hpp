@@ -21,8 +21,9 @@ class MachineEvents {
  public:
   MachineEvents(const Site& site, std::uint64_t seed);
 
+  /// The next event, in order of date; none: there are no more.
   std::optional<MachineEvent> next();
-  /// [machines]
+  /// [machines] whether each is there at date 0.
   std::vector<bool> running_at_start() const;
 
  private:

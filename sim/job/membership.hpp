@@ -22,6 +22,7 @@ class Membership {
   /// A machine that is there trains, or could.
   bool is_there(MachineIndex machine) const { return is_there_[static_cast<std::size_t>(machine)]; }
   bool is_there_from_the_start(MachineIndex machine) const { return from_start_[static_cast<std::size_t>(machine)]; }
+  /// It is there from now on; or no longer.
   void arrive(MachineIndex machine);
   void vanish(MachineIndex machine);
   /// It counts as there only once it arrives again.
@@ -68,7 +69,7 @@ class Checkpoints {
   /// The chief begins to write one of this state, and ends at `end`.
   void begin(TrainingProgress progress, Seconds now, Seconds end);
   Seconds written_until() const { return written_until_; }
-  /// What is in the latest that had been completed by `now`; nothing without any.
+  /// What is in the latest checkpoint that had been completed by `now`; nothing without any.
   TrainingProgress latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
   /// What is being written is given up; what lies on the chief's disk is lost.
   void lose_chief(Seconds now);

@@ -11,13 +11,14 @@ namespace rehearse {
 /// Machines of each group that train: [groups]. Servers are not counted: without all of them nobody trains.
 using MachineCounts = std::vector<int>;
 
-/// Of a cluster in its steady state. A sample counts as much as one of the job's.
+/// Speed of a cluster in its steady state. A sample counts as much as one of the job's.
 struct TrainingSpeed {
   double updates_per_s = 0;
   double samples_per_update = 0;
 
   double samples_per_s() const { return updates_per_s * samples_per_update; }
 };
+/// The speed of a membership.
 using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
 
 /// How a job on spot machines went.

@@ -48,7 +48,7 @@ struct PacedWorker {
   SharedStep::Part next;  // what it does in the step that it is in, or will begin next
 };
 
-/// Of a step that others begin before its update: samples of workers that have begun it, and that have ended it.
+/// A step that others begin before its update: samples of workers that have begun it, and that have ended it.
 struct Round {
   std::int64_t begun = 0, ended = 0;
 };

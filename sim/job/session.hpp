@@ -16,7 +16,7 @@ class TrainingLog;
 /// Whom a session tells: job.hpp.
 class SessionOwner {
  public:
-  /// After each update.
+  /// Called after each update.
   virtual void updated(const TrainingProgress& progress) = 0;
   /// Every worker has left, and with them the model. To be called by an event of nobody's.
   virtual void deserted() = 0;
@@ -57,7 +57,7 @@ struct SessionParts {
   SessionOwner& job;
 };
 
-/// Workers that add up their gradients by collectives in every step (lockstep_training.cpp). `done` already.
+/// Workers that add up their gradients by collectives in every step (lockstep_training.cpp), from what is `done` on.
 std::unique_ptr<Session> train_in_lockstep(const SessionParts& parts, TrainingProgress done);
 
 /// Workers that go on each by itself: with parameter servers, or averaging their models in pairs (paced_training.cpp).

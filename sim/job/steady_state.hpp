@@ -30,13 +30,13 @@ class SteadyState {
     return 0;
   }
   Seconds last_end() const { return last_end_; }
-  /// Of the last `cycle` steps.
+  /// Length of the last `cycle` steps.
   Seconds length(std::size_t cycle) const {
     Seconds sum{};
     for (std::size_t i = 0; i < cycle; ++i) sum += Seconds{steps_[i].length};
     return sum;
   }
-  /// Of the next step, if it is what the one was a cycle ago.
+  /// Length of the next step, if it is what the one was a cycle ago.
   Seconds next_length(std::size_t cycle) const { return Seconds{steps_[cycle - 1].length}; }
   /// Steps are skipped that take so long.
   void skip(Seconds time) { last_end_ += time; }

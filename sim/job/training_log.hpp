@@ -28,7 +28,7 @@ class TrainingLog {
   /// Adds an update of so many samples, of which the last one uses what is left. False if nothing was left: it is used
   /// by nobody.
   bool count_update(TrainingProgress& done, std::int64_t samples);
-  /// Of ended steps: samples that came too late, and those whose update will never be.
+  /// Counts samples of ended steps: those that came too late, and those whose update will never be.
   void drop(std::int64_t samples) { samples_.dropped += samples; }
   void lose_samples(std::int64_t samples) { samples_.lost += samples; }
   /// How long the worker pauses now, at the end of its step, for a checkpoint. The chief writes one after its first

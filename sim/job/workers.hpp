@@ -39,7 +39,7 @@ struct Worker {
 
 /// A step that some workers share.
 struct SharedStep {
-  /// Of one of them.
+  /// What one of them does.
   struct Part {
     const ComputePlan* plan = nullptr;  // of one pass
     int passes = 1;
@@ -57,14 +57,14 @@ class Workers {
   std::vector<Worker>::iterator end() { return workers_.end(); }
   const Worker& operator[](int index) const { return workers_[static_cast<std::size_t>(index)]; }
   std::size_t size() const { return workers_.size(); }
-  /// With a pipeline.
+  /// Stages of the pipeline, where there is one.
   const PipelineStages& stages() const { return *stages_; }
 
   /// Lognormal with mean 1 and the coefficient of variation c of the scenario: exp(sigma z - sigma^2 / 2), sigma^2 =
   /// ln(1 + c^2).
   double slowdown(Worker& worker) const;
 
-  /// Of those that are there from the start each worker begins start_interval after the one before.
+  /// When the worker begins: of those that are there from the start, each start_interval after the one before.
   Seconds starts_at(const Worker& worker) const;
   bool is_there_from_the_start(const Worker& worker) const {
     return membership_.is_there_from_the_start(worker.gpu.machine);

@@ -23,7 +23,7 @@ class Verb {
   /// part of the job.
   std::string job(const Scenario& scenario, const Json& options) const;
   std::string job(const Scenario& scenario) const;
-  /// Of an effective scenario that was changed, as if it were read from the file.
+  /// The job of an effective scenario that was changed, as if it were read from the file.
   std::string job(const Json& effective, const std::string& file_name, const Json& options) const;
 
  private:

@@ -44,7 +44,7 @@ using OnRun = std::function<void(std::size_t index, PooledRun run)>;
 using JobExecutor =
     std::function<bool(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits&)>;
 
-/// In processes of this machine, which are forked, so that they inherit what this one has loaded.
+/// Runs jobs in processes of this machine, which are forked, so that they inherit what this one has loaded.
 bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
                       const JobLimits& limits);
 

@@ -1,5 +1,5 @@
 #pragma once
-// By which of a profile's protocols the GPUs of a scenario exchange.
+// The protocols of a profile by which the GPUs of a scenario exchange.
 
 #include <cstddef>
 #include <vector>
@@ -21,7 +21,7 @@ struct CollectiveMethod {
 
   /// What the plan's messages carry for `payload`: more, by the protocol's flags.
   Bytes on_wire(Bytes payload) const;
-  /// After the last round.
+  /// Time of the copy after the last round: payload / (copy * ranks).
   Seconds copy_time(Bytes payload) const;
 };
 
@@ -43,7 +43,9 @@ class FastestCollective {
   FastestCollective& operator=(const FastestCollective&) = delete;
 
   const std::vector<CollectiveMethod>& methods() const { return methods_; }
+  /// Index of the method that ends first.
   std::size_t choose(Bytes payload) const;
+  /// launch + CollectiveTimer::duration() of what is on the wire + copy_time().
   Seconds duration(std::size_t method, Bytes payload) const;
   const CollectiveTimer& timer(std::size_t method) const { return timers_[method]; }
 

@@ -21,7 +21,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Of `payload` on each rank; `unit` and `step` are what is recorded.
+  /// Starts one of `payload` on each rank; `unit` and `step` are what is recorded.
   void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);
 
   /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many

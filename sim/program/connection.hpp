@@ -25,9 +25,10 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  /// The message waits for its turn; on_arrival runs when it has arrived, the latency after its last byte has left.
   void send(Message message);
   Seconds latency() const { return latency_; }
-  /// For what is to happen only while the connection is there.
+  /// The clock for what is to happen only while the connection is there.
   OwnedClock clock() const { return clock_; }
 
  private:

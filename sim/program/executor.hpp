@@ -54,13 +54,13 @@ class RunningWorker {
   std::int64_t workers() const { return place_.workers; }
   void stand_for_another() { ++place_.workers; }
   OwnedClock clock() const { return clock_; }
-  /// Of the step that is under way, or the latest: when its last kernel ends or ended, valid once the fence's date is
-  /// known; time of its kernels; and how much earlier they would have started without what they waited for.
+  /// Figures of the step that is under way, or the latest: when its last kernel ends or ended, valid once the fence's
+  /// date is known; time of its kernels; and how much earlier they would have started had they waited for nothing.
   Seconds compute_end() const;
   Seconds kernel_time() const { return kernel_time_; }
   Seconds stalled() const { return stalled_; }
   const Waits& stalls() const { return stalls_; }
-  /// Of the latest `length` before the step's end, which is known.
+  /// Waits within the latest `length` before the step's end, which is known.
   Waits waits_before_end(Seconds length) const;
   /// When it had all variables of the step.
   Seconds has_variables_at() const;
@@ -76,7 +76,7 @@ class RunningWorker {
 
   static constexpr OperationIndex kNone = -1;
 
-  /// Of an operation in a step.
+  /// State of an operation in a step.
   struct Readiness {
     Seconds date{};                 // when the latest of its predecessors that have ended did
     OperationIndex latest = kNone;  // that one
@@ -196,6 +196,7 @@ class CollectiveGroup {
       : executor_{executor}, clock_{clock}, workers_{workers}, rule_{rule}, communicator_{std::move(communicator)} {}
 
   Communicator& communicator() { return *communicator_; }
+  /// The worker's operation, of its step in `slot`, has come to its collective.
   void come(RunningWorker& worker, int slot, OperationIndex operation);
   /// "u1 is ready at 3 of 4": the first that some wait for; empty if none.
   std::string waits_for(const std::function<std::string(int)>& name) const;
@@ -254,6 +255,7 @@ class Executor {
   Executor(Cluster& cluster, OwnedClock clock, Client& client, std::int64_t first = 0, StepGate* steps = nullptr)
       : cluster_{cluster}, clock_{clock}, client_{client}, first_{first}, steps_{steps} {}
 
+  /// A worker without a step; those of a `team` share its counters. The reference stays valid.
   RunningWorker& add_worker(const RunningWorker::Place& place, OwnedClock clock,
                             std::shared_ptr<Counters> team = nullptr);
   /// How many workers come to the update of a step, and push each gradient: known before any does.
@@ -278,7 +280,7 @@ class Executor {
   friend class CollectiveGroup;
   friend class RunningWorker;
 
-  /// Of a step of all.
+  /// State of a step of all.
   struct Round {
     std::int64_t number = -1;
     std::int64_t expected = 0;          // workers

@@ -1,6 +1,6 @@
 #pragma once
-// What a worker does in one step of training, as data: operations, what each waits for, and the resource that carries it
-// out. Strategies compile to programs (compile.hpp), the executor runs them (executor.hpp).
+// What a worker does in one step of training, as data: operations, what each waits for, and the resource that carries
+// it out. Strategies compile to programs (compile.hpp), the executor runs them (executor.hpp).
 
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ enum class OperationKind : std::uint8_t {
   kNext,        // the next step begins
 };
 
-/// Who shares a counter: nobody, the workers of a team, or all. Of kSteps there is one: how many workers have ended a step.
+/// Who shares a counter: nobody, the workers of a team, or all. kSteps is one counter: of workers that ended a step.
 enum class CounterScope : std::uint8_t { kWorker, kTeam, kAll, kSteps };
 
 /// A core reads a variable that is asked for; applies a gradient, and once all of them have come the update; or adds up
@@ -96,6 +96,7 @@ class ProgramBuilder {
   void add_stretch(int stream, OperationIndex begin, std::int64_t repeat = 1);
   int new_counter() { return program_.counters++; }
   Program& program() { return program_; }
+  /// The program, with what waits for what in Program::after and Program::first.
   Program finish();
 
  private:

@@ -15,7 +15,7 @@
 
 namespace rehearse {
 
-struct Span {
+struct Span {  // simulated dates
   Seconds start{};
   Seconds end{};
 };
@@ -135,11 +135,11 @@ struct Recorder {
   void watch(Network& network, bool records_gpu_links);
   /// The index of a topology's link among `links`.
   std::optional<std::size_t> find_link(int link) const;
-  /// Of the topology.
+  /// Links of the topology whose rates are recorded.
   std::vector<int> recorded_links() const;
   /// Flows cross the link at `rate` from now on; within the scope's window that is kept.
   void change_rate(std::size_t link, Seconds now, double rate);
-  /// Besides flows.
+  /// Adds a rate to those of flows.
   void add_rate(std::size_t link, const RatePulses& pulses);
   /// What would have crossed links from now on does not: those of a machine, or all.
   void cut_rates(Seconds now, std::optional<MachineIndex> machine = {});
@@ -176,7 +176,7 @@ struct Recorder {
     records.push_back(record);
   }
 
-  /// Of flows, since when.
+  /// Rate of the flows over a link, and since when.
   struct CurrentRate {
     double since = 0, rate = 0;
   };

@@ -41,8 +41,9 @@ struct Bursts {
   std::int64_t bursts = 0;
 };
 
+/// Bursts of a series, in which a sample is one `period`.
 Bursts find_bursts(std::span<const double> series, Seconds period, double threshold);
-/// With the threshold of a utilization, or of a rate.
+/// Bursts above the threshold of a utilization, or of a rate.
 Bursts find_bursts_of_utilization(std::span<const double> series, Seconds period, const BurstThresholds& thresholds);
 Bursts find_bursts_of_rate(std::span<const double> series, Seconds period, const BurstThresholds& thresholds);
 
@@ -62,7 +63,7 @@ struct ResourceProfile {
   std::int64_t iterations = 0;  // fewest whole steps of any worker within that time
   std::vector<BurstMetrics> bursts;  // of the recorded machines
 
-  /// At least 60 simulated seconds and at least 20 iterations.
+  /// Whether at least 60 simulated seconds and at least 20 iterations are covered.
   bool covers_enough() const { return covered.end - covered.start >= Seconds{60} && iterations >= 20; }
 };
 
@@ -76,7 +77,7 @@ enum class TrafficOf { kNics, kGpus };
 /// of a link is above the link's rate.
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {},
                                  TrafficOf traffic = TrafficOf::kNics);
-/// With the scenario's sampling period, and its place in the error.
+/// The same at the scenario's sampling period, whose place the error names.
 ResourceProfile resource_profile(const Scenario& scenario, const RunRecord& record,
                                  TrafficOf traffic = TrafficOf::kNics);
 

@@ -87,10 +87,10 @@ struct Summary {
 /// Updates until the scenario's target at the speeds of the summary.
 double forecast_updates(const Scenario& scenario, const Summary& summary);
 
-/// Of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if its price is
-/// unknown.
+/// Cost in USD of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if
+/// its price is unknown.
 std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);
-/// In which the machine is paid for.
+/// Sum of the times in which the machine is paid for.
 Seconds rented_time(const RunRecord& record, std::size_t machine);
 
 /// Throws NoResultError if the target cannot be reached. `spread_by_parameters`: standard deviation of the logarithm

@@ -25,6 +25,7 @@ class Traffic {
     (from.machine == to.machine ? local_ : of_machine_[static_cast<std::size_t>(to.machine)]).received += size;
   }
   void lost(Endpoint from, Endpoint to, Bytes size) { (from.machine == to.machine ? local_lost_ : lost_) += size; }
+  /// Bytes that have left a machine, and reached it, over its NICs.
   const Counters& of(std::size_t machine) const { return of_machine_[machine]; }
   const Counters& local() const { return local_; }
   Bytes lost() const { return lost_; }

@@ -20,7 +20,7 @@ class Clock {
 
   Seconds now() const { return now_; }
 
-  /// On whose behalf something happens: a machine's, or that of a part of the training. 0: nobody's, whom nothing ends.
+  /// The one on whose behalf something happens: a machine, or a part of the training. 0: nobody, whom nothing ends.
   using Owner = std::uint32_t;
   Owner new_owner() {
     retired_.push_back(false);
@@ -30,7 +30,7 @@ class Clock {
   /// None of the owner's events happens any more.
   void retire(Owner owner) { retired_[owner] = true; }
 
-  /// `when` must not lie in the past. Throws NoResultError if it lies beyond the end of time, as infinite dates do.
+  /// Adds an event; `when` is not past. Throws NoResultError if it is beyond the end of time, as infinite dates are.
   void schedule(Seconds when, Action action, Owner owner = 0);
   void schedule_in(Seconds delay, Action action, Owner owner = 0) { schedule(now_ + delay, std::move(action), owner); }
 
@@ -38,7 +38,7 @@ class Clock {
     drop_retired();
     return heap_.empty();
   }
-  /// Of a calendar that is not empty.
+  /// Date of the first event of a calendar that is not empty.
   Seconds next_date() {
     drop_retired();
     return heap_.front().when;
@@ -48,7 +48,7 @@ class Clock {
   /// NoResultError if `now` lies beyond the end of time.
   void advance_to(Seconds now);
 
-  /// Called every few hundred events; may throw to end the run.
+  /// `action` is called every few hundred events; it may throw to end the run.
   void on_progress(Action action) { on_progress_ = std::move(action); }
 
   /// Order-dependent hash of the dates of all events so far: two runs with the same value did the same things at the

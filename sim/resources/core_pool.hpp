@@ -8,7 +8,7 @@ namespace rehearse {
 
 class CorePool {
  public:
-  struct Slot {
+  struct Slot {  // where a job runs, and when
     int core = 0;
     Seconds start{};
     Seconds end{};

@@ -22,7 +22,7 @@ class EarliestDate {
   }
 
   double date() const { return nodes_[1]; }
-  /// Which one that is: of equal ones, the first.
+  /// Index of the earliest date: of equal ones, the first.
   std::size_t index() const {
     std::size_t node = 1;
     while (node < leaves_) node = 2 * node + (nodes_[2 * node] > nodes_[2 * node + 1] ? 1 : 0);

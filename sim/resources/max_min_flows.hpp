@@ -29,8 +29,8 @@ class MaxMinFlows {
   /// [links] capacities, above 0.
   explicit MaxMinFlows(std::vector<double> capacities);
 
-  /// `links` without repetition, at most kMaxLinks; `bytes` > 0; `cap` limits this flow alone. The index may be that of
-  /// an earlier flow that has ended. At least one link or a finite cap.
+  /// Starts a flow over `links`, without repetition and at most kMaxLinks, of `bytes` > 0; `cap` limits this flow alone
+  /// and is finite if there is no link. The index may be that of an earlier flow that has ended.
   FlowIndex start(std::span<const int> links, double bytes, double cap);
   void cancel(FlowIndex flow);
   void set_capacity(int link, double capacity);
@@ -44,7 +44,7 @@ class MaxMinFlows {
   double rate(FlowIndex flow) const { return flows_[flow].rate; }
   /// From now on take_changed() names the link once the sum of the rates over it may have changed.
   void watch(int link) { links_[static_cast<std::size_t>(link)].is_watched = true; }
-  /// To be asked after next_completion(): before it rates are those of a moment that takes no time.
+  /// Watched links whose sum may have changed since the last call. Valid after next_completion(), which solves.
   std::span<const std::uint32_t> take_changed() {
     for (const std::uint32_t link : changed_) links_[link].has_changed = false;
     last_changed_.swap(changed_);

@@ -27,17 +27,17 @@ class Network {
   /// by a path without links.
   PathIndex path(Endpoint from, Endpoint to);
   const Path& path(PathIndex index) const { return known_[static_cast<std::size_t>(index)].path; }
-  /// One way.
+  /// Latency of one way.
   Seconds latency(PathIndex index) const { return path(index).latency; }
   Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
   Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
   const Topology& topology() const { return topology_; }
-  /// Before any flow: what the first `block` machines do, all others do at the same time, as many at a time. From now
-  /// on a path from one of the first to another block's machine crosses the links of the first one in that place.
+  /// Folds the network, before any flow: what the first `block` machines do, all others do at the same time, block by
+  /// block. A path from one of the first to another block's machine then crosses the links of the first in that place.
   void fold(int block);
-  /// 0: every machine is itself.
+  /// Machines of a block; 0: every machine is itself.
   int block() const { return block_; }
-  /// Called with the number of paths known, after each new one; may throw.
+  /// `action` is called with the number of paths known, after each new one; it may throw.
   void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
   std::uint64_t started_flows() const { return started_flows_; }
 

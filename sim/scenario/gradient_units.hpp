@@ -31,7 +31,7 @@ struct GradientUnits {
 ///   placement cuts every variable into one per server.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
-/// Of some of the variables, `chosen` [variables], for strategies without servers.
+/// Units of some of the variables, `chosen` [variables], for strategies without servers.
 GradientUnits plan_gradient_units(const Scenario& scenario, const std::vector<bool>& chosen);
 
 }  // namespace rehearse

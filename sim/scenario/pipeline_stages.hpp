@@ -29,7 +29,7 @@ PipelineStages cut_into_stages(const Scenario& scenario);
 /// first one.
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload);
 
-/// Of the variables that a stage holds.
+/// Units of the variables that a stage holds.
 GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage);
 
 /// Micro-batches whose activations a stage keeps at a time.

@@ -70,7 +70,7 @@ struct Group {
 /// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
 /// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
 enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
-enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };
+enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };  // of variables on servers: placement.hpp
 /// Where the gradients of a machine's GPUs are added up before they go to the servers as one.
 enum class Aggregation { kNone, kHost, kGpu };
 /// Where variables live, and so what passes between a worker and them on the same machine: a message between processes;
@@ -119,7 +119,7 @@ struct AllReduceStrategy {
 /// Source: Lian et al., Asynchronous Decentralized Parallel SGD, ICML 2018.
 struct PairwiseAveragingStrategy {};
 
-enum class Order { kFifo, kPriority };
+enum class Order { kFifo, kPriority };  // of messages that wait for the same connection or collective group
 enum class Overlap {
   kNone,      // communication starts when the backward pass has ended
   kBackward,  // as soon as gradients are ready; the next step starts when all are done
@@ -145,7 +145,7 @@ struct Strategy {
 
   /// Whether one step of training is a step of all workers together.
   bool is_synchronous() const;
-  /// Null without one.
+  /// The pipeline of the strategy; null without one.
   const Pipeline* pipeline() const;
 };
 
@@ -261,10 +261,10 @@ struct Scenario {
       warnings;           // one line each: what lies outside of what the profile was fitted on, memory nearly full
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
-  int count(Role role) const;
+  int count(Role role) const;  // workers, or processes of parameter servers
   /// The first group of workers; there is one.
   const Group& first_workers() const;
-  /// At the precision in which kernels compute.
+  /// Peak speed of the GPU at the precision in which kernels compute.
   FlopsPerSecond peak_of(const Accelerator& gpu) const;
   /// What one GPU of the group computes in a step.
   const Workload& workload_of(const Group& group) const { return group.workload ? *group.workload : workload; }
@@ -272,7 +272,7 @@ struct Scenario {
   bool has_changing_membership() const;
   /// Whether machines may be revoked.
   bool has_revocations() const;
-  /// With the file, and what was set besides: "scenario.json: /training: message (with --set /training/steps=5)".
+  /// `error` with file, and what was set besides: "scenario.json: /training: message (with --set /training/steps=5)".
   NoResultError no_result(const RunError& error) const;
 };
 

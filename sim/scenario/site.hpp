@@ -29,7 +29,7 @@ struct Site {
   explicit Site(const Scenario& scenario);
 
   const Machine& machine(MachineIndex index) const { return machines[static_cast<std::size_t>(index)]; }
-  /// The machine's.
+  /// The group that the machine belongs to.
   const Group& group(MachineIndex index) const {
     return scenario.groups[static_cast<std::size_t>(machine(index).group)];
   }

@@ -16,7 +16,7 @@ inline constexpr std::array<const char*, 4> kJobSizes{"steps", "steps_per_worker
 /// [groups] workers that take part.
 using WorkerCounts = std::vector<std::int64_t>;
 
-/// Those of the groups that are there from the start: the steps that a scenario states are steps of theirs.
+/// Workers of the groups that are there from the start: the steps that a scenario states are steps of theirs.
 WorkerCounts full_cluster(const Scenario& scenario);
 
 /// Workers that hold the model together: the stages of a pipeline.
@@ -28,7 +28,7 @@ int sharing_gpus(const Scenario& scenario);
 /// Whether workers keep different parts of what is trained, so that all of them are needed.
 bool divides_model(const Strategy& strategy);
 
-/// Of a synchronous step: workers whose gradients may be dropped.
+/// Workers whose gradients may be dropped in a synchronous step.
 int backup_workers(const Scenario& scenario);
 
 /// Workers for which a step waits if so many are there, of whom some may be late: at least for one.
@@ -44,7 +44,7 @@ std::int64_t samples_per_step(const Scenario& scenario, const Group& group);
 ///   sum b_i u / n,   or that of the full cluster if smaller_cluster keeps it;
 /// otherwise the mean of b_i.
 double samples_per_update(const Scenario& scenario, const WorkerCounts& workers);
-/// Of the full cluster.
+/// The same of the full cluster.
 double samples_per_update(const Scenario& scenario);
 
 /// The job is so many updates of the full cluster, or so many samples.
@@ -60,7 +60,7 @@ struct StepShare {
   int passes = 1;  // forward and backward, before gradients are exchanged
 };
 
-/// [groups] of a step of these workers. With G the samples of the full cluster's step and S those that these workers
+/// [groups] steps of these workers. With G the samples of the full cluster's step and S those that these workers
 /// have in one of their own, "larger_shares" gives each a batch of G / S times its own, "accumulates" G / S times its
 /// passes, both rounded up.
 std::vector<StepShare> step_shares(const Scenario& scenario, const WorkerCounts& workers);

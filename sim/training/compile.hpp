@@ -79,7 +79,7 @@ enum class FirstVariables : std::uint8_t { kPushed, kPulled };
 Program compile_parameter_server(const Scenario& scenario, const ComputePlan& plan, int passes,
                                  const GradientUnits& units, const TeamPlace& place, FirstVariables first);
 
-/// [workers of the machine] `units` as planned for the servers.
+/// [workers of the machine] their places; `units` as planned for the servers.
 std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units);
 
 /// A worker that averages its model with that of a random other one (compile_pairwise.cpp).

@@ -26,7 +26,7 @@ class UnitExchange {
   UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
                const Strategy& strategy, int passes, int first_label);
 
-  /// Of a step, and their labels: [units][collectives of a unit].
+  /// Collectives of a step, and their labels: [units][collectives of a unit].
   static std::size_t count(const GradientUnits& units, const Strategy& strategy, int passes);
   static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
   /// Whether units are added up in every pass, or after the last one.
@@ -34,15 +34,15 @@ class UnitExchange {
     return count_of(strategy, passes).reduced == passes;
   }
 
-  /// Before the kernels of a pass, which follows `before`. With sharded parameters units are gathered some ahead; the
-  /// last one of a forward pass is kept for its backward kernels, if those are among the kernels. With forward overlap
-  /// those of the first pass wait for what was reduced in the step before.
+  /// Adds what the kernels of a pass wait for, which follows `before`. With sharded parameters units are gathered some
+  /// ahead; the last one of a forward pass is kept for its backward kernels, if those are among the kernels. With
+  /// forward overlap those of the first pass wait for what was reduced in the step before.
   void wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
-  /// Once the kernels of the pass, of which `last` is the last one, have completed a unit.
+  /// Adds up the units once the kernels of the pass, of which `last` is the last one, have completed them.
   std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
-  /// Of one of the collectives.
+  /// The unit of one of the collectives.
   const GradientUnit& unit_of(OperationIndex collective) const;
-  /// Once all of `reduced` and the last kernel have ended: the update, of `time`; what is gathered after it; the fence.
+  /// Adds what follows all of `reduced` and the last kernel: the update, of `time`; what is gathered then; the fence.
   /// With forward overlap the fence waits for the kernel alone.
   void end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last);
 
