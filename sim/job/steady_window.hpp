@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/program/cluster.hpp"
+#include "sim/record/run_record.hpp"
 
 namespace rehearse {
 
