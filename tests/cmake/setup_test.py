@@ -1,9 +1,10 @@
-"""What run.sh and test.sh do before they start: what is installed, with what build/ is configured, what progress says.
+"""The scripts of cmake/: what is installed, with what build/ is configured, what progress says, what a commit refuses.
 
 cmake and dpkg-query are stand-ins that write down how they were called; ninja and bash are the real ones.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,37 @@ class Scripts(unittest.TestCase):
         outcome = subprocess.run([os.path.join(ROOT, "test.sh"), "--help"], capture_output=True, text=True)
         self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
         self.assertIn("--fast leaves out", outcome.stdout)
+
+
+@unittest.skipUnless(shutil.which("clang-format") and shutil.which("git"), "needs clang-format and git")
+class PreCommit(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        self.git("init", "--quiet")
+        os.makedirs(os.path.join(self.root, "cmake"))
+        for name in ["cmake/pre-commit", ".clang-format"]:
+            shutil.copy(os.path.join(ROOT, name), os.path.join(self.root, name))
+        os.symlink("../../cmake/pre-commit", os.path.join(self.root, ".git/hooks/pre-commit"))
+
+    def git(self, *arguments):
+        return subprocess.run(["git", "-c", "user.name=test", "-c", "user.email=test", *arguments], cwd=self.root,
+                              capture_output=True, text=True)
+
+    def test_what_is_not_formatted_is_formatted_and_committed_only_when_added_again(self):
+        path = os.path.join(self.root, "a.cpp")
+        with open(path, "w") as file:
+            file.write("int   main( ){return 0 ;}\n")
+        self.git("add", "a.cpp")
+        refused = self.git("commit", "-m", "one")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("a.cpp", refused.stderr)
+        with open(path) as file:
+            self.assertEqual(file.read(), "int main() { return 0; }\n")
+        self.git("add", "a.cpp")
+        accepted = self.git("commit", "-m", "one")
+        self.assertEqual((accepted.returncode, accepted.stderr), (0, ""))
 
 
 if __name__ == "__main__":
