@@ -177,6 +177,13 @@ class PreCommit(unittest.TestCase):
         for name in ["cmake/pre-commit", ".clang-format"]:
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.root, name))
         os.symlink("../../cmake/pre-commit", os.path.join(self.root, ".git/hooks/pre-commit"))
+        self.tidy('test "$*" = a.cpp')
+
+    def tidy(self, command):
+        path = os.path.join(self.root, "cmake/tidy.py")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + command)
+        os.chmod(path, 0o755)
 
     def git(self, *arguments):
         return subprocess.run(["git", "-c", "user.name=test", "-c", "user.email=test", *arguments], cwd=self.root,
@@ -195,6 +202,17 @@ class PreCommit(unittest.TestCase):
         self.git("add", "a.cpp")
         accepted = self.git("commit", "-m", "one")
         self.assertEqual((accepted.returncode, accepted.stderr), (0, ""))
+
+    def test_what_clang_tidy_finds_is_not_committed_unless_it_cannot_be_looked_for(self):
+        with open(os.path.join(self.root, "a.cpp"), "w") as file:
+            file.write("int main() { return 0; }\n")
+        self.git("add", "a.cpp")
+        self.tidy("echo a finding; exit 1")
+        refused = self.git("commit", "-m", "one")
+        self.assertEqual((refused.returncode, refused.stderr), (1, "a finding\n"))
+        self.tidy("echo skipped; exit 77")
+        accepted = self.git("commit", "-m", "one")
+        self.assertEqual((accepted.returncode, accepted.stderr), (0, "skipped\n"))
 
 
 if __name__ == "__main__":
