@@ -20,7 +20,7 @@
 
 namespace rehearse {
 
-/// With unit, as a profile has it.
+/// The value with its unit, as a profile has it.
 struct ValueInterval {
   std::string low, high;
 };
@@ -64,7 +64,7 @@ struct FitOptions {
   int bootstrap_draws = 0;
   std::string command;  // provenance
   std::function<void(const std::string& line)> on_progress;
-  /// After each simulation of a stage of the work.
+  /// Called after each simulation of a stage of the work.
   std::function<void(const std::string& stage, std::size_t done, std::size_t total)> on_simulated;
   Budget budget = {};  // of the whole fit, which its stop() ends
 };

@@ -17,7 +17,7 @@ enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable };
 /// "csv", "nccl-tests", "iperf3", "kernel-table". Throws InputError.
 MeasurementFormat read_measurement_format(const JsonReader& json);
 
-/// At most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
+/// The table of a file: at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
 CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format);
 
 /// The listing of a program of nccl-tests, several runs one after another included. Lines of other programs, which do

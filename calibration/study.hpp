@@ -55,7 +55,7 @@ struct FreeValue {
   std::string place;     // "study.json: /fit/free/3", for messages
 };
 
-/// For the table over all studies.
+/// What the table over all studies says.
 struct StudyAbout {
   std::string source, hardware, best_published;  // the last: error that others state on like data, and where
 };

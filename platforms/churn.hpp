@@ -22,9 +22,9 @@ struct Churn {
   double factor = 1;
   Seconds calm_mean{}, churn_mean{};
 
-  /// Of time in churn:  churn_mean / (calm_mean + churn_mean).
+  /// Share of time in churn:  churn_mean / (calm_mean + churn_mean).
   double share() const { return churn_mean / (calm_mean + churn_mean); }
-  /// Of hazards over a long time, against those in calm:  1 + (factor - 1) share().
+  /// Mean of hazards over a long time, against those in calm:  1 + (factor - 1) share().
   double mean_factor() const { return 1 + (factor - 1) * share(); }
 };
 

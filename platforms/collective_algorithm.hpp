@@ -20,7 +20,7 @@ enum class CollectiveAlgorithm {
   kFastest
 };
 
-/// As files spell them.
+/// The words that files have for them.
 const std::vector<std::pair<std::string, CollectiveAlgorithm>>& collective_algorithms();
 
 /// A word for one more: register_all_reduce() says what it does. Throws std::invalid_argument if there is the word.

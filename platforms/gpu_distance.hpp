@@ -12,7 +12,7 @@ namespace rehearse {
 /// sqrt(ln(a/b of fp32 peaks)^2 + ln(a/b of fp16 peaks)^2 + ln(a/b of memory bandwidths)^2).
 double distance(const Accelerator& a, const Accelerator& b);
 
-/// Of a GPU that the catalogs do not know, or of none: beyond all others.
+/// Distance of a GPU that the catalogs do not know, or of none: beyond all others.
 inline constexpr double kFarAway = 1e9;
 
 struct NearestGpu {

@@ -1,5 +1,5 @@
 #pragma once
-// On which machines, where and when the revocations were recorded that a spot pool was fitted to.
+// The machines, place and time of the revocations that a spot pool was fitted to.
 
 #include <optional>
 #include <string>

@@ -25,7 +25,7 @@ struct ProfileChoice {
 /// collective library, or was fitted to several workers without servers.
 std::vector<std::string> fitted_strategies(const Profile& profile);
 
-/// Of the profiles that were fitted to training the one that covers most of: every GPU, the strategy, the model, in
+/// The profile, of those that were fitted to training, that covers most of: every GPU, the strategy, the model, in
 /// this order; then the one that knows the nearest GPUs (platforms/gpu_distance.hpp); then the one with the least
 /// residual error, then by name. What the choice does not cover is in the reason. Throws InputError, at `asked_by`, if
 /// the catalogs have no fitted profile.

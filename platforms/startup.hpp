@@ -40,7 +40,7 @@ struct StartupStages {
   Seconds until_charged() const { return provisioning + staging; }
 };
 
-/// Of machines in one condition. The stages are independent of each other.
+/// Start-up of machines in one condition. The stages are independent of each other.
 struct Startup {
   Distribution provisioning, staging, booting;
   FrameworkStart framework;

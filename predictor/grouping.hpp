@@ -21,7 +21,7 @@ class PythonRandom {
 
   /// 32 random bits: getrandbits(32).
   std::uint32_t bits();
-  /// In 0 .. n-1: the upper bit_length(n) bits of a draw, drawn again until below n. n >= 1.
+  /// A number in 0 .. n-1: the upper bit_length(n) bits of a draw, drawn again until below n. n >= 1.
   std::uint32_t below(std::uint32_t n);
   /// random.shuffle(): for i = size-1 .. 1, swap elements i and below(i + 1).
   void shuffle(std::vector<std::uint32_t>& values);

@@ -14,7 +14,7 @@ struct SketchedKernel {
   int first_variable = -1, variables = 0;  // that it waits for, by creation number
 };
 
-/// By creation number.
+/// A variable, by its creation number.
 struct SketchedVariable {
   double pulled_bytes = 0;  // 0: it is not pulled
   double pushed_bytes = 0;

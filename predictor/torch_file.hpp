@@ -77,7 +77,7 @@ struct TorchValue {
 
   /// The value of a text key of a dict; nullptr if this is no dict or has no such key.
   const TorchValue* find(std::string_view key) const;
-  /// As find(); InputError, `<where>: expected the key "x"`, if there is none.
+  /// What find() gives; InputError, `<where>: expected the key "x"`, if there is none.
   const TorchValue& at(std::string_view key, const std::string& where) const;
 };
 

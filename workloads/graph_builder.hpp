@@ -153,7 +153,7 @@ class GraphBuilder {
   /// `layer.variables`: the weights; the bias is added here.
   Tensor matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups = 1);
   const Variable& variable_at(int index) const;
-  /// For the backward pass of the layer of `vertex`, which may be the next one.
+  /// Keeps bytes for the backward pass of the layer of `vertex`, which may be the next one.
   void keep(Bytes bytes, std::size_t vertex);
   void keep_for_backward(const Tensor& x, std::size_t vertex);
   Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x);

@@ -22,7 +22,7 @@ class FlowClasses {
   std::size_t add(std::size_t from, std::size_t to, double from_weight = 1, double to_weight = 1);
   std::size_t classes() const { return classes_.size(); }
   void start(std::size_t class_index, std::size_t flow, double bytes, double now);
-  /// Of the flow that ends first; kNever without flows. `now` is not before the last start or end.
+  /// Date of the flow that ends first; kNever without flows. `now` is not before the last start or end.
   double next_end(double now);
   /// Rate of a machine's NICs, out of it and into it, after next_end() and until the next start or end.
   double out_of(std::size_t machine) const { return used(2 * machine); }

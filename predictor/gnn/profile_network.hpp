@@ -47,7 +47,7 @@ class ProfileNetwork : public Model {
   TorchValue state() const override;
   /// Only what follows the sum over operators learns from now on.
   void freeze_operators();
-  /// Of earlier training.
+  /// Forgets what the optimizer kept of earlier training.
   void forget_optimizer();
 
  private:

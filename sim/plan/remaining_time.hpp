@@ -69,7 +69,7 @@ struct RemainingPrediction {
   std::optional<std::pair<Seconds, Seconds>> replaced_interval;  // 5th and 95th percentile
   std::optional<RemainingFit> fit;
   Seconds remaining{}, controller{};
-  /// With the ends of both intervals: at least a 90 % interval if they are independent.
+  /// The time left with the ends of both intervals: at least a 90 % interval if they are independent.
   std::optional<std::pair<Seconds, Seconds>> interval;
 };
 

@@ -46,7 +46,7 @@ std::string escape_html(std::string_view text);
 /// A number for a reader: 4 significant digits.
 std::string display(double value);
 
-/// For a terminal: aligned columns, two spaces apart, one line each.
+/// Text for a terminal: aligned columns, two spaces apart, one line each.
 std::string to_text(const Table& table);
 
 /// Series longer than 2000 points are thinned evenly.
