@@ -13,8 +13,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
-constexpr Seconds kLongest{1e9};
 constexpr double kFirstShape = -0.7;  // ln: losses come in clusters
 constexpr int kFleetsOfFit = 20, kFleetsOfChurn = 40, kFleetsOfCheck = 100, kPolishes = 2, kFleetsOfMean = 1000;
 constexpr double kLikeEnough = 0.10;  // distance of up-times with which a pool without churn is kept

@@ -16,7 +16,6 @@ namespace rehearse {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLongest = 1e9;  // seconds, as far as a law's times go
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -24,7 +23,7 @@ double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 class Values {
  public:
   Values(const std::vector<double>& x, Seconds shortest) : x_{x}, shortest_{shortest.value()} {}
-  Seconds time() { return Seconds{std::clamp(std::exp(next()), shortest_, kLongest)}; }
+  Seconds time() { return Seconds{std::clamp(std::exp(next()), shortest_, kLongest.value())}; }
   double share() { return std::clamp(logistic(next()), 1e-4, 1 - 1e-4); }
   /// The spike that one hour's batch makes is no law: widths are bounded.
   double shape() { return std::clamp(std::exp(next()), 0.3, 20.0); }
@@ -120,7 +119,7 @@ std::vector<Candidate> candidates(const LifetimeFitOptions& options, int most_va
       all.push_back(std::move(with));
     }
     all.push_back({"mass at the start, the others never", {Kind::kShare}, [within](Values v) {
-                     return Lifetime{.law = {Distribution{Exponential{Seconds{kLongest}}}},
+                     return Lifetime{.law = {Distribution{Exponential{kLongest}}},
                                      .start_share = v.share(),
                                      .start_within = within};
                    }});
@@ -271,7 +270,7 @@ std::vector<LifetimeFit> fit_lifetime(const std::vector<LifetimeObservation>& al
   std::sort(ages.begin(), ages.end());
   std::vector<LifetimeFit> fits;
   if (ages.empty()) {
-    LifetimeFit never{.law = "never revoked", .lifetime = {.law = {Distribution{Exponential{Seconds{kLongest}}}}}};
+    LifetimeFit never{.law = "never revoked", .lifetime = {.law = {Distribution{Exponential{kLongest}}}}};
     never.distance = survival_distance(never.lifetime, observed, options.edges);
     return {never};
   }

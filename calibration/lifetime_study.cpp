@@ -21,12 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
-constexpr Seconds kHour{3600}, kLongest{1e9};
 constexpr double kMostMachines = 1e6;
 
 /// Rows of one series: those with the same values in the columns of "group_by".
-using Group = std::vector<std::string>;
+using KeyValues = std::vector<std::string>;
 
 std::string field(double value) {
   char text[32];
@@ -99,19 +97,19 @@ class SeriesReader {
     return series;
   }
 
-  static std::map<Group, std::vector<CsvRow>> grouped(const CsvTable& table, const JsonReader& json,
-                                                      const std::vector<std::string>& columns) {
+  static std::map<KeyValues, std::vector<CsvRow>> grouped(const CsvTable& table, const JsonReader& json,
+                                                          const std::vector<std::string>& columns) {
     std::vector<std::pair<std::string, std::string>> conditions;
     if (json.has("where"))
       for (const auto& [column, value] : json.child("where").items())
         conditions.emplace_back(column, value.as<std::string>());
-    std::map<Group, std::vector<CsvRow>> groups;
+    std::map<KeyValues, std::vector<CsvRow>> groups;
     for (const CsvRow& row : table.rows()) {
       const bool is_wanted = std::all_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
         return row.text(condition.first) == condition.second;
       });
       if (!is_wanted) continue;
-      Group group;
+      KeyValues group;
       for (const std::string& column : columns) group.emplace_back(row.text(column));
       groups[group].push_back(row);
     }
@@ -119,7 +117,7 @@ class SeriesReader {
     return groups;
   }
 
-  std::string replace_columns(std::string name, const Group& group, bool in_lower_case) const {
+  std::string replace_columns(std::string name, const KeyValues& group, bool in_lower_case) const {
     for (std::size_t i = 0; i < group_by_.size(); ++i) {
       std::string value = group[i];
       if (in_lower_case)
@@ -195,7 +193,7 @@ class SeriesReader {
     if (series.options.edges.empty()) series.options.edges.push_back(std::max(longest, bin));
   }
 
-  void read_hours(LifetimeSeries& series, const Group& group) const {
+  void read_hours(LifetimeSeries& series, const KeyValues& group) const {
     const JsonReader hours = json_.child("hours");
     const CsvTable table = load_csv_file(hours.resolve(hours.required<std::string>("file")));
     const auto columns = hours.optional<std::vector<std::string>>("group_by", {});

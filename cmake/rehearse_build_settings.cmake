@@ -10,6 +10,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
+# Six sources of a folder are compiled as one: headers cost more than what is in a file, and the whole takes less than
+# half of the time. Presets for development compile each by itself, so that a missing include is found.
+if(NOT DEFINED CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
+endif()
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+if(CMAKE_UNITY_BUILD)
+  add_compile_options(-Wno-subobject-linkage)  # of a type with a member of an unnamed namespace: each is in one source
+endif()
+
 find_program(REHEARSE_CCACHE ccache)
 mark_as_advanced(REHEARSE_CCACHE)
 if(REHEARSE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()}, kLongest{1e9}, kShortest{1};
+constexpr Seconds kShortest{1};
 /// So far ahead dates in calm and churn are looked for, more than any notice.
 constexpr Seconds kHorizon{10 * 86400.0};
 

@@ -13,12 +13,11 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kLongest = 1e9;  // seconds
 constexpr std::size_t kMostEvents = 1'000'000;
 
 double read_time(const CsvRow& row, const std::string& column, double unit, double last) {
   const double time = row.number(column) * unit;
-  if (!(time >= last && time <= kLongest)) row.fail(column, "expected dates from 0 to 1e9 s that do not fall");
+  if (!(time >= last && time <= kLongest.value())) row.fail(column, "expected dates from 0 to 1e9 s that do not fall");
   return time;
 }
 
@@ -91,7 +90,8 @@ FleetTrace read_runs(const CsvTable& table) {
     const double start = read_time(row, "start_s", 1, end);
     counter.set(Seconds{start}, row, "available_instances");
     const double duration = row.number("duration_s");
-    if (!(duration >= 0 && start + duration <= kLongest)) row.fail("duration_s", "expected a duration of at least 0 s");
+    if (!(duration >= 0 && start + duration <= kLongest.value()))
+      row.fail("duration_s", "expected a duration of at least 0 s");
     end = start + duration;
   }
   return counter.finish(Seconds{end});

@@ -12,9 +12,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 constexpr Seconds kShortest{1};
-constexpr double kDay = 86400, kHour = 3600;
+constexpr double kDay = 86400;
 
 struct Cumulative {
   Seconds t;  // above 0
@@ -147,17 +146,17 @@ Seconds HourFactors::stretch(Seconds age, double start_s_utc) const {
   if (age == kNever) return age;
   const double days = std::floor(age.value() / kDay);
   double left = age.value() - days * kDay;
-  const double local = start_s_utc + utc_offset_h * kHour;
+  const double local = start_s_utc + utc_offset_h * kHour.value();
   double time_of_day = local - kDay * std::floor(local / kDay);
   double stretched = days * kDay;
   for (int i = 0; i < 50; ++i) {  // a day ages by a day, so 25 hours or parts of hours are enough
-    const double hour = std::min(std::floor(time_of_day / kHour), 23.0);
-    const double until_next = (hour + 1) * kHour - time_of_day;
+    const double hour = std::min(std::floor(time_of_day / kHour.value()), 23.0);
+    const double until_next = (hour + 1) * kHour.value() - time_of_day;
     const double factor = factors[static_cast<std::size_t>(hour)];
     if (factor * until_next >= left) return Seconds{stretched + (left > 0 ? left / factor : 0)};
     left -= factor * until_next;
     stretched += until_next;
-    time_of_day = hour >= 23 ? 0 : (hour + 1) * kHour;
+    time_of_day = hour >= 23 ? 0 : (hour + 1) * kHour.value();
   }
   return Seconds{stretched};
 }

@@ -15,7 +15,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kHour = 3600;
 constexpr double kMonthHours = 730;
 constexpr double kMostUsdPerHour = 1e6;
 
@@ -132,12 +131,12 @@ double PriceSeries::usd(double from_utc_s, double to_utc_s) const {
     from_utc_s = next->utc_s;
     price = next->usd_per_hour;
   }
-  return (total + price * (to_utc_s - from_utc_s)) / kHour;
+  return (total + price * (to_utc_s - from_utc_s)) / kHour.value();
 }
 
 double PriceSeries::mean_usd_per_hour(double from_utc_s, double to_utc_s) const {
   if (to_utc_s <= from_utc_s) return usd_per_hour(from_utc_s);
-  return usd(from_utc_s, to_utc_s) * kHour / (to_utc_s - from_utc_s);
+  return usd(from_utc_s, to_utc_s) * kHour.value() / (to_utc_s - from_utc_s);
 }
 
 bool PriceSeries::covers(double from_utc_s, double to_utc_s) const {
@@ -198,7 +197,7 @@ std::optional<double> CostModel::usd(const Instance& instance, bool is_spot, con
   }
   const std::optional<double> price = instance.usd_per_hour(is_spot, place);
   if (!price) return {};
-  return *price * billed.value() / kHour;
+  return *price * billed.value() / kHour.value();
 }
 
 std::optional<double> CostModel::usd_per_hour(const Instance& instance, bool is_spot, const std::string& place,
@@ -210,7 +209,7 @@ std::optional<double> CostModel::usd_per_hour(const Instance& instance, bool is_
 
 double storage_usd(const StoragePrice& price, Bytes size, Seconds time) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
-  return price.usd_per_gib_month * (as_double(size) / kGiB) * (time.value() / (kMonthHours * kHour));
+  return price.usd_per_gib_month * (as_double(size) / kGiB) * (time.value() / (kMonthHours * kHour.value()));
 }
 
 StoragePrice read_storage_price(std::string name, const JsonReader& json) {

@@ -17,7 +17,6 @@ namespace {
 using Rows = std::vector<std::vector<double>>;
 constexpr std::size_t kNearest = 5;
 constexpr double kRidge = 1e-3;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 double mean_label(const Dataset& dataset, std::span<const std::size_t> samples, std::size_t label) {
   double sum = 0, count = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,12 +61,15 @@ struct DatasetSetting {
 enum class Split { kTrain, kValidation, kTest };
 enum class Origin { kSimulated, kMeasured };
 
+/// A label that is not known.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
 struct Sample {
   std::int32_t graph = 0, setting = 0;  // indices into the dataset
   Split split = Split::kTrain;          // the same for all samples of a graph
   Origin origin = Origin::kSimulated;
   double weight = 1;           // in the loss
-  std::vector<double> labels;  // [label names]; NaN: not known
+  std::vector<double> labels;  // [label names]
 };
 
 /// Everything in memory.

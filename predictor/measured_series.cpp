@@ -14,7 +14,6 @@
 namespace rehearse {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kJitter = 0.1;      // of a period
 constexpr double kMostBytes = 1e15;  // per second
 

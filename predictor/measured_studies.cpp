@@ -22,8 +22,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
 // Positions of label_names().
 constexpr std::size_t kStepTime = 12, kReceived = 13, kSent = 14;
 

@@ -36,7 +36,7 @@ double read_weight(const JsonReader& json) {
   return weight;
 }
 
-MeasuredProfile read_profile(const JsonReader& json) {
+MeasuredProfile read_measured_profile(const JsonReader& json) {
   MeasuredProfile profile{.where = read_where(json),
                           .graph = {},
                           .family = json.optional<std::string>("family", "measured"),
@@ -68,9 +68,10 @@ MeasurementList read_measurement_list(const Json& json, const std::string& file_
   root.use_schema([] { return std::string{measurement_list_schema()}; });
   root.expect(root.is_object(), "an object");
   root.expect(root.required<int>("format") == 1, "format", "1");
-  MeasurementList list{.file_name = file_name, .source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};
+  MeasurementList list{
+      .file_name = file_name, .source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};
   if (root.has("profiles"))
-    for (const JsonReader& entry : root.children("profiles")) list.profiles.push_back(read_profile(entry));
+    for (const JsonReader& entry : root.children("profiles")) list.profiles.push_back(read_measured_profile(entry));
   if (root.has("jobs"))
     for (const JsonReader& entry : root.children("jobs")) list.jobs.push_back(read_jobs(entry));
   const std::size_t entries = list.profiles.size() + list.jobs.size();

@@ -51,7 +51,7 @@ struct Message {
   std::size_t variable = 0;
 };
 
-constexpr double kNever = FlowClasses::kNever;
+constexpr double kEndless = FlowClasses::kNever;
 
 /// What all sketches of a cluster share.
 class Sketch {
@@ -68,7 +68,7 @@ class Sketch {
     double host = 0, gpu = 0;         // are free from then on
     double to_gpu = 0, from_gpu = 0;  // so are the ways of its GPU's link
     std::size_t kernel = 0;           // to dispatch
-    std::vector<double> arrived;      // [variables] when on the GPU, kNever: unknown yet
+    std::vector<double> arrived;      // [variables] when on the GPU, kEndless: unknown yet
   };
 
   bool is_one_machine() const { return cluster_.machines == 1 && (cluster_.is_colocated || cluster_.servers == 0); }
@@ -98,7 +98,7 @@ class Sketch {
       double ready = worker.host;
       for (int v = kernel.first_variable; v < kernel.first_variable + kernel.variables; ++v)
         ready = std::max(ready, worker.arrived[static_cast<std::size_t>(v)]);
-      if (ready == kNever) return;
+      if (ready == kEndless) return;
       worker.host = ready + cluster_.dispatch_s;
       const double start = std::max(worker.gpu, worker.host);
       worker.gpu = start + kernel.time_s;
@@ -206,7 +206,7 @@ class ServerSketch : Sketch {
   SketchedRun run() {
     for (std::size_t w = 0; w < workers_.size(); ++w) schedule(0, What::kBegin, w);
     while (!is_over_) {
-      const double ends = flows_.next_end(now_), next = events_.empty() ? kNever : events_.top().at;
+      const double ends = flows_.next_end(now_), next = events_.empty() ? kEndless : events_.top().at;
       receive_.change(flows_.into(0), now_, run_.receive);
       transmit_.change(flows_.out_of(0), now_, run_.transmit);
       if (!std::isfinite(std::min(ends, next))) return {};
@@ -345,7 +345,7 @@ class ServerSketch : Sketch {
     trainer.arrived.assign(variables_.size(), 0);
     for (std::size_t s = 0; s < pulled_.size(); ++s) {
       const std::size_t lane = lane_of(w, s, false);
-      for (const std::size_t v : pulled_[s]) trainer.arrived[v] = kNever;
+      for (const std::size_t v : pulled_[s]) trainer.arrived[v] = kEndless;
       if (!pulled_[s].empty()) schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
     }
     go_on(w);
@@ -539,7 +539,7 @@ SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
   const auto draw = [&](Series& series, const std::vector<Spread>& spreads) {
     for (const Spread& spread : spreads)
       if (spread.start < run.end)
-        series.add(spread, spread.start >= run.begin && run.repeats > 0 ? run.length() : kNever);
+        series.add(spread, spread.start >= run.begin && run.repeats > 0 ? run.length() : kEndless);
   };
   draw(gpu, run.gpu);
   draw(memory, run.memory);

@@ -87,17 +87,17 @@ std::pair<std::uint64_t, std::uint64_t> content_key(const GraphBatch& batch) {
 }
 
 /// The graphs of a batch by their number of nodes; `members` are their numbers in the batch.
-struct Group {
+struct EqualSized {
   detail::EqualGraphs graphs;
   std::vector<std::int64_t> members;
 };
 
-std::vector<Group> groups_of_equal_size(const GraphBatch& batch, std::size_t features) {
-  std::map<std::size_t, Group> groups;
-  std::vector<std::pair<Group*, std::uint32_t>> place(batch.graph_count());  // group, first node in it
+std::vector<EqualSized> groups_of_equal_size(const GraphBatch& batch, std::size_t features) {
+  std::map<std::size_t, EqualSized> groups;
+  std::vector<std::pair<EqualSized*, std::uint32_t>> place(batch.graph_count());  // group, first node in it
   for (std::size_t g = 0; g < batch.graph_count(); ++g) {
     const std::size_t begin = batch.offsets[g], end = batch.offsets[g + 1];
-    Group& group = groups[end - begin];
+    EqualSized& group = groups[end - begin];
     group.graphs.nodes = static_cast<std::int64_t>(end - begin);
     place[g] = {&group, static_cast<std::uint32_t>(static_cast<std::size_t>(group.graphs.graphs) * (end - begin))};
     ++group.graphs.graphs;
@@ -112,7 +112,7 @@ std::vector<Group> groups_of_equal_size(const GraphBatch& batch, std::size_t fea
     const auto& [group, first] = place[g];
     group->graphs.edges.emplace_back(first + (from - batch.offsets[g]), first + (to - batch.offsets[g]));
   }
-  std::vector<Group> result;
+  std::vector<EqualSized> result;
   for (auto& [nodes, group] : groups) result.push_back(std::move(group));
   return result;
 }
@@ -187,7 +187,7 @@ struct PublishedNetwork::Network {
   Tensor embed(const GraphBatch& batch, bool is_training, const detail::Trace& trace) const {
     std::vector<Tensor> parts;
     std::vector<std::int64_t> order;
-    for (const Group& group : groups_of_equal_size(batch, static_cast<std::size_t>(options.features))) {
+    for (const EqualSized& group : groups_of_equal_size(batch, static_cast<std::size_t>(options.features))) {
       detail::ForwardSettings forward{.is_plain = settings.is_plain, .trace = trace};
       if (is_training && options.dropout > 0.0) {
         Rng random{seed, "dropout " + std::to_string(steps) + " " + std::to_string(group.graphs.nodes)};
@@ -201,7 +201,7 @@ struct PublishedNetwork::Network {
         .index_copy(0, at::tensor(order, at::kLong).to(tensors.device()), at::cat(parts));
   }
 
-  Tensor dropout_factors(Rng& random, const Group& group) const {
+  Tensor dropout_factors(Rng& random, const EqualSized& group) const {
     Tensor factors = at::empty({group.graphs.graphs * group.graphs.nodes, options.hidden}, at::kDouble);
     auto* factor = factors.data_ptr<double>();
     for (std::int64_t i = 0; i < factors.numel(); ++i)

@@ -15,7 +15,7 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kMaxSize = 256 * kMiB;
+constexpr std::size_t kMaxTable = 256 * kMiB;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 [[noreturn]] void fail_at(const std::string& file_name, std::size_t line, const std::string& message) {
@@ -157,13 +157,13 @@ std::string without_deception(std::string_view text) {
 }  // namespace
 
 CsvTable load_csv_file(const std::filesystem::path& path) {
-  std::string text = read_file(path, kMaxSize);
-  if (path.extension() == ".gz") text = gunzip(text, kMaxSize, path.string());
+  std::string text = read_file(path, kMaxTable);
+  if (path.extension() == ".gz") text = gunzip(text, kMaxTable, path.string());
   return parse_csv(std::move(text), path.string());
 }
 
 CsvTable parse_csv(std::string text, const std::string& file_name) {
-  if (text.size() > kMaxSize) throw InputError{file_name + ": expected at most 256MiB of text"};
+  if (text.size() > kMaxTable) throw InputError{file_name + ": expected at most 256MiB of text"};
   const auto bad = std::min(find_invalid_utf8(text).value_or(text.size()), text.find('\0'));
   if (bad < text.size()) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');

@@ -11,7 +11,7 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kMaxSize = 64 * kMiB;
+constexpr std::size_t kMaxDocument = 64 * kMiB;
 constexpr std::size_t kMaxDepth = 200;
 
 /// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last
@@ -126,7 +126,7 @@ class Builder : public nlohmann::json_sax<Json> {
 };
 
 Json parse(std::string_view text, const std::string& file_name, bool allows_comments) {
-  if (text.size() > kMaxSize) throw InputError{file_name + ": expected at most 64MiB of JSON"};
+  if (text.size() > kMaxDocument) throw InputError{file_name + ": expected at most 64MiB of JSON"};
   if (text.empty()) throw InputError{file_name + ":1:1: expected JSON; found an empty file"};
   Builder builder{text, file_name};
   constexpr bool kWholeText = true;
@@ -174,7 +174,9 @@ Json* find_child(Json& parent, const std::string& key) {
 
 }  // namespace
 
-Json load_json_file(const std::filesystem::path& path) { return parse_json(read_file(path, kMaxSize), path.string()); }
+Json load_json_file(const std::filesystem::path& path) {
+  return parse_json(read_file(path, kMaxDocument), path.string());
+}
 
 Json parse_json(std::string_view text, const std::string& file_name) {
   constexpr bool kAllowsComments = true;

@@ -58,7 +58,7 @@ Runs read_list(const fs::path& folder) {
   return runs;
 }
 
-std::string to_text(const Runs& runs) {
+std::string lines_of(const Runs& runs) {
   std::string text;
   for (const std::vector<std::string>& names : runs) {
     if (names.empty()) continue;
@@ -167,8 +167,8 @@ void OutputFolder::commit() {
   before.back().insert(before.back().end(), replaced.begin(), replaced.end());
   // All that needs room is written before anything changes.
   const fs::path list_before = staging_ / (std::string{kList} + ".before"), list_after = staging_ / kList;
-  write_file(list_before, to_text(before));
-  write_file(list_after, to_text(after));
+  write_file(list_before, lines_of(before));
+  write_file(list_after, lines_of(after));
   write_file(staging_ / kIncompleteMark,
              "The files in this folder are of two runs: rehearse was ended while it replaced those of the earlier one. "
              "Run it again.\n");

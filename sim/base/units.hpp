@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 
 namespace rehearse {
 
@@ -44,6 +45,12 @@ using Bytes = Quantity<struct BytesUnit, std::int64_t>;  // integer: conservatio
 using BytesPerSecond = Quantity<struct BytesPerSecondUnit, double>;
 using Flops = Quantity<struct FlopsUnit, double>;  // double: one iteration can exceed 2^63
 using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit, double>;
+
+/// Later than any date.
+inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+/// As far as times of files and runs go: beyond 1e9 s (32 years) sums of microseconds lose their digits.
+inline constexpr Seconds kLongest{1e9};
+inline constexpr Seconds kHour{3600};
 
 constexpr double as_double(Bytes bytes) { return static_cast<double>(bytes.value()); }
 constexpr Seconds operator/(Bytes bytes, BytesPerSecond rate) { return Seconds{as_double(bytes) / rate.value()}; }

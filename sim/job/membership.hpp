@@ -12,8 +12,6 @@
 
 namespace rehearse {
 
-inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
-
 class Membership {
  public:
   /// `is_there`: [machines] at the start.

@@ -8,15 +8,6 @@
 
 namespace rehearse {
 
-namespace {
-
-template <class Index>
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
-
 Seconds end_of_cycle(Seconds now, Seconds cycle) { return std::max(now, cycle * std::ceil(now / cycle * (1 - 1e-12))); }
 
 void CollectiveGroup::come(RunningWorker& worker, int slot, OperationIndex operation) {

@@ -14,11 +14,6 @@ int tag_of(int slot, OperationIndex operation) { return (operation << kSlotBits)
 int slot_of(int tag) { return static_cast<int>(tag & ((1 << kSlotBits) - 1)); }
 OperationIndex operation_of(int tag) { return static_cast<OperationIndex>(tag >> kSlotBits); }
 
-template <class Index>
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Of one machine.
 bool is_between_gpus(const Network& network, PathIndex path) {
   const Endpoint from = network.source(path), to = network.destination(path);

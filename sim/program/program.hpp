@@ -2,6 +2,7 @@
 // What a worker does in one step of training, as data: operations, what each waits for, and the resource that carries
 // it out. Strategies compile to programs (compile.hpp), the executor runs them (executor.hpp).
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ enum class CounterScope : std::uint8_t { kWorker, kTeam, kAll, kSteps };
 enum class ServerWorkKind : std::uint8_t { kRead, kApply, kAdd };
 
 using OperationIndex = std::int32_t;
+
+/// The place in a vector.
+template <class Index>
+constexpr std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// A kernel takes `host` until it is dispatched and `time` on the GPU:
 ///   dispatched = max(dispatched before, ready) + host,   end = max(end before, dispatched) + time

@@ -5,7 +5,7 @@
 namespace rehearse {
 
 namespace {
-constexpr double kRounding = 1e-12;  // of a link's rate: sums that differ by less are the same
+constexpr double kRateRounding = 1e-12;  // of a link's rate: sums that differ by less are the same
 }
 
 void Recorder::watch(Network& network, bool records_gpu_links) {
@@ -52,7 +52,7 @@ std::vector<int> Recorder::recorded_links() const {
 
 void Recorder::change_rate(std::size_t link, Seconds now, double rate) {
   CurrentRate& current = current_[link];
-  if (rate != 0 && std::abs(rate - current.rate) <= kRounding * links[link].rate.value()) return;
+  if (rate != 0 && std::abs(rate - current.rate) <= kRateRounding * links[link].rate.value()) return;
   if (current.rate > 0)
     add_rate(link, {.start = current.since, .length = now.value() - current.since, .rate = current.rate});
   current = {now.value(), rate};

@@ -16,7 +16,7 @@ constexpr double kSaturated = 0.9;
 constexpr double kNamed = 0.1;
 
 /// Share of a step that is the rounding of dates, and no part.
-constexpr double kRounding = 1e-9;
+constexpr double kTimeRounding = 1e-9;
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
 
@@ -99,7 +99,7 @@ class Judge {
   }
 
   void add(const char* part, Seconds time, const std::string& what, const std::string& remedy) {
-    if (!(time > step_.total() * kRounding)) return;
+    if (!(time > step_.total() * kTimeRounding)) return;
     parts_.push_back({part, what, remedy, time, time / step_.total()});
   }
 

@@ -32,7 +32,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kMostOperations = 5'000'000;  // kernels, messages and collectives of a pipeline
+constexpr std::size_t kMostOfPipeline = 5'000'000;  // kernels, messages and collectives of a pipeline
 
 class PipelineCompiler {
  public:
@@ -181,7 +181,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
     operations += UnitExchange::count(exchange.units.back(), strategy, passes);
   }
-  if (operations > kMostOperations)
+  if (operations > kMostOfPipeline)
     throw RunError{"/training/strategy/pipeline/microbatches",
                    "a step of more than 5000000 kernels, messages and collectives of a pipeline"};
   for (std::size_t s = 0; s + 1 < count; ++s) {

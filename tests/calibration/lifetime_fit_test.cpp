@@ -12,7 +12,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 
 std::vector<LifetimeObservation> hourly(const std::vector<double>& counts, double machines) {
   std::vector<LifetimeObservation> seen;

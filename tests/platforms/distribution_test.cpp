@@ -10,7 +10,7 @@
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
 
-namespace rehearse {
+namespace rehearse::distribution_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_CASE("mistakes in a distribution are named") {
         std::string::npos);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::distribution_test

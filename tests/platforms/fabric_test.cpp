@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace rehearse {
+namespace rehearse::fabric_test {
 
 namespace {
 
@@ -119,4 +119,4 @@ TEST_CASE("the schema and the reader agree on the keys of each fabric, and on wh
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::fabric_test

@@ -10,7 +10,7 @@
 #include "sim/base/errors.hpp"
 #include "tests/support/paths.hpp"
 
-namespace rehearse {
+namespace rehearse::fleet_trace_test {
 
 namespace {
 
@@ -122,4 +122,4 @@ TEST_CASE("mistakes in traces name their line") {
           "start_s,available_instances,duration_s");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::fleet_trace_test

@@ -13,7 +13,7 @@
 #include "sim/base/json.hpp"
 #include "sim/base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::lifetime_test {
 
 namespace {
 
@@ -184,4 +184,4 @@ TEST_CASE("mistakes in lifetimes are named") {
           "l.json: unknown key \"capp\"; did you mean \"cap\"?");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::lifetime_test

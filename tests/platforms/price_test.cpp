@@ -11,7 +11,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::price_test {
 
 namespace {
 
@@ -224,4 +224,4 @@ TEST_CASE("a provider of the user's own brings its rule along") {
   CHECK(*CostModel{}.usd(mine, false, "here", Seconds{0}, Seconds{1}, Ended::kByUser) == 3600);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::price_test

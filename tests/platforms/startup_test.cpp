@@ -7,7 +7,7 @@
 #include "sim/base/json.hpp"
 #include "sim/base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::startup_test {
 
 namespace {
 
@@ -88,4 +88,4 @@ TEST_CASE("a market is on-demand or spot") {
                        InputError);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::startup_test

@@ -12,7 +12,7 @@
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::measured_studies_test {
 
 namespace {
 
@@ -172,4 +172,4 @@ TEST_CASE("every row of CM-DARE's clusters is a sample, and none of spotDNN's bo
   CHECK(!measured.counts.back().reason.empty());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::measured_studies_test

@@ -14,7 +14,7 @@
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::measured_dataset_test {
 namespace {
 
 const std::string kScenario = source_folder() + "/scenarios/driple/01-v100-ps1-w2.json";
@@ -131,4 +131,4 @@ TEST_CASE("lists of measurements that cannot be used are refused with one line")
                        doctest::Contains("list.json: /profiles/0/set/~1a~1b: unknown key \"a\""), InputError);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::measured_dataset_test

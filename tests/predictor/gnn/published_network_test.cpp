@@ -17,7 +17,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::published_network_test {
 namespace {
 
 const std::string kData = source_folder() + "/tests/predictor/data/driple/";
@@ -526,4 +526,4 @@ TEST_CASE("options, batches and files that make no network are refused with one 
                        (name + ": conv_layers.0.W: expected the shape 3 x 8; found 3 x 16").c_str(), InputError);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::published_network_test

@@ -12,7 +12,7 @@
 #include "sim/base/output_folder.hpp"
 #include "tests/support/program.hpp"
 
-namespace rehearse {
+namespace rehearse::output_command_test {
 
 namespace fs = std::filesystem;
 
@@ -181,4 +181,4 @@ TEST_CASE("no option takes an empty text") {
   for (const std::string& command : commands) check_refused(command, 2, "expected a value; found none");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::output_command_test

@@ -10,18 +10,13 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
 
-namespace rehearse {
+namespace rehearse::csv_test {
 namespace {
 
-template <class F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const InputError& error) { return error.what(); }
-  return "no error";
-}
+using test::error_of;
 
 std::string parse_error(const std::string& text) {
   return error_of([&] { parse_csv(text, "t.csv"); });
@@ -183,4 +178,4 @@ TEST_CASE("a row can be put on a line of its own choice, below those before it")
   CHECK(table.row(2).line() == 9);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::csv_test

@@ -12,6 +12,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
@@ -21,13 +22,7 @@ namespace fs = std::filesystem;
 
 using test::TemporaryFolder;
 
-template <class F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const InputError& error) { return error.what(); }
-  return "no error";
-}
+using test::error_of;
 
 std::string random_bytes(std::size_t size) {
   Rng rng{1, "bytes"};

@@ -1,4 +1,5 @@
 #include "sim/base/json_origins.hpp"
+#include "tests/support/error_of.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,13 +8,7 @@
 namespace rehearse {
 namespace {
 
-template <class F>
-std::string error_of(F&& run) {
-  try {
-    run();
-  } catch (const InputError& error) { return error.what(); }
-  return "no error";
-}
+using test::error_of;
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include "sim/base/json.hpp"
 #include "sim/base/parse_quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::json_reader_test {
 namespace {
 
 struct Link {
@@ -155,4 +155,4 @@ TEST_CASE("paths in a file are relative to its folder") {
   CHECK((JsonReader{json, "a.json"}.resolve("x.csv")) == "x.csv");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::json_reader_test

@@ -8,18 +8,13 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
 
 namespace rehearse {
 namespace {
 
-template <class F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const InputError& error) { return error.what(); }
-  return "no error";
-}
+using test::error_of;
 
 std::string parse_error(std::string_view text) {
   return error_of([&] { parse_json(text, "f.json"); });

@@ -9,7 +9,7 @@
 #include "sim/job/memoised_session.hpp"
 #include "tests/support/random_revocations.hpp"
 
-namespace rehearse {
+namespace rehearse::revocations_test {
 
 namespace {
 
@@ -508,4 +508,4 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
   CHECK(differing <= exact / 20);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::revocations_test

@@ -14,7 +14,7 @@
 #include "tests/support/reversed_executor.hpp"
 #include "tests/support/timed_cluster.hpp"
 
-namespace rehearse {
+namespace rehearse::monte_carlo_test {
 
 namespace {
 
@@ -241,4 +241,4 @@ TEST_CASE("another executor gives the same runs") {
   CHECK(verbs == std::set<std::string>{"membership", "trajectories"});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::monte_carlo_test

@@ -13,11 +13,11 @@ using namespace rehearse;
 
 namespace {
 
-constexpr double kNever = MaxMinFlows::kNever;
+constexpr double kEndless = MaxMinFlows::kNever;
 
 struct KnownFlow {
   std::vector<int> links;
-  double cap = kNever;
+  double cap = kEndless;
 };
 
 /// Max-min fair rates by filling all flows from nothing, link by link: slow and plain.
@@ -26,7 +26,7 @@ std::map<MaxMinFlows::FlowIndex, double> filled(const std::vector<double>& capac
   std::map<MaxMinFlows::FlowIndex, double> rates;
   std::vector<double> left = capacities;
   while (rates.size() < flows.size()) {
-    double lowest = kNever;
+    double lowest = kEndless;
     for (std::size_t l = 0; l < left.size(); ++l) {
       int count = 0;
       for (const auto& [id, flow] : flows)
@@ -110,7 +110,7 @@ TEST_CASE("every byte is carried: the integral of a flow's rate until it ends is
     if (started < 200) {
       const double bytes = 0.5 + random.uniform();
       left[flows.start(std::vector<int>{static_cast<int>(random.below(2)), 2 + static_cast<int>(random.below(2))},
-                       bytes, kNever)] = bytes;
+                       bytes, kEndless)] = bytes;
       ++started;
     }
     const double next = flows.next_completion(now);
@@ -128,9 +128,9 @@ TEST_CASE("every byte is carried: the integral of a flow's rate until it ends is
 
 TEST_CASE("flows that end together are handed back in the order in which they started") {
   MaxMinFlows flows{{1, 1, 1}};
-  const auto a = flows.start(std::vector<int>{2}, 1, kNever);
-  const auto b = flows.start(std::vector<int>{0}, 1, kNever);
-  const auto c = flows.start(std::vector<int>{1}, 1, kNever);
+  const auto a = flows.start(std::vector<int>{2}, 1, kEndless);
+  const auto b = flows.start(std::vector<int>{0}, 1, kEndless);
+  const auto c = flows.start(std::vector<int>{1}, 1, kEndless);
   CHECK(flows.next_completion(0) == 1.0);
   std::vector<MaxMinFlows::FlowIndex> ended;
   flows.pop_completed(1, ended);

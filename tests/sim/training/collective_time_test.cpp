@@ -7,7 +7,7 @@
 #include "sim/base/errors.hpp"
 #include "tests/support/timed_cluster.hpp"
 
-namespace rehearse {
+namespace rehearse::collective_time_test {
 
 namespace {
 
@@ -235,4 +235,4 @@ TEST_CASE("mistakes in a profile's collectives are named") {
   CHECK(refusal(scenario).find("/bytes: expected 1 to 1099511627776 bytes; found 0") != std::string::npos);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::collective_time_test
