@@ -40,13 +40,23 @@ class Sources:
         with open(os.path.join(build, "compile_commands.json")) as file:
             commands = json.load(file)
         for command in commands:
-            path = os.path.relpath(os.path.join(command["directory"], command["file"]), ROOT)
-            if command["file"].startswith(build + os.sep) or not os.path.exists(os.path.join(ROOT, path)):
-                continue  # generated, or gone since
             words = shlex.split(command["command"])
             first = next(i for i, word in enumerate(words) if word.startswith("-"))  # after compiler and launcher
-            self.options[path] = tuple(word for word in words[first:words.index("-o")] if not word.startswith("-O"))
+            options = tuple(word for word in words[first:words.index("-o")] if not word.startswith("-O"))
+            for file in self.compiled_by(command):
+                path = os.path.relpath(file, ROOT)
+                if not file.startswith(build + os.sep) and os.path.exists(file):  # not generated, nor gone since
+                    self.options[path] = options
         self.included = {}
+
+    @staticmethod
+    def compiled_by(command):
+        """The sources: those that a file of CMake's includes, where they are compiled together."""
+        file = os.path.join(command["directory"], command["file"])
+        if os.sep + "Unity" + os.sep not in file:
+            return [file]
+        with open(file) as sources:
+            return re.findall(r'^#include "([^"]+)"', sources.read(), re.MULTILINE)
 
     def includes(self, path):
         if path not in self.included:
