@@ -120,6 +120,50 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
   return forecast;
 }
 
+/// Means over the steps that end in the window, of which there are `step.steps`.
+void set_staleness(Summary& summary, const RunRecord& record, const StepParts& step) {
+  double staleness = 0;
+  for (const StepSpan& span : record.recorder.steps) {
+    if (!ends_in_window(span, record)) continue;
+    staleness +=
+        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
+    summary.staleness_max = std::max(summary.staleness_max, span.staleness);
+  }
+  if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
+}
+
+/// Of all machines; none if one's is unknown.
+std::optional<double> cost_of_all(const Scenario& scenario, const RunRecord& record) {
+  double cost = 0;
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const auto usd = cost_of(scenario, record.machines[m], record.rentals[m]);
+    if (!usd) return {};
+    cost += *usd;
+  }
+  return cost;
+}
+
+Json to_json(const MachineSummary& machine) {
+  Json entry{{"name", machine.name}};
+  entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
+  if (machine.workers > 0) {
+    entry["workers"] = machine.workers;
+    entry["accelerator"] = machine.accelerator;
+    entry["steps_per_s"] = machine.steps_per_s;
+    entry["gpu_utilization"] = machine.gpu_utilization;
+    entry["gpu_memory_utilization"] = machine.memory_utilization;
+  }
+  if (machine.servers > 0) {
+    entry["servers"] = machine.servers;
+    entry["cpu_utilization"] = machine.cpu_utilization;
+    entry["variables"] = machine.variables;
+    entry["parameter_B"] = machine.parameter_bytes.value();
+  }
+  entry["nic_send_utilization"] = machine.nic_send_utilization;
+  entry["nic_receive_utilization"] = machine.nic_receive_utilization;
+  return entry;
+}
+
 }  // namespace
 
 std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals) {
@@ -203,23 +247,9 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
   summary.iteration_time = step.total();
   summary.exposed_communication = step.exposed();
   summary.wait_for_slowest = step.others;
-  double staleness = 0;
-  for (const StepSpan& span : record.recorder.steps) {
-    if (!ends_in_window(span, record)) continue;
-    staleness +=
-        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
-    summary.staleness_max = std::max(summary.staleness_max, span.staleness);
-  }
-  if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
+  set_staleness(summary, record, step);
 
-  double cost = 0;
-  bool is_priced = true;
-  for (std::size_t m = 0; m < record.machines.size(); ++m) {
-    const auto usd = cost_of(scenario, record.machines[m], record.rentals[m]);
-    is_priced = is_priced && usd.has_value();
-    cost += usd.value_or(0);
-  }
-  if (is_priced) summary.cost_usd = cost;
+  summary.cost_usd = cost_of_all(scenario, record);
   if (scenario.has_revocations()) summary.interruptions = record.interruptions;
   if (scenario.training.target) {
     summary.to_target = forecast(scenario, summary);
@@ -236,26 +266,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
 Json to_json(const Scenario& scenario, const Summary& summary) {
   const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   Json machines = Json::array();
-  for (const MachineSummary& machine : summary.machines) {
-    Json entry{{"name", machine.name}};
-    entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
-    if (machine.workers > 0) {
-      entry["workers"] = machine.workers;
-      entry["accelerator"] = machine.accelerator;
-      entry["steps_per_s"] = machine.steps_per_s;
-      entry["gpu_utilization"] = machine.gpu_utilization;
-      entry["gpu_memory_utilization"] = machine.memory_utilization;
-    }
-    if (machine.servers > 0) {
-      entry["servers"] = machine.servers;
-      entry["cpu_utilization"] = machine.cpu_utilization;
-      entry["variables"] = machine.variables;
-      entry["parameter_B"] = machine.parameter_bytes.value();
-    }
-    entry["nic_send_utilization"] = machine.nic_send_utilization;
-    entry["nic_receive_utilization"] = machine.nic_receive_utilization;
-    machines.push_back(std::move(entry));
-  }
+  for (const MachineSummary& machine : summary.machines) machines.push_back(to_json(machine));
   Json parts = Json::array();
   for (const StepPart& part : summary.verdict.parts)
     parts.push_back({{"part", part.part},

@@ -14,8 +14,16 @@ std::int64_t pulse_at(const RatePulses& pulses, double date) {
   return static_cast<std::int64_t>(std::clamp(std::floor((date - pulses.start) / pulses.every), 0.0, last));
 }
 
-void add_one(double start, double length, double rate, double period, std::size_t first, std::span<double> sums,
-             double negligible) {
+/// What add_to_samples() adds to.
+struct Samples {
+  double period;
+  std::size_t first;
+  std::span<double> sums;
+  double negligible;
+};
+
+void add_one(double start, double length, double rate, const Samples& samples) {
+  const auto& [period, first, sums, negligible] = samples;
   const double end = start + length, begin = static_cast<double>(first),
                last = begin + static_cast<double>(sums.size()) - 1;
   if (end <= begin * period || start >= (last + 1) * period) return;
@@ -72,7 +80,7 @@ void add_to_samples(const RatePulses& pulses, double period, std::size_t first, 
   }
   const std::int64_t last = pulse_at(pulses, to);
   for (std::int64_t pulse = pulse_at(pulses, from); pulse <= last; ++pulse) {
-    add_one(pulses.start_of(pulse), pulses.length, pulses.rate, period, first, sums, negligible);
+    add_one(pulses.start_of(pulse), pulses.length, pulses.rate, {period, first, sums, negligible});
   }
 }
 
