@@ -7,9 +7,9 @@
 //   exchange  X_i = 2 S / B + 2 g_i S / B_pcie                                                             (7)
 //   sharing   B = B_req                            if n B_req <= B_ps, or else                             (8)
 //             B = P B_ps / n + (1 - P) B_req,  P = slope sqrt(n) + intercept, at least 0, at most 1        (9)
-//   compute   C_i = profiled step - 2 S / B_req - 2 g_i S / B_pcie
+//   compute   C_i = A_i - 2 S / B_req - 2 g_i S / B_pcie
 //
-// S: bytes of the parameters, n: workers, g_i: GPUs of a worker, b_i: its batch. Nothing overlaps.
+// S: bytes of the parameters, n: workers, g_i: GPUs of a worker, b_i: its batch. A_i: its step alone with the server. Nothing overlaps.
 // Source: Shang et al., spotDNN, IWQoS 2023, by their numbers; repository icloud-ecnu/spotDNN. Checked against the
 // outputs of the released code in asynchronous_speed_test.cpp.
 
@@ -19,8 +19,8 @@
 
 namespace rehearse {
 
-/// kReleased: as the published code computes: the PCIe term is added to the profiled step instead of taken off, and not
-/// added again, so T = profiled - 2 S / B_req + 2 g S / B_pcie + 2 S / B; b_w is rounded to 0.1.
+/// kReleased: as the published code computes: the PCIe term is added to the step alone instead of taken off, and not
+/// added again, so T = A - 2 S / B_req + 2 g S / B_pcie + 2 S / B; b_w is rounded to 0.1.
 enum class SpotdnnVariant { kPaper, kReleased };
 
 /// P = slope sqrt(n) + intercept: share of the time in which a worker's transfers have to share the server's bandwidth.
@@ -28,21 +28,21 @@ struct Contention {
   double slope = 0, intercept = 1;
 };
 
-struct ProfiledWorkload {
+struct SpotdnnWorkload {
   Bytes parameters{};                 // S
   BytesPerSecond required_bandwidth;  // B_req: of a lone worker while it exchanges parameters
   Contention contention;
 };
 
-struct ProfiledServer {
+struct SpotdnnServer {
   BytesPerSecond bandwidth{1.2e9};  // B_ps, of all servers together
   BytesPerSecond pcie{1e10};        // B_pcie
 };
 
-struct ProfiledWorker {
+struct SpotdnnWorker {
   int gpus = 1;
-  double batch = 0;    // of all its GPUs
-  Seconds profiled{};  // step of this worker alone with the server
+  double batch = 0;      // of all its GPUs
+  Seconds step_alone{};  // A: of this worker with the server
 };
 
 struct AsynchronousSpeed {
@@ -55,14 +55,15 @@ struct AsynchronousSpeed {
 double contention_probability(const Contention& contention, int workers);
 
 /// B: of one of n workers while it exchanges parameters.
-BytesPerSecond shared_bandwidth(const ProfiledWorkload& workload, const ProfiledServer& server, int workers);
+BytesPerSecond shared_bandwidth(const SpotdnnWorkload& workload, const SpotdnnServer& server, int workers);
 
 /// T_i: step of one of n workers, whatever the others are.
-Seconds predict_step(const ProfiledWorker& worker, const ProfiledWorkload& workload, const ProfiledServer& server,
+Seconds predict_step(const SpotdnnWorker& worker, const SpotdnnWorkload& workload, const SpotdnnServer& server,
                      int workers, SpotdnnVariant variant);
 
-/// `cluster`: at least one worker. Throws InputError if a worker's exchange alone takes as long as its profiled step.
-AsynchronousSpeed predict_speed(const std::vector<ProfiledWorker>& cluster, const ProfiledWorkload& workload,
-                                const ProfiledServer& server, SpotdnnVariant variant);
+/// `cluster`: at least one worker. Throws InputError if a worker's exchange alone takes as long as its step
+/// alone.
+AsynchronousSpeed predict_speed(const std::vector<SpotdnnWorker>& cluster, const SpotdnnWorkload& workload,
+                                const SpotdnnServer& server, SpotdnnVariant variant);
 
 }  // namespace rehearse

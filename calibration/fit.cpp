@@ -98,7 +98,7 @@ class Fitter {
     stage_ = "simulations for the cross-validation";
     cross_validate(fit, minimum);
     stage_ = "simulations for the intervals";
-    find_spread(fit, minimum);
+    find_uncertainty(fit, minimum);
     fit.simulations = simulator_.simulations();
     fit.profile = to_json_text(profile_file(fit, minimum.at));
     return fit;
@@ -242,10 +242,10 @@ class Fitter {
     };
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const auto p = static_cast<Eigen::Index>(i);
-      const double spread = width * std::sqrt(std::max(0.0, covariances(p, p)));
+      const double margin = width * std::sqrt(std::max(0.0, covariances(p, p)));
       fit.values.push_back({.pointer = values_.pointer(i),
                             .value = values_.text(i, minimum.at[p]),
-                            .interval = text(i, {minimum.at[p] - spread, minimum.at[p] + spread}),
+                            .interval = text(i, {minimum.at[p] - margin, minimum.at[p] + margin}),
                             .by_rows = {},
                             .by_folds = {}});
     }
@@ -444,7 +444,7 @@ class Fitter {
     return {percentile(errors, outside), percentile(errors, 100 - outside)};
   }
 
-  void find_spread(Fit& fit, const LinearModel& minimum) {
+  void find_uncertainty(Fit& fit, const LinearModel& minimum) {
     std::vector<Unseen> unseen = unseen_rows(fit);
     if (unseen.empty())
       for (const std::size_t i : rows_that(RowUse::kFitted))
@@ -462,21 +462,21 @@ class Fitter {
     for (const Unseen& one : unseen)
       unseen_variance +=
           (one.error * one.error - by_values[static_cast<Eigen::Index>(one.row)]) / static_cast<double>(unseen.size());
-    PredictionSpread& spread = fit.spread;
-    spread.residual = std::sqrt(std::max(seen_variance, unseen_variance));
-    if (!(spread.residual > 0)) return;
-    const Eigen::VectorXd deviations = (by_values.array() + spread.residual * spread.residual).sqrt();
+    PredictionUncertainty& uncertainty = fit.uncertainty;
+    uncertainty.residual = std::sqrt(std::max(seen_variance, unseen_variance));
+    if (!(uncertainty.residual > 0)) return;
+    const Eigen::VectorXd deviations = (by_values.array() + uncertainty.residual * uncertainty.residual).sqrt();
     std::vector<double> errors;
     for (const Unseen& one : unseen) errors.push_back(one.error / deviations[static_cast<Eigen::Index>(one.row)]);
     const Interval all = middle_90(errors);
-    spread.low = all.low;
-    spread.high = all.high;
+    uncertainty.low = all.low;
+    uncertainty.high = all.high;
     for (const Eigen::VectorXd& component : components) {
-      spread.components.emplace_back();
+      uncertainty.components.emplace_back();
       for (std::size_t i = 0; i < values_.size(); ++i)
-        spread.components.back()[values_.pointer(i)] = component[static_cast<Eigen::Index>(i)];
+        uncertainty.components.back()[values_.pointer(i)] = component[static_cast<Eigen::Index>(i)];
     }
-    fit.spread_rows = unseen.size();
+    fit.interval_rows = unseen.size();
     std::size_t inside = 0;
     for (std::size_t i = 0; i < unseen.size(); ++i) {
       std::vector<double> others;

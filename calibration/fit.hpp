@@ -49,10 +49,10 @@ struct Fit {
   std::vector<ErrorStatistics> in_sample, predicted;   // [studies] of these, seen by the fit or not
   std::vector<CrossValidation> cross_validated;        // studies that ask for it
   /// From rows that were predicted without having been seen: cross-validated ones, and those that their study does not
-  /// fit; from the fitted rows if there are none. `residual`: the larger of the spread of the fitted rows, and of what
+  /// fit; from the fitted rows if there are none. `residual`: the larger of the deviation of the fitted rows, and of what
   /// the uncertainty of the values does not explain of the unseen ones.
-  PredictionSpread spread;
-  std::size_t spread_rows = 0;
+  PredictionUncertainty uncertainty;
+  std::size_t interval_rows = 0;
   double interval_coverage = 0;       // share of them within the interval that follows from the other folds' rows
   std::vector<std::string> warnings;  // values that cannot be told apart
   std::size_t simulations = 0;

@@ -432,127 +432,183 @@ Seconds mean_gap(const FleetRecord& record) {
   return sum / std::max(static_cast<double>(record.gaps.size()), 1.0);
 }
 
-}  // namespace
+/// What nelder_mead() gives where nothing is finite.
+constexpr double kNoFit = std::numeric_limits<double>::max();
 
-FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::function<void()>& on_step) {
-  const auto fit_times = [&](const std::vector<LifetimeObservation>& seen, int most_values, Seconds minimum) {
-    return fit_lifetime(as_intervals(seen, record.resolution), {.edges = look_dates(seen, record.resolution),
-                                                                .most_values = most_values,
-                                                                .minimum = minimum,
-                                                                .always_ends = minimum > Seconds{},
-                                                                .looked_at_every = record.resolution,
-                                                                .on_step = on_step})
+/// A law of losses whose values are looked for, and with what machines come back.
+struct Structure {
+  FleetFit fit;                        // its wait or outage; `pool` without bulk revocations
+  bool has_life = false;               // machines are also lost one by one
+  std::optional<ChurnEvidence> churn;  // calm and churn take turns
+
+  bool has_both() const { return fit.pool.wait && fit.pool.bulk; }
+  /// Of the values that all structures have, which come before life and wait.
+  std::size_t common_values() const { return churn ? 7 : 5; }
+};
+
+class FleetFitter {
+ public:
+  FleetFitter(const FleetRecord& record, bool has_names, const std::function<void()>& on_step)
+      : record_{record}, has_names_{has_names}, on_step_{on_step} {}
+
+  FleetFit fit() {
+    if (record_.slots == 1 || record_.losses.empty()) return fit_lives("");
+    if (record_.losses.size() < kBulkValues)
+      return fit_lives(" (no bulk revocations: fewer losses than their " + std::to_string(kBulkValues) + " values)");
+    if (record_.waits.empty() && record_.gaps.empty()) return fit_lives(" (no bulk revocations: no machine came back)");
+    likeliest_ = fit_bulk(record_);
+    const std::vector<FleetFit> returns = list_returns();
+    for (const FleetFit& one : returns)
+      for (const bool has_life : {false, true})
+        if (!has_life || record_.losses.size() > kBulkValues) try_structure({.fit = one, .has_life = has_life});
+    if (best_.second == kNoFit) return fit_lives(" (no law of bulk revocations fits)");
+    if (compare(record_, best_.first.pool, has_names_, kFleetsOfCheck, 1000).life_distance <= kLikeEnough)
+      return best_.first;
+    const ChurnEvidence churn = churn_evidence(record_);
+    if (record_.losses.size() < kChurnValues || churn.churn_aic > churn.renewal_aic - kClearEvidence)
+      return best_.first;
+    for (const FleetFit& one : returns)
+      if (!one.pool.wait || !one.pool.bulk) try_structure({.fit = with_one_value(one), .churn = churn});
+    return best_.first;
+  }
+
+ private:
+  LifetimeFit fit_times(const std::vector<LifetimeObservation>& seen, int most_values, Seconds minimum) const {
+    return fit_lifetime(as_intervals(seen, record_.resolution), {.edges = look_dates(seen, record_.resolution),
+                                                                 .most_values = most_values,
+                                                                 .minimum = minimum,
+                                                                 .always_ends = minimum > Seconds{},
+                                                                 .looked_at_every = record_.resolution,
+                                                                 .on_step = on_step_})
         .front();
-  };
-  const auto fit_lives = [&](const std::string& reason) {
-    const LifetimeFit lives = fit_times(record.lives, 5, Seconds{});
+  }
+
+  /// Each machine is lost by itself.
+  FleetFit fit_lives(const std::string& reason) const {
+    const LifetimeFit lives = fit_times(record_.lives, 5, Seconds{});
     FleetFit fit{.life_law = lives.law + reason, .life_values = lives.values};
     fit.pool.lifetime = lives.lifetime;
-    if (!record.waits.empty()) {
-      const LifetimeFit waits = fit_times(record.waits, 5, record.resolution);
+    if (!record_.waits.empty()) {
+      const LifetimeFit waits = fit_times(record_.waits, 5, record_.resolution);
       fit.pool.wait = waits.lifetime.law;
       fit.wait_law = waits.law;
       fit.wait_values = waits.values;
     }
-    match_mean_size(fit.pool, record, has_names, on_step);
+    match_mean_size(fit.pool, record_, has_names_, on_step_);
     return fit;
-  };
-  if (record.slots == 1 || record.losses.empty()) return fit_lives("");
-  if (record.losses.size() < kBulkValues)
-    return fit_lives(" (no bulk revocations: fewer losses than their " + std::to_string(kBulkValues) + " values)");
-  if (record.waits.empty() && record.gaps.empty()) return fit_lives(" (no bulk revocations: no machine came back)");
-  const BulkShape likeliest = fit_bulk(record);
-  std::vector<FleetFit> structures;
-  if (!record.waits.empty()) {
-    const LifetimeFit waits = fit_times(record.waits, 3, record.resolution);
-    structures.push_back({.wait_law = "waits: " + waits.law, .wait_values = waits.values});
-    structures.back().pool.wait = waits.lifetime.law;
   }
-  if (!record.gaps.empty()) {
-    std::vector<LifetimeObservation> gaps;
-    for (const Seconds gap : record.gaps) gaps.push_back({gap, gap});
-    const LifetimeFit outages = fit_times(gaps, 3, record.resolution);
-    structures.push_back({.wait_law = "outages: " + outages.law, .wait_values = outages.values});
-    structures.back().pool.bulk.emplace().outage = outages.lifetime.law;
+
+  /// Ways in which machines come back: after waits, after outages, and if there are both, after both.
+  std::vector<FleetFit> list_returns() const {
+    std::vector<FleetFit> returns;
+    if (!record_.waits.empty()) {
+      const LifetimeFit waits = fit_times(record_.waits, 3, record_.resolution);
+      returns.push_back({.wait_law = "waits: " + waits.law, .wait_values = waits.values});
+      returns.back().pool.wait = waits.lifetime.law;
+    }
+    if (!record_.gaps.empty()) {
+      std::vector<LifetimeObservation> gaps;
+      for (const Seconds gap : record_.gaps) gaps.push_back({gap, gap});
+      const LifetimeFit outages = fit_times(gaps, 3, record_.resolution);
+      returns.push_back({.wait_law = "outages: " + outages.law, .wait_values = outages.values});
+      returns.back().pool.bulk.emplace().outage = outages.lifetime.law;
+    }
+    if (returns.size() == 2) {
+      returns.push_back(returns.back());
+      returns.back().wait_law += "; waits: exponential";
+      returns.back().wait_values += 1;
+      returns.back().pool.wait = {Distribution{Exponential{record_.resolution}, record_.resolution}};
+    }
+    return returns;
   }
-  if (structures.size() == 2) {
-    structures.push_back(structures.back());
-    structures.back().wait_law += "; waits: exponential";
-    structures.back().wait_values += 1;
-    structures.back().pool.wait = {Distribution{Exponential{record.resolution}, record.resolution}};
+
+  /// The same with the exponential law of the mean wait or gap.
+  FleetFit with_one_value(FleetFit fit) const {
+    const bool waits = fit.pool.wait.has_value();
+    const Seconds mean = waits ? mean_wait(record_) : mean_gap(record_);
+    const TimeLaw once{
+        Distribution{Exponential{std::max(mean - record_.resolution, record_.resolution * 0.1)}, record_.resolution}};
+    fit.wait_law = waits ? "waits: exponential" : "outages: exponential";
+    fit.wait_values = 1;
+    if (waits)
+      fit.pool.wait = once;
+    else
+      fit.pool.bulk->outage = once;
+    return fit;
   }
-  constexpr double kNone = std::numeric_limits<double>::max();  // what nelder_mead() gives where nothing is finite
-  std::pair<FleetFit, double> best{{}, kNone};
-  // Values: interval, share (2), stretch; without churn the interval's shape, with it factor and means (3); life; wait.
-  const auto fit_structure = [&](const FleetFit& structure, bool has_life, const std::optional<ChurnEvidence>& churn) {
-    const bool has_both = structure.pool.wait && structure.pool.bulk;
-    const std::size_t common = churn ? 7 : 5;
-    const auto pool_of = [&](const std::vector<double>& x) {
-      BulkShape bulk{.interval = x[0], .shape = churn ? 0 : x[1], .a = x[2], .b = x[3], .stretch = x[4], .life = {}};
-      if (churn) {
-        bulk.a = x[1], bulk.b = x[2], bulk.stretch = x[3];
-        bulk.churn = Churn{std::exp(x[4]), Seconds{std::exp(x[5])}, Seconds{std::exp(x[6])}};
-      }
-      if (has_life) bulk.life = x[common];
-      if (!is_within_bounds(bulk, record.resolution) || std::abs(x.back()) > 25) return std::optional<SpotPool>{};
-      std::optional<SpotPool> pool = with_bulk(bulk, structure.pool);
-      if (pool->bulk->mean_share() < 0.002) return std::optional<SpotPool>{};
-      if (has_both) pool->wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record.resolution}};
-      return pool;
-    };
-    const auto badness = [&](const std::vector<double>& x) {
-      const std::optional<SpotPool> pool = pool_of(x);
-      if (!pool) return std::numeric_limits<double>::infinity();
-      const FleetComparison likeness =
-          compare(record, *pool, has_names, churn ? kFleetsOfChurn : kFleetsOfFit, 1, on_step);
-      const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / kMostSizeError;
-      const double life = likeness.life_distance / kMostDistance;
-      const double loss = likeness.loss_size_distance / kMostDistance;
-      return life * life + loss * loss + size * size;
-    };
-    std::vector<double> start{likeliest.interval, kFirstShape, likeliest.a, likeliest.b, 0};
-    if (churn)
+
+  /// Values: interval, share (2), stretch; without churn the interval's shape, with it factor and means (3); life; wait.
+  std::optional<SpotPool> pool_of(const Structure& structure, const std::vector<double>& x) const {
+    BulkShape bulk{.interval = x[0], .shape = x[1], .a = x[2], .b = x[3], .stretch = x[4], .life = {}};
+    if (structure.churn)
+      bulk = {.interval = x[0],
+              .shape = 0,
+              .a = x[1],
+              .b = x[2],
+              .stretch = x[3],
+              .churn = Churn{std::exp(x[4]), Seconds{std::exp(x[5])}, Seconds{std::exp(x[6])}}};
+    if (structure.has_life) bulk.life = x[structure.common_values()];
+    if (!is_within_bounds(bulk, record_.resolution) || std::abs(x.back()) > 25) return {};
+    SpotPool pool = with_bulk(bulk, structure.fit.pool);
+    if (pool.bulk->mean_share() < 0.002) return {};
+    if (structure.has_both()) pool.wait = {Distribution{Exponential{Seconds{std::exp(x.back())}}, record_.resolution}};
+    return pool;
+  }
+
+  /// How unlike the fleet a pool is, by its up-times, the sizes of its losses and its mean size.
+  double badness(const Structure& structure, const std::vector<double>& x) const {
+    const std::optional<SpotPool> pool = pool_of(structure, x);
+    if (!pool) return std::numeric_limits<double>::infinity();
+    const FleetComparison likeness =
+        compare(record_, *pool, has_names_, structure.churn ? kFleetsOfChurn : kFleetsOfFit, 1, on_step_);
+    const double size = (likeness.simulated_mean_size / likeness.mean_size - 1) / kMostSizeError;
+    const double life = likeness.life_distance / kMostDistance;
+    const double loss = likeness.loss_size_distance / kMostDistance;
+    return life * life + loss * loss + size * size;
+  }
+
+  std::vector<double> start_of(const Structure& structure) const {
+    std::vector<double> start{likeliest_.interval, kFirstShape, likeliest_.a, likeliest_.b, 0};
+    if (const auto& churn = structure.churn)
       start = {std::log(churn->calm_interval.value() / churn->churn.factor),
-               likeliest.a,
-               likeliest.b,
+               likeliest_.a,
+               likeliest_.b,
                0,
                std::log(std::min(churn->churn.factor, 1000.0)),
                std::log(churn->churn.calm_mean.value()),
                std::log(churn->churn.churn_mean.value())};
-    if (has_life) start.push_back(likeliest.life.value_or(std::log(4 * record.duration.value())));
-    if (has_both) start.push_back(std::log(record.resolution.value()));
-    Minimum found = nelder_mead(badness, start, 0.4, 1e-3, churn ? 240 : 120);
-    found = nelder_mead(badness, found.at, 0.2, 1e-3, churn ? 120 : 80);
-    for (int i = 0; churn && i < kPolishes && found.value < 2 * best.second; ++i)
-      found = nelder_mead(badness, found.at, 0.3, 1e-3, 160);
-    if (found.value >= best.second) return;
-    best = {structure, found.value};
-    best.first.pool = *pool_of(found.at);
-    best.first.life_law =
-        std::string{has_life ? "bulk and single revocations" : "bulk revocations"} + (churn ? ", calm and churn" : "");
-    best.first.life_values = (churn ? 6 : 4) + (has_life ? 1 : 0);
-  };
-  for (const FleetFit& structure : structures)
-    for (const bool has_life : {false, true})
-      if (!has_life || record.losses.size() > kBulkValues) fit_structure(structure, has_life, {});
-  if (best.second == kNone) return fit_lives(" (no law of bulk revocations fits)");
-  if (compare(record, best.first.pool, has_names, kFleetsOfCheck, 1000).life_distance <= kLikeEnough) return best.first;
-  const ChurnEvidence churn = churn_evidence(record);
-  if (record.losses.size() < kChurnValues || churn.churn_aic > churn.renewal_aic - kClearEvidence) return best.first;
-  for (FleetFit structure : structures) {
-    if (structure.pool.wait && structure.pool.bulk) continue;
-    const Seconds mean = structure.pool.wait ? mean_wait(record) : mean_gap(record);
-    const TimeLaw once{
-        Distribution{Exponential{std::max(mean - record.resolution, record.resolution * 0.1)}, record.resolution}};
-    structure.wait_law = structure.pool.wait ? "waits: exponential" : "outages: exponential";
-    structure.wait_values = 1;
-    if (structure.pool.wait)
-      structure.pool.wait = once;
-    else
-      structure.pool.bulk->outage = once;
-    fit_structure(structure, false, churn);
+    if (structure.has_life) start.push_back(likeliest_.life.value_or(std::log(4 * record_.duration.value())));
+    if (structure.has_both()) start.push_back(std::log(record_.resolution.value()));
+    return start;
   }
-  return best.first;
+
+  /// Keeps it if it is the best so far.
+  void try_structure(const Structure& structure) {
+    const bool has_churn = structure.churn.has_value();
+    const auto badness_of = [&](const std::vector<double>& x) { return badness(structure, x); };
+    Minimum found = nelder_mead(badness_of, start_of(structure), 0.4, 1e-3, has_churn ? 240 : 120);
+    found = nelder_mead(badness_of, found.at, 0.2, 1e-3, has_churn ? 120 : 80);
+    for (int i = 0; has_churn && i < kPolishes && found.value < 2 * best_.second; ++i)
+      found = nelder_mead(badness_of, found.at, 0.3, 1e-3, 160);
+    if (found.value >= best_.second) return;
+    best_ = {structure.fit, found.value};
+    best_.first.pool = *pool_of(structure, found.at);
+    best_.first.life_law = std::string{structure.has_life ? "bulk and single revocations" : "bulk revocations"} +
+                           (has_churn ? ", calm and churn" : "");
+    best_.first.life_values = (has_churn ? 6 : 4) + (structure.has_life ? 1 : 0);
+  }
+
+  const FleetRecord& record_;
+  const bool has_names_;
+  const std::function<void()>& on_step_;
+  BulkShape likeliest_;                          // of bulk revocations without churn
+  std::pair<FleetFit, double> best_{{}, kNoFit};  // and how bad it is
+};
+
+}  // namespace
+
+FleetFit fit_fleet(const FleetRecord& record, bool has_names, const std::function<void()>& on_step) {
+  return FleetFitter{record, has_names, on_step}.fit();
 }
 
 }  // namespace rehearse

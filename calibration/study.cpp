@@ -10,6 +10,7 @@
 #include "calibration/metric.hpp"
 #include "calibration/study_schemas.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
@@ -231,6 +232,82 @@ void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
   json.reject_unknown_keys();
 }
 
+void load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
+  const JsonReader source = json.child("measurements");
+  const bool is_csv = source.is_string();
+  const fs::path own = json.resolve(is_csv ? source.as<std::string>() : source.required<std::string>("file"));
+  study.measurements_file = (measurements ? *measurements : own.lexically_normal()).string();
+  const MeasurementFormat format = is_csv ? MeasurementFormat::kCsv : read_measurement_format(source.child("format"));
+  if (!is_csv) source.reject_unknown_keys();
+  study.table = std::make_shared<const CsvTable>(load_measurements(study.measurements_file, format));
+}
+
+/// The scenario that rows change, with what the study sets in all of them.
+struct BaseScenario {
+  Json json;
+  std::vector<std::pair<std::string, std::string>> set;  // pointer, place
+};
+BaseScenario read_base(const JsonReader& json, Study& study) {
+  BaseScenario base{.json = load_json_file(study.scenario_file), .set = {}};
+  if (json.has("set"))
+    for (const auto& [pointer, value] : json.child("set").items()) {
+      JsonOrigins{}.set(base.json, pointer, value.value().dump(), value.place());
+      base.set.emplace_back(pointer, value.place());
+    }
+  if (const Json* profile = json_pointer_find(base.json, "/calibration"); profile != nullptr && profile->is_string())
+    study.profile_name = profile->get<std::string>();
+  return base;
+}
+
+std::vector<ColumnMapping> read_mappings(const JsonReader& columns, const CsvTable& table) {
+  std::vector<ColumnMapping> mappings;
+  for (const auto& [column, mapping] : columns.items()) {
+    expect_column(mapping, column, table);
+    mappings.push_back(read_mapping(column, mapping));
+  }
+  return mappings;
+}
+
+/// How measured values are written.
+struct TargetUnit {
+  double scale = 1;          // in the metric's unit
+  std::string noise_column;  // with their standard deviations; empty: none
+};
+TargetUnit read_target(const JsonReader& target, Study& study) {
+  const CsvTable& table = *study.table;
+  study.target_column = target.required<std::string>("column");
+  study.metric = target.required<std::string>("metric");
+  const auto noise_column = target.optional<std::string>("noise_column", "");
+  const auto unit = target.optional<std::string>("unit", "");
+  const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
+  target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
+  expect_column(target.child("column"), study.target_column, table);
+  if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
+  study.sample_of = read_columns(target, "sample_of", table);
+  target.reject_unknown_keys();
+  return {.scale = units.at(unit), .noise_column = noise_column};
+}
+
+/// One filter for each entry of study.excluded, which this fills with their reasons.
+std::vector<RowFilter> read_exclusions(const JsonReader& json, Study& study) {
+  std::vector<RowFilter> filters;
+  if (json.has("exclude"))
+    for (const JsonReader& exclusion : json.children("exclude")) {
+      filters.push_back(read_filter(exclusion.child("where"), *study.table));
+      study.excluded.push_back({.reason = exclusion.required<std::string>("reason"), .lines = {}});
+      exclusion.reject_unknown_keys();
+    }
+  return filters;
+}
+
+void read_measured(const CsvRow& row, const TargetUnit& unit, const std::string& column, StudyRow& entry) {
+  entry.measured = row.number(column);
+  if (entry.measured <= 0) row.fail(column, "expected a number above 0");
+  if (!unit.noise_column.empty() && !row.text(unit.noise_column).empty())
+    entry.noise = row.number(unit.noise_column) * unit.scale;
+  entry.measured *= unit.scale;
+}
+
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
   json.use_schema(study_schema);
@@ -239,51 +316,12 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   study.name = path.stem().string();
   study.file_name = path.string();
   study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
-  const JsonReader source = json.child("measurements");
-  const bool is_csv = source.is_string();
-  const fs::path own = json.resolve(is_csv ? source.as<std::string>() : source.required<std::string>("file"));
-  study.measurements_file = (measurements ? *measurements : own.lexically_normal()).string();
-  const MeasurementFormat format = is_csv ? MeasurementFormat::kCsv : read_measurement_format(source.child("format"));
-  if (!is_csv) source.reject_unknown_keys();
-  study.table = std::make_shared<const CsvTable>(load_measurements(study.measurements_file, format));
+  load_table(json, measurements, study);
   const CsvTable& table = *study.table;
-
-  Json base = load_json_file(study.scenario_file);
-  std::vector<std::pair<std::string, std::string>> set;  // pointer, place
-  if (json.has("set"))
-    for (const auto& [pointer, value] : json.child("set").items()) {
-      JsonOrigins{}.set(base, pointer, value.value().dump(), value.place());
-      set.emplace_back(pointer, value.place());
-    }
-  if (const Json* profile = json_pointer_find(base, "/calibration"); profile != nullptr && profile->is_string())
-    study.profile_name = profile->get<std::string>();
-
-  std::vector<ColumnMapping> mappings;
-  for (const auto& [column, mapping] : json.child("columns").items()) {
-    expect_column(mapping, column, table);
-    mappings.push_back(read_mapping(column, mapping));
-  }
-
-  const JsonReader target = json.child("target");
-  study.target_column = target.required<std::string>("column");
-  study.metric = target.required<std::string>("metric");
-  const auto noise_column = target.optional<std::string>("noise_column", "");
-  const auto unit = target.optional<std::string>("unit", "");
-  const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
-  target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
-  const double scale = units.at(unit);
-  expect_column(target.child("column"), study.target_column, table);
-  if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
-  study.sample_of = read_columns(target, "sample_of", table);
-  target.reject_unknown_keys();
-
-  std::vector<std::pair<RowFilter, std::string>> exclusions;
-  if (json.has("exclude"))
-    for (const JsonReader& exclusion : json.children("exclude")) {
-      exclusions.emplace_back(read_filter(exclusion.child("where"), table), exclusion.required<std::string>("reason"));
-      exclusion.reject_unknown_keys();
-      study.excluded.push_back({.reason = exclusions.back().second, .lines = {}});
-    }
+  const BaseScenario base = read_base(json, study);
+  const std::vector<ColumnMapping> mappings = read_mappings(json.child("columns"), table);
+  const TargetUnit unit = read_target(json.child("target"), study);
+  const std::vector<RowFilter> exclusions = read_exclusions(json, study);
 
   for (const CsvRow row : table.rows()) {
     const std::string row_place = table.file_name() + ":" + std::to_string(row.line());
@@ -292,18 +330,15 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
                    .origins = JsonOrigins{"row " + row_place + " of " + study.file_name},
                    .problem = {},
                    .use = RowUse::kPredicted};
-    for (const auto& [pointer, place] : set) entry.origins.add(pointer, place);
-    const auto excluded =
-        std::find_if(exclusions.begin(), exclusions.end(), [&](const auto& e) { return entry.fits(e.first); });
+    for (const auto& [pointer, place] : base.set) entry.origins.add(pointer, place);
+    const auto excluded = std::find_if(exclusions.begin(), exclusions.end(),
+                                       [&](const RowFilter& exclusion) { return entry.fits(exclusion); });
     if (excluded != exclusions.end()) {
       study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].lines.push_back(row.line());
       continue;
     }
-    entry.measured = row.number(study.target_column);
-    if (entry.measured <= 0) row.fail(study.target_column, "expected a number above 0");
-    if (!noise_column.empty() && !row.text(noise_column).empty()) entry.noise = row.number(noise_column) * scale;
-    entry.measured *= scale;
-    entry.scenario = make_scenario(base, mappings, row_place, entry);
+    read_measured(row, unit, study.target_column, entry);
+    entry.scenario = make_scenario(base.json, mappings, row_place, entry);
     study.rows.push_back(std::move(entry));
   }
   if (study.rows.empty())
@@ -326,15 +361,9 @@ bool StudyRow::fits(const RowFilter& filter) const {
 }
 
 std::string to_text(RowUse use) {
-  switch (use) {
-    case RowUse::kStepTime:
-      return "step_time";
-    case RowUse::kFitted:
-      return "fitted";
-    case RowUse::kPredicted:
-      return "predicted";
-  }
-  return {};
+  constexpr std::array kUses{Named{"step_time", RowUse::kStepTime}, Named{"fitted", RowUse::kFitted},
+                             Named{"predicted", RowUse::kPredicted}};
+  return name_in(kUses, use);
 }
 
 std::string measurements_hash(const Study& study) {
@@ -370,16 +399,12 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
   return studies;
 }
 
-namespace {
-
-/// A scenario's text and, of a value of a sample, its probability.
-using Question = std::pair<std::string, std::optional<double>>;
-
-/// `rows`: those that ask, or nobody.
-std::vector<Prediction> answer(const std::vector<Question>& questions, const std::vector<StudyRow>& rows,
-                               const std::string& scenario_file, const std::string& metric, const Catalog& catalog,
-                               const Pool& pool, const std::function<void(std::size_t, std::size_t)>& on_done,
-                               const Budget& budget) {
+std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
+                                const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
+  // A scenario's text and, of a value of a sample, its probability.
+  using Question = std::pair<std::string, std::optional<double>>;
+  std::vector<Question> questions;
+  for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
   std::vector<Question> distinct = questions;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -388,12 +413,13 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
       distinct.size(),
       [&](std::size_t i) {
         const auto& [scenario, probability] = distinct[i];
-        const Json json = parse_json(scenario, scenario_file);
+        const Json json = parse_json(scenario, study.scenario_file);
         const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
-        const JsonOrigins origins = rows.empty() ? JsonOrigins{} : rows[static_cast<std::size_t>(asked_by)].origins;
-        Json options{{"metric", metric}};
+        Json options{{"metric", study.metric}};
         if (probability) options["probability"] = *probability;
-        return kMeasure.job(read_scenario(json, scenario_file, catalog, origins), options);
+        return kMeasure.job(
+            read_scenario(json, study.scenario_file, catalog, study.rows[static_cast<std::size_t>(asked_by)].origins),
+            options);
       },
       on_done, budget);
   std::vector<Prediction> predictions;
@@ -416,23 +442,6 @@ std::vector<Prediction> answer(const std::vector<Question>& questions, const std
     predictions.push_back(std::move(prediction));
   }
   return predictions;
-}
-
-}  // namespace
-
-std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
-                                const std::string& metric, const Catalog& catalog, const Pool& pool,
-                                const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
-  std::vector<Question> questions;
-  for (const std::string& scenario : scenarios) questions.emplace_back(scenario, std::nullopt);
-  return answer(questions, {}, scenario_file, metric, catalog, pool, on_done, budget);
-}
-
-std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
-                                const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
-  std::vector<Question> questions;
-  for (const StudyRow& row : study.rows) questions.emplace_back(row.scenario, row.probability);
-  return answer(questions, study.rows, study.scenario_file, study.metric, catalog, pool, on_done, budget);
 }
 
 }  // namespace rehearse

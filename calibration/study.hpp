@@ -110,13 +110,8 @@ struct Prediction {
   std::string problem;  // why there is none
 };
 
-/// Simulates each scenario (JSON text), equal ones once, empty ones not at all. `scenario_file` is where paths inside
-/// the scenarios start. `on_done(finished, total)`. Once `budget` is over, its stop() ends the call.
-std::vector<Prediction> predict(const std::vector<std::string>& scenarios, const std::string& scenario_file,
-                                const std::string& metric, const Catalog& catalog, const Pool& pool,
-                                const std::function<void(std::size_t, std::size_t)>& on_done = {},
-                                const Budget& budget = {});
-/// The same for the rows of a study, at their probabilities.
+/// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.
+/// `on_done(finished, total)`. Once `budget` is over, its stop() ends the call.
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done = {},
                                 const Budget& budget = {});

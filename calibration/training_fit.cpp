@@ -178,10 +178,10 @@ class TrainingFitter {
     fit_.required_bandwidth.value = study_.required_bandwidth ? study_.required_bandwidth->value() : bytes / seconds;
   }
 
-  ProfiledWorkload workload() const {
-    ProfiledWorkload workload{.parameters = fit_.parameters,
-                              .required_bandwidth = BytesPerSecond{fit_.required_bandwidth.value},
-                              .contention = {}};
+  SpotdnnWorkload workload() const {
+    SpotdnnWorkload workload{.parameters = fit_.parameters,
+                             .required_bandwidth = BytesPerSecond{fit_.required_bandwidth.value},
+                             .contention = {}};
     if (fit_.contention_slope)
       workload.contention = {.slope = fit_.contention_slope->value, .intercept = fit_.contention_intercept->value};
     return workload;
@@ -228,12 +228,12 @@ class TrainingFitter {
     });
   }
 
-  std::vector<ProfiledWorker> profiled(const Cluster& cluster) const {
-    std::vector<ProfiledWorker> workers;
+  std::vector<SpotdnnWorker> workers_of(const Cluster& cluster) const {
+    std::vector<SpotdnnWorker> workers;
     for (const Worker& worker : cluster.workers)
       workers.push_back({.gpus = worker.log->gpus,
                          .batch = static_cast<double>(worker.log->batch),
-                         .profiled = Seconds{machine_alone(worker).step.value}});
+                         .step_alone = Seconds{machine_alone(worker).step.value}});
     return workers;
   }
 
@@ -262,12 +262,12 @@ class TrainingFitter {
     };
     const auto residuals = [&](const Eigen::VectorXd& x) {
       const std::vector<double> at = values(x);
-      ProfiledWorkload tried = workload();
+      SpotdnnWorkload tried = workload();
       tried.contention = {.slope = at[0], .intercept = at[1]};
       Eigen::VectorXd difference(rows);
       Eigen::Index row = 0;
       for (const Cluster* cluster : contended) {
-        const AsynchronousSpeed speed = predict_speed(profiled(*cluster), tried, fit_.server, SpotdnnVariant::kPaper);
+        const AsynchronousSpeed speed = predict_speed(workers_of(*cluster), tried, fit_.server, SpotdnnVariant::kPaper);
         for (std::size_t i = 0; i < cluster->workers.size(); ++i)
           difference[row++] = speed.steps[i].value() / cluster->workers[i].step - 1;
       }
@@ -287,7 +287,8 @@ class TrainingFitter {
 
   void compare_speeds() {
     for (const Cluster& cluster : clusters_) {
-      const AsynchronousSpeed speed = predict_speed(profiled(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
+      const AsynchronousSpeed speed =
+          predict_speed(workers_of(cluster), workload(), fit_.server, SpotdnnVariant::kPaper);
       fit_.clusters.push_back({.name = cluster.name,
                                .shape = cluster.shape,
                                .samples_per_s = cluster.samples_per_s,

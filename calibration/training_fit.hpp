@@ -32,7 +32,7 @@ struct TrainingStudy {
   std::vector<WorkerLog> logs;
   std::optional<Bytes> parameters;                   // none: from the logs
   std::optional<BytesPerSecond> required_bandwidth;  // the same
-  ProfiledServer server;
+  SpotdnnServer server;
   bool uses_spread = false;                                // whether the loss depends on R
   int skip_first = 10, skip_last = 3;                      // entries of each worker
   std::vector<std::pair<std::string, std::string>> files;  // name and hash of what was read
@@ -70,7 +70,7 @@ struct TrainingCoefficients {
   std::string name;
   Bytes parameters{};
   Estimate required_bandwidth;  // bytes per second
-  ProfiledServer server;
+  SpotdnnServer server;
   std::vector<MachineStep> machines;
   std::vector<LoggedCluster> clusters;
   std::optional<Estimate> contention_slope, contention_intercept;     // none if no two sizes of cluster show contention

@@ -249,10 +249,11 @@ StudyQuality study_quality(const Study& study, const Validation& validation, con
   return {.of = StudyQuality::Of::kFitted, .errors = validation.fitted};
 }
 
-IntervalCoverage interval_coverage(const Study& study, const Validation& validation, const PredictionSpread& spread) {
+IntervalCoverage interval_coverage(const Study& study, const Validation& validation,
+                                   const PredictionUncertainty& uncertainty) {
   IntervalCoverage coverage;
-  if (!(spread.residual > 0)) return coverage;
-  const auto [low, high] = spread.interval(0);
+  if (!(uncertainty.residual > 0)) return coverage;
+  const auto [low, high] = uncertainty.interval(0);
   const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
     const ValidationRow& row = validation.rows[i];

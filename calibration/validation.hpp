@@ -86,13 +86,14 @@ struct StudyQuality {
 /// the same measurements.
 StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile);
 
-/// How many of the scored rows that could be simulated lie within the interval of 90 % that `spread`'s errors give
+/// How many of the scored rows that could be simulated lie within the interval of 90 % that `uncertainty`'s errors give
 /// each prediction: measured between `interval(0).first` and `.second` times a simulated rate; a time is one by a rate.
 /// Without the uncertainty of the profile's values, which simulate adds, intervals are narrower and hold fewer.
 struct IntervalCoverage {
   std::size_t inside = 0, rows = 0;
 };
-IntervalCoverage interval_coverage(const Study& study, const Validation& validation, const PredictionSpread& spread);
+IntervalCoverage interval_coverage(const Study& study, const Validation& validation,
+                                   const PredictionUncertainty& uncertainty);
 
 /// Why rows are not scored, and the lines of the measurements' file that they stand in: what the study leaves out, what
 /// gives the profile's step times, and what cannot be simulated (which is scored as an error of 100 %).

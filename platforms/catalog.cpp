@@ -224,31 +224,22 @@ const RegionLink* Catalog::region_link(const std::string& from, const std::strin
   return found == links_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> Catalog::accelerator_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : accelerators_) names.push_back(name);
-  return names;
+namespace {
+
+template <class Value>
+std::vector<std::string> keys_of(const std::map<std::string, Value>& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
 }
-std::vector<std::string> Catalog::instance_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : instances_) names.push_back(name);
-  return names;
-}
-std::vector<std::string> Catalog::interconnect_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : interconnects_) names.push_back(name);
-  return names;
-}
-std::vector<std::string> Catalog::price_history_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, path] : price_histories_) names.push_back(name);
-  return names;
-}
-std::vector<std::string> Catalog::spot_pool_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : spot_pools_) names.push_back(name);
-  return names;
-}
+
+}  // namespace
+
+std::vector<std::string> Catalog::accelerator_names() const { return keys_of(accelerators_); }
+std::vector<std::string> Catalog::instance_names() const { return keys_of(instances_); }
+std::vector<std::string> Catalog::interconnect_names() const { return keys_of(interconnects_); }
+std::vector<std::string> Catalog::price_history_names() const { return keys_of(price_histories_); }
+std::vector<std::string> Catalog::spot_pool_names() const { return keys_of(spot_pools_); }
 std::vector<std::string> Catalog::region_names() const {
   std::set<std::string> names;
   for (const auto& [ends, link] : links_) names.insert({ends.first, ends.second});

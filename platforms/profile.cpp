@@ -22,15 +22,15 @@ double NetworkParameters::nic_efficiency_for(const std::string& instance) const 
   return found == nic_efficiency_of.end() ? nic_efficiency : found->second;
 }
 
-std::pair<double, double> PredictionSpread::interval(double by_parameters) const {
+std::pair<double, double> PredictionUncertainty::interval(double by_parameters) const {
   const double deviation = std::hypot(residual, by_parameters);
   return {std::exp(-high * deviation), std::exp(-low * deviation)};
 }
 
-void PredictionSpread::widen(const std::vector<Substitute>& substitutes) {
+void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {
   double added = 0;
   for (const Substitute& substitute : substitutes) {
-    added = std::hypot(added, substitute.spread);
+    added = std::hypot(added, substitute.uncertainty);
     if (!substitute.components.empty()) components.push_back(substitute.components);
   }
   if (added == 0) return;
@@ -165,17 +165,17 @@ std::map<std::string, double> read_component(const Json& profile, const JsonRead
   return component;
 }
 
-PredictionSpread read_spread(const Json& profile, const JsonReader& json) {
-  PredictionSpread spread{.residual = json.required<double>("residual"),
-                          .low = json.required<double>("low"),
-                          .high = json.required<double>("high"),
-                          .components = {}};
-  json.expect(spread.residual >= 0 && spread.residual <= 10, "residual", "0 to 10");
-  json.expect(std::abs(spread.low) <= 100, "low", "-100 to 100");
-  json.expect(spread.high >= spread.low && spread.high <= 100, "high", "low to 100");
+PredictionUncertainty read_uncertainty(const Json& profile, const JsonReader& json) {
+  PredictionUncertainty uncertainty{.residual = json.required<double>("residual"),
+                                    .low = json.required<double>("low"),
+                                    .high = json.required<double>("high"),
+                                    .components = {}};
+  json.expect(uncertainty.residual >= 0 && uncertainty.residual <= 10, "residual", "0 to 10");
+  json.expect(std::abs(uncertainty.low) <= 100, "low", "-100 to 100");
+  json.expect(uncertainty.high >= uncertainty.low && uncertainty.high <= 100, "high", "low to 100");
   for (const JsonReader& component : json.children("components"))
-    spread.components.push_back(read_component(profile, component));
-  return spread;
+    uncertainty.components.push_back(read_component(profile, component));
+  return uncertainty;
 }
 
 StepTime read_step_time(const JsonReader& json) {
@@ -295,7 +295,7 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    if (fit.has("spread")) profile.spread = read_spread(json.value(), fit.child("spread"));
+    if (fit.has("spread")) profile.uncertainty = read_uncertainty(json.value(), fit.child("spread"));
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");
@@ -308,13 +308,13 @@ Profile read_profile(JsonReader json) {
     for (const JsonReader& substitute : json.children("substitutes")) {
       Substitute& known = profile.substitutes.emplace_back();
       known.text = substitute.required<std::string>("text");
-      known.spread = substitute.required<double>("spread");
-      substitute.expect(known.spread >= 0 && known.spread <= 10, "spread", "0 to 10");
+      known.uncertainty = substitute.required<double>("spread");
+      substitute.expect(known.uncertainty >= 0 && known.uncertainty <= 10, "spread", "0 to 10");
       if (substitute.has("components")) known.components = read_component(json.value(), substitute.child("components"));
       substitute.reject_unknown_keys();
     }
   json.reject_unknown_keys();
-  profile.spread.widen(profile.substitutes);
+  profile.uncertainty.widen(profile.substitutes);
   return profile;
 }
 

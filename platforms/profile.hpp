@@ -117,15 +117,15 @@ struct StepTime {
 /// What a profile does not know and has from elsewhere.
 struct Substitute {
   std::string text;                          // one sentence: what, from where, how far it may be off
-  double spread = 0;                         // standard deviation of ln(predicted / measured) that it adds
-  std::map<std::string, double> components;  // and how uncertain its values are: see PredictionSpread
+  double uncertainty = 0;                    // standard deviation of ln(predicted / measured) that it adds
+  std::map<std::string, double> components;  // and how uncertain its values are: see PredictionUncertainty
 };
 
 /// How far predictions lie from measurements. ln(predicted / measured) has the standard deviation
 ///   sd = sqrt(residual^2 + sum over components of (what they change ln predicted by)^2)
 /// and lay between low * sd and high * sd for 90 % of the rows that the fit had not seen. Every component is a
 /// direction in which the fitted values are uncertain by one standard error, independently of the others.
-struct PredictionSpread {
+struct PredictionUncertainty {
   double residual = 0;                                    // 0: unknown
   double low = 0, high = 0;                               // 5th and 95th percentile, in units of sd
   std::vector<std::map<std::string, double>> components;  // pointer into the profile -> change of the value's logarithm
@@ -133,7 +133,7 @@ struct PredictionSpread {
   /// What a prediction is multiplied by for the two ends of its interval of 90 %; `by_parameters` is the root of the
   /// sum over components.
   std::pair<double, double> interval(double by_parameters) const;
-  /// Adds their components, and residual := sqrt(residual^2 + sum of their spread^2), with no narrower tails than those
+  /// Adds their components, and residual := sqrt(residual^2 + sum of their uncertainty^2), with no narrower tails than those
   /// of a normal distribution.
   void widen(const std::vector<Substitute>& substitutes);
 };
@@ -190,8 +190,8 @@ struct Profile {
   std::vector<std::string> fitted_models;
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
-  PredictionSpread spread;
-  std::vector<Substitute> substitutes;  // `spread` includes theirs
+  PredictionUncertainty uncertainty;
+  std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
 };
 
 /// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what

@@ -76,7 +76,7 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
     const bool has_strategy = contains(fitted_strategies(profile), strategy);
     const bool has_model = contains(profile.fitted_models, needs.model);
     const double error =
-        profile.spread.residual > 0 ? profile.spread.residual : std::numeric_limits<double>::infinity();
+        profile.uncertainty.residual > 0 ? profile.uncertainty.residual : std::numeric_limits<double>::infinity();
     const Rank rank{!has_gpus, !has_strategy, !has_model, has_gpus ? 0 : far, error};
     if (best && best->first <= rank) continue;
     std::vector<std::string> covered, missing;

@@ -1,5 +1,7 @@
 #include "platforms/schemas.hpp"
 
+#include <string_view>
+
 #include "sim/base/json_schema.hpp"
 
 namespace rehearse {
@@ -268,8 +270,12 @@ std::string price_history_schema() {
 })json");
 }
 
-std::string profile_schema() {
-  return schema_text(R"json({
+namespace {
+
+// A calibration profile (platforms/profile.hpp), section by section.
+
+/// What a GPU, its host and a server take.
+constexpr std::string_view kProfileCompute = R"json({
   "title": "Rehearse calibration profile",
   "type": "object",
   "required": ["format", "name", "source"],
@@ -302,7 +308,11 @@ std::string profile_schema() {
         "time_per_split_update": { "$ref": "#/$defs/time" }, "time_per_update": { "$ref": "#/$defs/time", "default": "0s" },
         "split_update_threshold": { "$ref": "#/$defs/size" },
         "between_processes": { "$ref": "#/$defs/local_exchange" }, "in_process": { "$ref": "#/$defs/local_exchange" } } },
-    "network": { "type": "object", "required": ["nic_efficiency"], "additionalProperties": false, "properties": {
+)json";
+
+/// What networks and collectives deliver.
+constexpr std::string_view kProfileCommunication =
+    R"json(    "network": { "type": "object", "required": ["nic_efficiency"], "additionalProperties": false, "properties": {
       "nic_efficiency": { "$ref": "#/$defs/share" },
       "nic_efficiency_of": { "type": "object", "description": "by instance", "additionalProperties": { "$ref": "#/$defs/share" } },
       "connection_window": { "$ref": "#/$defs/size" },
@@ -319,7 +329,11 @@ std::string profile_schema() {
             "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
             "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
             "protocols": { "$ref": "#/$defs/protocols" } } } } } },
-    "step_times": { "type": "array", "description": "measured: forward and backward pass of one batch", "items": {
+)json";
+
+/// What was measured as it is: steps, checkpoints, starts of machines.
+constexpr std::string_view kProfileMeasured =
+    R"json(    "step_times": { "type": "array", "description": "measured: forward and backward pass of one batch", "items": {
       "type": "object", "required": ["model", "accelerator", "precision", "batch", "time"], "additionalProperties": false, "properties": {
         "model": { "type": "string" }, "accelerator": { "type": "string" }, "precision": { "enum": ["fp32", "fp16"] },
         "framework": { "type": "string" },
@@ -329,7 +343,10 @@ std::string profile_schema() {
     "checkpoint": { "type": "object", "required": ["source", "write"], "additionalProperties": false, "properties": {
       "source": { "type": "string" }, "write": { "$ref": "#/$defs/checkpoint_stage" }, "upload": { "$ref": "#/$defs/checkpoint_stage" } } },
     "startup": { "$ref": "#/$defs/startup" },
-    "fit": {
+)json";
+
+/// What a fit and a substitution have left.
+constexpr std::string_view kProfileFit = R"json(    "fit": {
       "type": "object", "required": ["values", "seen"], "description": "written by rehearse calibrate",
       "properties": {
         "values": { "type": "array", "items": { "type": "object", "required": ["pointer"], "properties": { "pointer": { "type": "string" } } } },
@@ -345,7 +362,10 @@ std::string profile_schema() {
       "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
         "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },
         "components": { "$ref": "#/$defs/component" } } } }
-  },
+)json";
+
+/// What the sections share.
+constexpr std::string_view kProfileDefinitions = R"json(  },
   "$defs": {
     "local_exchange": { "type": "object", "required": ["time_per_variable", "time_per_byte"], "additionalProperties": false, "properties": {
       "time_per_variable": { "$ref": "#/$defs/time" }, "time_per_byte": { "$ref": "#/$defs/time" } } },
@@ -361,8 +381,16 @@ std::string profile_schema() {
       "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time", "default": "0s" }, "rate": { "$ref": "#/$defs/rate" } } },
     "component": { "type": "object", "description": "changes of fitted values by one deviation, by pointer", "additionalProperties": { "type": "number", "minimum": -10, "maximum": 10 } }
   }
-})json",
-                     {{"startup", startup_schema}});
+})json";
+
+}  // namespace
+
+std::string profile_schema() {
+  std::string rules;
+  for (const std::string_view section :
+       {kProfileCompute, kProfileCommunication, kProfileMeasured, kProfileFit, kProfileDefinitions})
+    rules += section;
+  return schema_text(rules, {{"startup", startup_schema}});
 }
 
 }  // namespace rehearse

@@ -205,8 +205,11 @@ Topology::Ports Topology::gpu_ports(int machine) const {
   ports.in.insert(ports.in.end(), links.switch_down.begin(), links.switch_down.end());
   ports.out.insert(ports.out.end(), links.switch_up.begin(), links.switch_up.end());
   for (const std::vector<int>& from : links.nvlink)
-    for (const int link : from)
-      if (link >= 0) ports.in.push_back(link), ports.out.push_back(link);  // from one GPU into another
+    for (const int link : from) {  // from one GPU into another
+      if (link < 0) continue;
+      ports.in.push_back(link);
+      ports.out.push_back(link);
+    }
   return ports;
 }
 
@@ -284,7 +287,8 @@ Path Topology::path_over_nics(Endpoint from, Endpoint to) const {
   if (region == region_of_[b]) {
     std::visit(
         [&](const auto& kind) {
-          append(regions_[index(region)], kind, number_of_[a], number_of_[b], from_nic, to_nic, path.links);
+          append(regions_[index(region)], kind,
+                 {.from = number_of_[a], .to = number_of_[b], .from_nic = from_nic, .to_nic = to_nic}, path.links);
         },
         fabric_);
     const bool is_direct = std::holds_alternative<Torus>(fabric_);  // machines are neighbours without a switch
@@ -298,7 +302,7 @@ Path Topology::path_over_nics(Endpoint from, Endpoint to) const {
 }
 
 void Topology::add_links(RegionLinks&, const Star&) {}
-void Topology::append(const RegionLinks&, const Star&, int, int, int, int, std::vector<int>&) const {}
+void Topology::append(const RegionLinks&, const Star&, const Way&, std::vector<int>&) const {}
 
 void Topology::add_links(RegionLinks& region, const FatTree& tree) {
   const auto machines = static_cast<std::int64_t>(region.machines.size());
@@ -322,12 +326,11 @@ void Topology::add_links(RegionLinks& region, const FatTree& tree) {
   }
 }
 
-void Topology::append(const RegionLinks& region, const FatTree& tree, int from, int to, int, int,
-                      std::vector<int>& links) const {
-  const int a = from / tree.machines_per_leaf, b = to / tree.machines_per_leaf;
+void Topology::append(const RegionLinks& region, const FatTree& tree, const Way& way, std::vector<int>& links) const {
+  const int a = way.from / tree.machines_per_leaf, b = way.to / tree.machines_per_leaf;
   if (a == b) return;
-  links.push_back(region.up[index(a)][index(to % tree.uplinks)]);
-  links.push_back(region.down[index(b)][index(to % tree.uplinks)]);
+  links.push_back(region.up[index(a)][index(way.to % tree.uplinks)]);
+  links.push_back(region.down[index(b)][index(way.to % tree.uplinks)]);
 }
 
 void Topology::add_links(RegionLinks& region, const Dragonfly& dragonfly) {
@@ -360,13 +363,13 @@ void Topology::add_links(RegionLinks& region, const Dragonfly& dragonfly) {
   }
 }
 
-void Topology::append(const RegionLinks& region, const Dragonfly& dragonfly, int from, int to, int, int,
+void Topology::append(const RegionLinks& region, const Dragonfly& dragonfly, const Way& way,
                       std::vector<int>& links) const {
   const int per_group = dragonfly.routers_per_group;
   const auto walk = [&](int router, int other) {  // within a group
     if (router != other) links.push_back(region.local[index(router)][index(other % per_group)]);
   };
-  const int first = from / dragonfly.machines_per_router, last = to / dragonfly.machines_per_router;
+  const int first = way.from / dragonfly.machines_per_router, last = way.to / dragonfly.machines_per_router;
   const int a = first / per_group, b = last / per_group;
   if (a == b) {
     walk(first, last);
@@ -409,13 +412,12 @@ void Topology::add_links(RegionLinks& region, const Torus& torus) {
   }
 }
 
-void Topology::append(const RegionLinks& region, const Torus& torus, int from, int to, int, int,
-                      std::vector<int>& links) const {
+void Topology::append(const RegionLinks& region, const Torus& torus, const Way& way, std::vector<int>& links) const {
   int stride = 1;
-  int at = from;
+  int at = way.from;
   for (std::size_t d = 0; d < torus.dimensions.size(); ++d) {
     const int size = torus.dimensions[d];
-    const int here = at / stride % size, there = to / stride % size;
+    const int here = at / stride % size, there = way.to / stride % size;
     const int up = (there - here + size) % size, down = (here - there + size) % size;
     const bool goes_up = up <= down;
     for (int step = 0; step < std::min(up, down); ++step) {
@@ -442,11 +444,10 @@ void Topology::add_links(RegionLinks& region, const Rail& rail) {
   }
 }
 
-void Topology::append(const RegionLinks& region, const Rail&, int, int, int from_nic, int to_nic,
-                      std::vector<int>& links) const {
-  if (from_nic == to_nic) return;
-  links.push_back(region.up[index(from_nic)].front());
-  links.push_back(region.down[index(to_nic)].front());
+void Topology::append(const RegionLinks& region, const Rail&, const Way& way, std::vector<int>& links) const {
+  if (way.from_nic == way.to_nic) return;
+  links.push_back(region.up[index(way.from_nic)].front());
+  links.push_back(region.down[index(way.to_nic)].front());
 }
 
 }  // namespace rehearse

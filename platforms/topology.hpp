@@ -100,6 +100,12 @@ class Topology {
     std::vector<std::vector<int>> torus;     // [machines][2 * dimension + (0 up, 1 down)], -1: never used
   };
 
+  /// A way between two machines of one region, by their numbers within it, and the NICs at its ends.
+  struct Way {
+    int from = 0, to = 0;
+    int from_nic = 0, to_nic = 0;
+  };
+
   std::string name_of(std::size_t machine) const;
   int add_link(std::string name, BytesPerSecond rate);
   void check_room_for(double links) const;
@@ -112,16 +118,12 @@ class Topology {
   void add_links(RegionLinks& region, const Dragonfly& dragonfly);
   void add_links(RegionLinks& region, const Torus& torus);
   void add_links(RegionLinks& region, const Rail& rail);
-  /// The links between two NICs of a region, from switch to switch; `from` and `to` are machine numbers.
-  void append(const RegionLinks& region, const Star&, int from, int to, int from_nic, int to_nic,
-              std::vector<int>& links) const;
-  void append(const RegionLinks& region, const FatTree& tree, int from, int to, int, int,
-              std::vector<int>& links) const;
-  void append(const RegionLinks& region, const Dragonfly& dragonfly, int from, int to, int, int,
-              std::vector<int>& links) const;
-  void append(const RegionLinks& region, const Torus& torus, int from, int to, int, int, std::vector<int>& links) const;
-  void append(const RegionLinks& region, const Rail& rail, int, int, int from_nic, int to_nic,
-              std::vector<int>& links) const;
+  /// Adds the links of a way between two NICs of a region, from switch to switch.
+  void append(const RegionLinks& region, const Star&, const Way& way, std::vector<int>& links) const;
+  void append(const RegionLinks& region, const FatTree& tree, const Way& way, std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Dragonfly& dragonfly, const Way& way, std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Torus& torus, const Way& way, std::vector<int>& links) const;
+  void append(const RegionLinks& region, const Rail& rail, const Way& way, std::vector<int>& links) const;
   void add_to_host(const MachineLinks& links, int gpu, bool is_up, Path& path) const;
   void add_to_nic(std::size_t machine, int gpu, bool is_up, Path& path) const;
   void append_inside(const MachineLinks& links, const TopologyMachine& machine, int from, int to, Path& path) const;

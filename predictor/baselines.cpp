@@ -74,22 +74,6 @@ class Scaling {
 
 }  // namespace
 
-std::string to_text(Baseline baseline) {
-  switch (baseline) {
-    case Baseline::kMean:
-      return "mean";
-    case Baseline::kLinear:
-      return "linear";
-    case Baseline::kNeighbours:
-      return "neighbours";
-    case Baseline::kLinearWithSketch:
-      return "linear+sketch";
-    case Baseline::kSketch:
-      return "sketch";
-  }
-  return {};
-}
-
 Baselines::Baselines(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples)
     : dataset_{dataset}, train_{train.begin(), train.end()}, samples_{samples.begin(), samples.end()} {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "predictor/dataset.hpp"
+#include "sim/base/named.hpp"
 
 namespace rehearse {
 
@@ -16,14 +16,12 @@ enum class Baseline {
   kMean,              // of the training samples of the same setting; of all where there is none
   kLinear,            // ridge regression of ln(label + 1 % of its mean) on the totals (FeatureReader), but the sketch's
   kNeighbours,        // mean of the five nearest training samples of the same setting, by the same totals
-  kLinearWithSketch,  // as kLinear, on all totals: what the profile network is given, too
-  kSketch             // sketch_profile(): nothing is learnt
+  kLinearWithSketch,  // as kLinear, on all totals: what our own network is given, too
+  kSketch             // sketch_metrics(): nothing is learnt
 };
-inline constexpr std::array kBaselines{Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours,
-                                       Baseline::kLinearWithSketch, Baseline::kSketch};
-
-/// "mean", "linear", "neighbours", "linear+sketch", "sketch".
-std::string to_text(Baseline baseline);
+inline constexpr std::array kBaselines{
+    Named{"mean", Baseline::kMean}, Named{"linear", Baseline::kLinear}, Named{"neighbours", Baseline::kNeighbours},
+    Named{"linear+sketch", Baseline::kLinearWithSketch}, Named{"sketch", Baseline::kSketch}};
 
 /// What simple predictors say of samples, from what other samples show. Features are read once for all of them.
 class Baselines {

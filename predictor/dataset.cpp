@@ -12,9 +12,12 @@
 #include <utility>
 
 #include "predictor/detail/sqlite.hpp"
+#include "predictor/node_features.hpp"
+#include "predictor/run_labels.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_lock.hpp"
 
@@ -50,21 +53,15 @@ constexpr std::array kTables{
           "CREATE TABLE samples(id INTEGER PRIMARY KEY, graph INTEGER NOT NULL, setting INTEGER NOT NULL, "
           "split TEXT NOT NULL, origin TEXT NOT NULL, weight REAL NOT NULL, labels BLOB NOT NULL)"}};
 
+constexpr std::array kSplits{Named{"train", Split::kTrain}, Named{"validation", Split::kValidation},
+                             Named{"test", Split::kTest}};
+constexpr std::array kOrigins{Named{"simulated", Origin::kSimulated}, Named{"measured", Origin::kMeasured}};
+
 }  // namespace
 
-std::string to_text(Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return "train";
-    case Split::kValidation:
-      return "validation";
-    case Split::kTest:
-      return "test";
-  }
-  return {};
-}
+std::string to_text(Split split) { return name_in(kSplits, split); }
 
-std::string to_text(Origin origin) { return origin == Origin::kSimulated ? "simulated" : "measured"; }
+std::string to_text(Origin origin) { return name_in(kOrigins, origin); }
 
 bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label) {
   if (std::isnan(sample.labels[label])) return false;
@@ -77,32 +74,12 @@ bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label
 }
 
 const std::vector<std::string>& node_feature_names() {
-  static const std::vector<std::string> names{"kind",
-                                              "phase",
-                                              "flops",
-                                              "bytes_read",
-                                              "bytes_written",
-                                              "parameter_bytes",
-                                              "output_elements",
-                                              "rows",
-                                              "columns",
-                                              "reduction",
-                                              "products",
-                                              "is_3x3_stride_1",
-                                              "variables",
-                                              "variable",
-                                              "statistics",
-                                              "statistic",
-                                              "statistic_bytes",
-                                              "input_bytes"};
+  static const std::vector<std::string> names = names_in(kNodeFeatures);
   return names;
 }
 
 const std::vector<std::string>& label_names() {
-  static const std::vector<std::string> names{
-      "memory_idle_s",     "memory_active_s",   "memory_peak",      "gpu_idle_s",       "gpu_active_s",
-      "gpu_peak",          "receive_idle_s",    "receive_active_s", "receive_peak_Bps", "transmit_idle_s",
-      "transmit_active_s", "transmit_peak_Bps", "step_time_s",      "receive_mean_Bps", "transmit_mean_Bps"};
+  static const std::vector<std::string> names = names_in(kRunLabels);
   return names;
 }
 
@@ -138,13 +115,26 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
       first = static_cast<double>(updated - workload.variables.begin());
       ++updated;
     }
-    for (const double value :
-         {static_cast<double>(kernel.kind), static_cast<double>(kernel.phase), kernel.flops.value(), as_double(read),
-          as_double(written), as_double(parameters), elements, kernel.matrix.rows, kernel.matrix.columns,
-          kernel.matrix.reduction, kernel.matrix.products, kernel.is_3x3_stride_1 ? 1.0 : 0.0, variables, first,
-          static_cast<double>(statistics), static_cast<double>(statistic), as_double(averages),
-          vertex == 0 ? as_double(workload.input_bytes) : 0.0})
-      features.push_back(static_cast<float>(value));
+    const auto number = [](auto value) { return static_cast<float>(value); };
+    append({.kind = number(kernel.kind),
+            .phase = number(kernel.phase),
+            .flops = number(kernel.flops.value()),
+            .read = number(as_double(read)),
+            .written = number(as_double(written)),
+            .parameters = number(as_double(parameters)),
+            .elements = number(elements),
+            .rows = number(kernel.matrix.rows),
+            .columns = number(kernel.matrix.columns),
+            .reduction = number(kernel.matrix.reduction),
+            .products = number(kernel.matrix.products),
+            .is_3x3_stride_1 = number(kernel.is_3x3_stride_1),
+            .variables = number(variables),
+            .variable = number(first),
+            .statistics = number(statistics),
+            .statistic = number(statistic),
+            .statistic_bytes = number(as_double(averages)),
+            .input_bytes = vertex == 0 ? number(as_double(workload.input_bytes)) : 0},
+           features);
   }
   return features;
 }
@@ -196,12 +186,7 @@ struct DatasetWriter::File {
 
   void add_names(const std::string& kind, const std::vector<std::string>& names) {
     Statement insert{database.get(), shown, "INSERT INTO names VALUES(?1, ?2, ?3)"};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      insert.bind(0, kind);
-      insert.bind(1, static_cast<std::int64_t>(i));
-      insert.bind(2, names[i]);
-      insert.run();
-    }
+    for (std::size_t i = 0; i < names.size(); ++i) insert.run(kind, static_cast<std::int64_t>(i), names[i]);
   }
 
   void close() {
@@ -226,38 +211,17 @@ DatasetWriter::DatasetWriter(DatasetWriter&&) noexcept = default;
 DatasetWriter::~DatasetWriter() = default;
 
 void DatasetWriter::add(const DatasetSetting& setting) {
-  Statement& row = *file_->setting;
-  row.bind(0, file_->settings++);
-  row.bind(1, setting.name);
-  row.bind(2, setting.group);
-  row.bind(3, setting.provenance);
-  row.bind(4, setting.descriptor);
-  row.run();
+  file_->setting->run(file_->settings++, setting.name, setting.group, setting.provenance, setting.descriptor);
 }
 
 void DatasetWriter::add(const DatasetGraph& graph) {
-  Statement& row = *file_->graph;
-  row.bind(0, file_->graphs++);
-  row.bind(1, graph.family);
-  row.bind(2, graph.name);
-  row.bind(3, graph.provenance);
-  row.bind(4, static_cast<std::int64_t>(graph.nodes(file_->feature_count)));
-  row.bind(5, graph.features);
-  row.bind(6, graph.edges);
-  row.run();
+  file_->graph->run(file_->graphs++, graph.family, graph.name, graph.provenance,
+                    static_cast<std::int64_t>(graph.nodes(file_->feature_count)), graph.features, graph.edges);
 }
 
 void DatasetWriter::add(const Sample& sample) {
-  Statement& row = *file_->sample;
-  const std::string split = to_text(sample.split), origin = to_text(sample.origin);
-  row.bind(0, file_->samples++);
-  row.bind(1, std::int64_t{sample.graph});
-  row.bind(2, std::int64_t{sample.setting});
-  row.bind(3, split);
-  row.bind(4, origin);
-  row.bind(5, sample.weight);
-  row.bind(6, sample.labels);
-  row.run();
+  file_->sample->run(file_->samples++, std::int64_t{sample.graph}, std::int64_t{sample.setting}, to_text(sample.split),
+                     to_text(sample.origin), sample.weight, sample.labels);
 }
 
 void DatasetWriter::finish() {
@@ -425,8 +389,8 @@ class Loader {
                     .setting = static_cast<std::int32_t>(setting),
                     .weight = row.real(5),
                     .labels = row.blob<double>(6)};
-      sample.split = word(row.text(3), i, {Split::kTrain, Split::kValidation, Split::kTest});
-      sample.origin = word(row.text(4), i, {Origin::kSimulated, Origin::kMeasured});
+      sample.split = word(row.text(3), i, kSplits);
+      sample.origin = word(row.text(4), i, kOrigins);
       auto& split = split_of[static_cast<std::size_t>(graph)];
       if (split && *split != sample.split) fail("samples", i, "graph " + std::to_string(graph) + " is in two splits");
       split = sample.split;
@@ -441,14 +405,11 @@ class Loader {
     }
   }
 
-  template <class Word>
-  Word word(const std::string& text, std::size_t row, std::initializer_list<Word> words) const {
-    std::vector<std::string> names;
-    for (const Word known : words) {
-      names.push_back(to_text(known));
-      if (names.back() == text) return known;
-    }
-    fail("samples", row, unknown_name_message("split or origin", text, names));
+  template <class Value, std::size_t n>
+  Value word(const std::string& text, std::size_t row, const std::array<Named<Value>, n>& words) const {
+    for (const Named<Value>& known : words)
+      if (known.name == text) return known.value;
+    fail("samples", row, unknown_name_message("split or origin", text, names_in(words)));
   }
 
   std::string shown_;

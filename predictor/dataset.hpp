@@ -14,21 +14,10 @@
 
 namespace rehearse {
 
-/// Of Dataset::node_features, in this order. Physical values, not normalised; sizes are for the whole batch.
-///   kind, phase                          OperatorKind and Phase as integers
-///   flops                                2 per multiply-add
-///   bytes_read, bytes_written            of device memory
-///   parameter_bytes                      of the variables that the kernel reads; of an update, of those it applies
-///   output_elements                      product of the output shape
-///   rows, columns, reduction, products   MatrixShape; zero but for products of kernels that are not matrix-like
-///   is_3x3_stride_1                      0 or 1
-///   variables                            number of variables that the kernel reads; 1 of an update
-///   variable                             creation number of the first of them, from 0; -1 without
-///   statistics, statistic, statistic_bytes   the same of moving averages that the kernel updates, and their size in
-///   all input_bytes                          of one batch of samples, in the row of the first operator
+/// Of Dataset::node_features (node_features.hpp).
 const std::vector<std::string>& node_feature_names();
 
-/// Of Sample::labels, in this order: Driple's twelve (idle and active in seconds, peak as a share, of receive and
+/// Of Sample::labels (run_labels.hpp): Driple's twelve (idle and active in seconds, peak as a share, of receive and
 /// transmit in bytes per second), then step_time_s, receive_mean_Bps, transmit_mean_Bps.
 const std::vector<std::string>& label_names();
 inline constexpr std::size_t kBurstLabels = 12;

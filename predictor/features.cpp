@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "predictor/node_features.hpp"
 #include "predictor/run_sketch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -24,124 +25,102 @@ constexpr std::size_t kPhases = 5;
 constexpr double kTiny = 1e-12;  // seconds
 const std::string kGuessPrefix = "ln guess of ";
 
-// Positions of node_feature_names().
-enum Column {
-  kKind,
-  kPhase,
-  kFlops,
-  kRead,
-  kWritten,
-  kParameters,
-  kElements,
-  kRows,
-  kColumns,
-  kReduction,
-  kProducts,
-  kWinograd,
-  kVariables,
-  kVariable,
-  kStatistics,
-  kStatistic,
-  kStatisticBytes,
-  kInput
+/// What costs and bounds are made from, out of the descriptor of a setting (descriptor_names()).
+struct ClusterValues {
+  double peak = 0, memory_rate = 0, multiprocessors = 0;
+  double peak_efficiency = 0, memory_efficiency = 0, kernel_overhead = 0, reduction_half = 0, winograd_gain = 0;
+  double dispatch = 0, step_overhead = 0;
+  double workers = 0, machines = 0, gpus = 0, servers = 0, is_colocated = 0, cores = 0;
+  double nic = 0, pcie = 0, latency = 0, flow = 0, server_nic = 0;
+  double per_variable = 0, per_byte = 0, per_update = 0, per_split_update = 0, split_above = 0;
+  double is_synchronous = 0, is_round_robin = 0, is_greedy = 0;
+  double period = 0, window = 0;
+  double is_all_reduce = 0, all_reduce_latency = 0, all_reduce_per_byte = 0, bucket = 0, cycle = 0, overlaps = 0;
 };
 
-// Positions of SampleFeatures::costs.
-enum Cost { kKernelCost, kMemoryCost, kHostCost, kTransferCost, kServerCost, kOwnCost, kBusiestCost };
-
-/// Columns of the descriptor that costs and bounds are made from.
-enum Needed {
-  kPeak,
-  kMemoryRate,
-  kMultiprocessors,
-  kPeakEfficiency,
-  kMemoryEfficiency,
-  kKernelOverhead,
-  kReductionHalf,
-  kWinogradGain,
-  kDispatch,
-  kStepOverhead,
-  kWorkers,
-  kMachines,
-  kGpus,
-  kServers,
-  kIsColocated,
-  kCores,
-  kNic,
-  kPcie,
-  kLatency,
-  kFlow,
-  kPerVariable,
-  kPerByte,
-  kPerUpdate,
-  kPerSplitUpdate,
-  kSplitAbove,
-  kIsSynchronous,
-  kIsRoundRobin,
-  kIsGreedy,
-  kPeriod,
-  kWindow,
-  kIsAllReduce,
-  kAllReduceLatency,
-  kAllReducePerByte,
-  kBucket,
-  kCycle,
-  kOverlaps,
-  kServerNic,
-  kNeeded
+/// How a value is checked, and whether a dataset may lack it: those of all-reduce, without which it has none, and of
+/// servers' NICs, without which they are those of workers.
+enum class ValueKind { kAny, kCount, kOptional };
+struct ClusterValue {
+  const char* name;
+  double ClusterValues::*value;
+  ValueKind kind = ValueKind::kAny;
 };
-constexpr std::array<const char*, kNeeded> kNeededNames{"gpu_peak_flops",
-                                                        "gpu_memory_bandwidth_Bps",
-                                                        "multiprocessors",
-                                                        "peak_efficiency",
-                                                        "memory_efficiency",
-                                                        "kernel_overhead_s",
-                                                        "reduction_half",
-                                                        "winograd_gain",
-                                                        "dispatch_s",
-                                                        "step_overhead_s",
-                                                        "workers",
-                                                        "worker_machines",
-                                                        "gpus_per_machine",
-                                                        "servers",
-                                                        "is_colocated",
-                                                        "server_cores",
-                                                        "nic_Bps",
-                                                        "pcie_Bps",
-                                                        "latency_s",
-                                                        "flow_Bps",
-                                                        "server_time_per_variable_s",
-                                                        "server_time_per_byte_s",
-                                                        "server_time_per_update_s",
-                                                        "server_time_per_split_update_s",
-                                                        "server_split_update_threshold_B",
-                                                        "is_synchronous",
-                                                        "is_round_robin",
-                                                        "is_greedy_by_bytes",
-                                                        "sampling_period_s",
-                                                        "window_steps",
-                                                        "is_all_reduce",
-                                                        "all_reduce_latency_s",
-                                                        "all_reduce_s_per_byte",
-                                                        "bucket_B",
-                                                        "cycle_s",
-                                                        "overlaps_backward",
-                                                        "server_nic_Bps"};
+constexpr std::array kClusterValues{
+    ClusterValue{"gpu_peak_flops", &ClusterValues::peak},
+    ClusterValue{"gpu_memory_bandwidth_Bps", &ClusterValues::memory_rate},
+    ClusterValue{"multiprocessors", &ClusterValues::multiprocessors, ValueKind::kCount},
+    ClusterValue{"peak_efficiency", &ClusterValues::peak_efficiency},
+    ClusterValue{"memory_efficiency", &ClusterValues::memory_efficiency},
+    ClusterValue{"kernel_overhead_s", &ClusterValues::kernel_overhead},
+    ClusterValue{"reduction_half", &ClusterValues::reduction_half},
+    ClusterValue{"winograd_gain", &ClusterValues::winograd_gain},
+    ClusterValue{"dispatch_s", &ClusterValues::dispatch},
+    ClusterValue{"step_overhead_s", &ClusterValues::step_overhead},
+    ClusterValue{"workers", &ClusterValues::workers, ValueKind::kCount},
+    ClusterValue{"worker_machines", &ClusterValues::machines, ValueKind::kCount},
+    ClusterValue{"gpus_per_machine", &ClusterValues::gpus, ValueKind::kCount},
+    ClusterValue{"servers", &ClusterValues::servers, ValueKind::kCount},
+    ClusterValue{"is_colocated", &ClusterValues::is_colocated},
+    ClusterValue{"server_cores", &ClusterValues::cores, ValueKind::kCount},
+    ClusterValue{"nic_Bps", &ClusterValues::nic},
+    ClusterValue{"pcie_Bps", &ClusterValues::pcie},
+    ClusterValue{"latency_s", &ClusterValues::latency},
+    ClusterValue{"flow_Bps", &ClusterValues::flow},
+    ClusterValue{"server_time_per_variable_s", &ClusterValues::per_variable},
+    ClusterValue{"server_time_per_byte_s", &ClusterValues::per_byte},
+    ClusterValue{"server_time_per_update_s", &ClusterValues::per_update},
+    ClusterValue{"server_time_per_split_update_s", &ClusterValues::per_split_update},
+    ClusterValue{"server_split_update_threshold_B", &ClusterValues::split_above},
+    ClusterValue{"is_synchronous", &ClusterValues::is_synchronous},
+    ClusterValue{"is_round_robin", &ClusterValues::is_round_robin},
+    ClusterValue{"is_greedy_by_bytes", &ClusterValues::is_greedy},
+    ClusterValue{"sampling_period_s", &ClusterValues::period},
+    ClusterValue{"window_steps", &ClusterValues::window},
+    ClusterValue{"is_all_reduce", &ClusterValues::is_all_reduce},
+    ClusterValue{"all_reduce_latency_s", &ClusterValues::all_reduce_latency, ValueKind::kOptional},
+    ClusterValue{"all_reduce_s_per_byte", &ClusterValues::all_reduce_per_byte, ValueKind::kOptional},
+    ClusterValue{"bucket_B", &ClusterValues::bucket, ValueKind::kOptional},
+    ClusterValue{"cycle_s", &ClusterValues::cycle, ValueKind::kOptional},
+    ClusterValue{"overlaps_backward", &ClusterValues::overlaps, ValueKind::kOptional},
+    ClusterValue{"server_nic_Bps", &ClusterValues::server_nic, ValueKind::kOptional}};
+
+/// What an operator takes: the columns of SampleFeatures::costs.
+struct OperatorCosts {
+  double kernel = 0, memory = 0, host = 0;
+  double transfer = 0, server = 0, own = 0, busiest = 0;
+};
+struct OperatorCost {
+  const char* name;
+  double OperatorCosts::*seconds;
+};
+constexpr std::array kOperatorCosts{
+    OperatorCost{"kernel", &OperatorCosts::kernel},  OperatorCost{"memory", &OperatorCosts::memory},
+    OperatorCost{"host", &OperatorCosts::host},      OperatorCost{"transfer", &OperatorCosts::transfer},
+    OperatorCost{"server", &OperatorCosts::server},  OperatorCost{"own", &OperatorCosts::own},
+    OperatorCost{"busiest", &OperatorCosts::busiest}};
+static_assert(kOperatorCosts.size() == kCosts);
+
+/// The features of an operator that its inputs hold the logarithms of.
+constexpr std::array kSizes{
+    &NodeFeatures::flops,    &NodeFeatures::read,      &NodeFeatures::written,         &NodeFeatures::parameters,
+    &NodeFeatures::elements, &NodeFeatures::rows,      &NodeFeatures::columns,         &NodeFeatures::reduction,
+    &NodeFeatures::products, &NodeFeatures::variables, &NodeFeatures::statistic_bytes, &NodeFeatures::input_bytes};
 
 /// The kernel of a row of node features.
-Operator operator_of(const float* x) {
+Operator operator_of(const NodeFeatures& x) {
   Operator kernel;
-  kernel.kind = static_cast<OperatorKind>(static_cast<int>(x[kKind]));
-  kernel.flops = Flops{x[kFlops]};
-  kernel.bytes_read = Bytes{static_cast<std::int64_t>(x[kRead])};
-  kernel.bytes_written = Bytes{static_cast<std::int64_t>(x[kWritten])};
-  kernel.matrix = {.rows = x[kRows], .columns = x[kColumns], .reduction = x[kReduction], .products = x[kProducts]};
-  kernel.is_3x3_stride_1 = x[kWinograd] > 0;
+  kernel.kind = static_cast<OperatorKind>(static_cast<int>(x.kind));
+  kernel.flops = Flops{x.flops};
+  kernel.bytes_read = Bytes{static_cast<std::int64_t>(x.read)};
+  kernel.bytes_written = Bytes{static_cast<std::int64_t>(x.written)};
+  kernel.matrix = {.rows = x.rows, .columns = x.columns, .reduction = x.reduction, .products = x.products};
+  kernel.is_3x3_stride_1 = x.is_3x3_stride_1 > 0;
   return kernel;
 }
 
-bool is_update(const float* x) {
-  return static_cast<OperatorKind>(static_cast<int>(x[kKind])) == OperatorKind::kUpdate;
+bool is_update(const NodeFeatures& x) {
+  return static_cast<OperatorKind>(static_cast<int>(x.kind)) == OperatorKind::kUpdate;
 }
 
 constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
@@ -150,28 +129,26 @@ constexpr int kMostServers = 64;        // that are told apart: further ones are
 constexpr int kMostCores = 1024;
 constexpr double kLargest = 1e18;  // of any other value
 
-/// Throws InputError unless row `x` of a graph can be that of an operator.
-void check_row(const float* x, const DatasetGraph& graph) {
-  const auto is_within = [&](Column column, double low, double high) { return x[column] >= low && x[column] <= high; };
-  bool fits = is_within(kKind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(kPhase, 0, kPhases - 1.0) &&
-              is_within(kVariables, 0, kMostVariables) && is_within(kVariable, -1, kMostVariables) &&
-              is_within(kStatistics, 0, kMostVariables) && is_within(kStatistic, -1, kMostVariables) &&
-              is_within(kStatisticBytes, 0, kLargest) && is_within(kInput, 0, kLargest);
-  for (int column = kFlops; column <= kWinograd; ++column) fits = fits && is_within(Column(column), 0, kLargest);
-  if (!fits || (x[kVariable] < 0) != (x[kVariables] == 0) || (x[kStatistic] < 0) != (x[kStatistics] == 0) ||
-      (is_update(x) && x[kVariables] != 1))
+/// Throws InputError unless `x`, of a graph, can be an operator.
+void check_node(const NodeFeatures& x, const DatasetGraph& graph) {
+  const auto is_within = [](double value, double low, double high) { return value >= low && value <= high; };
+  bool fits = is_within(x.kind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(x.phase, 0, kPhases - 1.0) &&
+              is_within(x.variables, 0, kMostVariables) && is_within(x.variable, -1, kMostVariables) &&
+              is_within(x.statistics, 0, kMostVariables) && is_within(x.statistic, -1, kMostVariables) &&
+              is_within(x.is_3x3_stride_1, 0, kLargest);
+  for (const auto size : kSizes) fits = fits && is_within(x.*size, 0, kLargest);
+  if (!fits || (x.variable < 0) != (x.variables == 0) || (x.statistic < 0) != (x.statistics == 0) ||
+      (is_update(x) && x.variables != 1))
     throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
 }
 
 constexpr auto kAbsent = static_cast<std::size_t>(-1);
 
-/// Of a name; kAbsent for those of all-reduce, without which a dataset has none, and of servers' NICs, without which
-/// they are those of workers.
-std::size_t position(const std::vector<std::string>& names, Needed needed) {
-  const std::string name = kNeededNames[needed];
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end() && needed >= kAllReduceLatency) return kAbsent;
-  if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(name)};
+/// Where the descriptor has the value; kAbsent if it may lack it and does.
+std::size_t position(const std::vector<std::string>& names, const ClusterValue& value) {
+  const auto found = std::find(names.begin(), names.end(), value.name);
+  if (found == names.end() && value.kind == ValueKind::kOptional) return kAbsent;
+  if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(value.name)};
   return static_cast<std::size_t>(found - names.begin());
 }
 
@@ -179,132 +156,228 @@ float log1(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); 
 float log_time(double seconds) { return static_cast<float>(std::log(seconds + kTiny)); }
 
 /// A cluster as far as costs depend on it.
-class Site {
+class DescribedCluster {
  public:
-  Site(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      const bool is_count =
-          i == kMultiprocessors || i == kWorkers || i == kMachines || i == kGpus || i == kServers || i == kCores;
-      values_[i] = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
-      if (!(values_[i] >= 0 && values_[i] <= (is_count ? kMostPieces : kLargest)))
-        throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(kNeededNames[i]) +
-                         " is out of range"};
+  /// `positions` [kClusterValues] in the descriptor.
+  DescribedCluster(const std::vector<double>& descriptor, const std::vector<std::size_t>& positions) {
+    for (std::size_t i = 0; i < kClusterValues.size(); ++i) {
+      const ClusterValue& known = kClusterValues[i];
+      double& value = values_.*known.value;
+      value = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
+      if (!(value >= 0 && value <= (known.kind == ValueKind::kCount ? kMostPieces : kLargest)))
+        throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(known.name) + " is out of range"};
     }
-    gpu_.memory_bandwidth = BytesPerSecond{values_[kMemoryRate]};
-    gpu_.multiprocessors = static_cast<int>(values_[kMultiprocessors]);
-    parameters_ = {.kernel_overhead = Seconds{values_[kKernelOverhead]},
-                   .memory_efficiency = values_[kMemoryEfficiency],
-                   .reduction_half = values_[kReductionHalf],
-                   .winograd_gain = values_[kWinogradGain],
-                   .default_peak_efficiency = values_[kPeakEfficiency]};
+    gpu_.memory_bandwidth = BytesPerSecond{values_.memory_rate};
+    gpu_.multiprocessors = static_cast<int>(values_.multiprocessors);
+    parameters_ = {.kernel_overhead = Seconds{values_.kernel_overhead},
+                   .memory_efficiency = values_.memory_efficiency,
+                   .reduction_half = values_.reduction_half,
+                   .winograd_gain = values_.winograd_gain,
+                   .default_peak_efficiency = values_.peak_efficiency};
   }
-  double operator[](Needed which) const { return values_[which]; }
-  KernelTime time_of(const float* x) const {
-    return kernel_time(operator_of(x), gpu_, FlopsPerSecond{values_[kPeak]}, parameters_);
+  const ClusterValues& values() const { return values_; }
+  KernelTime time_of(const NodeFeatures& x) const {
+    return kernel_time(operator_of(x), gpu_, FlopsPerSecond{values_.peak}, parameters_);
   }
-  bool is_one_machine() const {
-    return values_[kMachines] == 1 && (values_[kIsColocated] > 0 || values_[kServers] == 0);
-  }
+  bool is_one_machine() const { return values_.machines == 1 && (values_.is_colocated > 0 || values_.servers == 0); }
   /// Of all GPUs of the chief's machine, or of its NICs. GPUs that reduce among themselves may have faster links than
   /// PCIe: a ring's rank sends, and receives, 2 (p - 1) / p of the gradients.
   double rate() const {
-    if (!is_one_machine()) return values_[kNic];
-    const double rate = values_[kPcie] * values_[kGpus], ranks = std::max(1.0, values_[kWorkers]);
-    if (!is_all_reduce() || values_[kAllReducePerByte] == 0) return rate;
-    return std::max(rate, values_[kGpus] * 2 * (ranks - 1) / ranks / values_[kAllReducePerByte]);
+    if (!is_one_machine()) return values_.nic;
+    const double rate = values_.pcie * values_.gpus, ranks = std::max(1.0, values_.workers);
+    if (!is_all_reduce() || values_.all_reduce_per_byte == 0) return rate;
+    return std::max(rate, values_.gpus * 2 * (ranks - 1) / ranks / values_.all_reduce_per_byte);
   }
-  bool is_all_reduce() const { return values_[kIsAllReduce] > 0; }
-  int servers() const { return std::min(kMostServers, static_cast<int>(values_[kServers])); }
+  bool is_all_reduce() const { return values_.is_all_reduce > 0; }
+  int servers() const { return std::min(kMostServers, static_cast<int>(values_.servers)); }
   /// Of machines that hold variables.
   int server_machines() const {
-    const double machines =
-        values_[kIsColocated] > 0 ? std::min(values_[kMachines], values_[kServers]) : values_[kServers];
+    const double machines = values_.is_colocated > 0 ? std::min(values_.machines, values_.servers) : values_.servers;
     return std::max(1, static_cast<int>(machines));
   }
   /// Whether variables of machine 0 are on the chief's.
-  bool chief_has_server() const { return values_[kIsColocated] > 0 && values_[kServers] > 0; }
+  bool chief_has_server() const { return values_.is_colocated > 0 && values_.servers > 0; }
   double remote_workers() const {
-    return values_[kWorkers] - (chief_has_server() ? values_[kWorkers] / std::max(1.0, values_[kMachines]) : 0);
+    return values_.workers - (chief_has_server() ? values_.workers / std::max(1.0, values_.machines) : 0);
   }
   /// Server of each variable, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
-    const Placement placement = values_[kIsGreedy] > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
+    const Placement placement = values_.is_greedy > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
     return place_on_servers(sizes, std::max(1, servers()), placement);
   }
 
   SketchedCluster sketched(double input_bytes) const {
-    return {.dispatch_s = values_[kDispatch],
-            .overhead_s = values_[kStepOverhead],
+    return {.dispatch_s = values_.dispatch,
+            .overhead_s = values_.step_overhead,
             .input_bytes = input_bytes,
-            .machines = count(kMachines),
-            .workers = count(kWorkers),
+            .machines = at_least_one(values_.machines),
+            .workers = at_least_one(values_.workers),
             .servers = servers(),
-            .is_colocated = values_[kIsColocated] > 0,
-            .cores = std::min(kMostCores, count(kCores)),
-            .nic_Bps = values_[kNic],
-            .server_nic_Bps = values_[kServerNic] > 0 ? values_[kServerNic] : values_[kNic],
-            .flow_Bps = values_[kFlow] > 0 ? values_[kFlow] : values_[kNic],
-            .gpu_link_Bps = values_[kPcie],
-            .latency_s = values_[kLatency],
-            .variable_s = values_[kPerVariable],
-            .byte_s = values_[kPerByte],
-            .update_s = values_[kPerUpdate],
-            .split_update_s = values_[kPerSplitUpdate],
-            .split_above_B = values_[kSplitAbove],
-            .is_synchronous = values_[kIsSynchronous] > 0,
-            .period_s = values_[kPeriod],
-            .window_steps = values_[kWindow],
-            .ring = {.latency_s = values_[kAllReduceLatency],
-                     .byte_s = values_[kAllReducePerByte],
-                     .bucket_B = values_[kBucket],
-                     .cycle_s = values_[kCycle],
-                     .waits_for_backward = is_all_reduce() && values_[kOverlaps] == 0}};
+            .is_colocated = values_.is_colocated > 0,
+            .cores = std::min(kMostCores, at_least_one(values_.cores)),
+            .nic_Bps = values_.nic,
+            .server_nic_Bps = values_.server_nic > 0 ? values_.server_nic : values_.nic,
+            .flow_Bps = values_.flow > 0 ? values_.flow : values_.nic,
+            .gpu_link_Bps = values_.pcie,
+            .latency_s = values_.latency,
+            .variable_s = values_.per_variable,
+            .byte_s = values_.per_byte,
+            .update_s = values_.per_update,
+            .split_update_s = values_.per_split_update,
+            .split_above_B = values_.split_above,
+            .is_synchronous = values_.is_synchronous > 0,
+            .period_s = values_.period,
+            .window_steps = values_.window,
+            .ring = {.latency_s = values_.all_reduce_latency,
+                     .byte_s = values_.all_reduce_per_byte,
+                     .bucket_B = values_.bucket,
+                     .cycle_s = values_.cycle,
+                     .waits_for_backward = is_all_reduce() && values_.overlaps == 0}};
   }
 
  private:
-  int count(Needed which) const { return std::max(1, static_cast<int>(values_[which])); }
+  static int at_least_one(double count) { return std::max(1, static_cast<int>(count)); }
 
-  std::array<double, kNeeded> values_{};
+  ClusterValues values_;
   Accelerator gpu_;
   GpuParameters parameters_;
 };
 
+/// The operators of a sample's graph.
+class Nodes {
+ public:
+  explicit Nodes(const DatasetGraph& graph) : graph_{graph} {}
+  std::size_t size() const { return graph_.nodes(kNodeFeatures.size()); }
+  NodeFeatures operator[](std::size_t i) const { return read_node(graph_.features.data() + i * kNodeFeatures.size()); }
+
+ private:
+  const DatasetGraph& graph_;
+};
+
 /// What a step moves of each variable, by creation number.
-std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, std::size_t columns, const Site& site) {
-  const std::size_t operators = graph.nodes(columns);
-  const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
+std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
+  const Nodes nodes{graph};
   std::vector<SketchedVariable> variables;
-  std::vector<int> kernel_of(operators, -1);  // in dispatch order
+  std::vector<int> kernel_of(nodes.size(), -1);  // in dispatch order
   int kernels = 0;
-  for (std::size_t i = 0; i < operators; ++i) {
-    const float* x = row(i);
-    check_row(x, graph);
-    const auto end =
-        static_cast<std::size_t>(std::max({0.0F, x[kVariable] + x[kVariables], x[kStatistic] + x[kStatistics]}));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeFeatures x = nodes[i];
+    check_node(x, graph);
+    const auto end = static_cast<std::size_t>(std::max({0.0F, x.variable + x.variables, x.statistic + x.statistics}));
     if (end > variables.size()) variables.resize(end);
     if (is_update(x)) {  // reads one copy more than it writes
-      SketchedVariable& variable = variables[static_cast<std::size_t>(x[kVariable])];
-      variable.pulled_bytes = variable.pushed_bytes = std::max(0.0F, x[kRead] - x[kWritten]);
+      SketchedVariable& variable = variables[static_cast<std::size_t>(x.variable)];
+      variable.pulled_bytes = variable.pushed_bytes = std::max(0.0F, x.read - x.written);
       continue;
     }
     kernel_of[i] = kernels++;
-    for (int k = 0; k < static_cast<int>(x[kStatistics]); ++k) {
-      SketchedVariable& average = variables[static_cast<std::size_t>(x[kStatistic]) + static_cast<std::size_t>(k)];
-      average.pushed_bytes = x[kStatisticBytes] / x[kStatistics];
+    for (int k = 0; k < static_cast<int>(x.statistics); ++k) {
+      SketchedVariable& average = variables[static_cast<std::size_t>(x.statistic) + static_cast<std::size_t>(k)];
+      average.pushed_bytes = x.statistic_bytes / x.statistics;
       average.gradient = kernel_of[i];
     }
   }
   for (const GraphEdge& edge : graph.edges)
-    if (const float* to = row(static_cast<std::size_t>(edge.to)); is_update(to)) {
-      int& gradient = variables[static_cast<std::size_t>(to[kVariable])].gradient;
+    if (const NodeFeatures to = nodes[static_cast<std::size_t>(edge.to)]; is_update(to)) {
+      int& gradient = variables[static_cast<std::size_t>(to.variable)].gradient;
       gradient = std::max(gradient, kernel_of[static_cast<std::size_t>(edge.from)]);
     }
   std::vector<Bytes> sizes;
   for (const SketchedVariable& variable : variables)
     sizes.push_back(Bytes{static_cast<std::int64_t>(variable.pushed_bytes)});
-  const std::vector<int> placed = site.place(sizes);
+  const std::vector<int> placed = cluster.place(sizes);
   for (std::size_t v = 0; v < variables.size(); ++v) variables[v].server = placed[v];
   return variables;
+}
+
+/// A step of a sample: what its operators cost, one after another, and what all of them come to.
+class CostedStep {
+ public:
+  CostedStep(const DatasetGraph& graph, const DescribedCluster& cluster)
+      : cluster_{cluster}, variables_{variables_of(graph, cluster)} {
+    std::vector<double> held(static_cast<std::size_t>(cluster.server_machines()));
+    for (const SketchedVariable& variable : variables_)
+      held[static_cast<std::size_t>(machine_of(variable))] += variable.pushed_bytes;
+    busiest_ = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+  }
+
+  /// The costs of the next operator.
+  OperatorCosts add(const NodeFeatures& x) {
+    const OperatorCosts costs = is_update(x) ? costs_of_update(x) : costs_of_kernel(x);
+    for (const OperatorCost& cost : kOperatorCosts) sums_.*cost.seconds += costs.*cost.seconds;
+    return costs;
+  }
+
+  /// In the order of FeatureReader::total_names(), as far as operators go.
+  void append_totals(std::vector<float>& totals) const {
+    const ClusterValues& values = cluster_.values();
+    // What a step would take if nothing overlapped: a first guess for the network to correct.
+    const double compute = sums_.host + values.step_overhead;
+    const double serving = sums_.server * values.workers / std::max(1.0, values.servers * values.cores);
+    const double exchange = 2 * std::max({sums_.transfer + sums_.own, sums_.busiest, serving});
+    for (const OperatorCost& cost : kOperatorCosts) totals.push_back(log_time(sums_.*cost.seconds));
+    for (const double time : {compute, exchange, compute + exchange}) totals.push_back(log_time(time));
+    for (const double total : {flops_, bytes_, variable_bytes_, static_cast<double>(kernels_.size()),
+                               static_cast<double>(variables_.size())})
+      totals.push_back(log1(total));
+  }
+
+  SketchedMetrics sketch(double input_bytes) const {
+    return sketch_metrics(kernels_, variables_, cluster_.sketched(input_bytes));
+  }
+
+ private:
+  int machine_of(const SketchedVariable& variable) const {
+    return machine_of_server(variable.server, cluster_.servers(), cluster_.server_machines());
+  }
+
+  OperatorCosts costs_of_update(const NodeFeatures& x) {
+    const ClusterValues& values = cluster_.values();
+    if (cluster_.is_all_reduce()) {
+      variable_bytes_ += x.parameters;
+      return {.transfer = x.parameters * values.all_reduce_per_byte / 2};
+    }
+    const SketchedVariable& variable = variables_[static_cast<std::size_t>(x.variable)];
+    const int machine = machine_of(variable);
+    const double sent = variable.pushed_bytes;
+    const double seconds = sent / cluster_.rate();
+    const bool is_own = cluster_.chief_has_server() && machine == 0;
+    variable_bytes_ += sent;
+    return {.transfer = cluster_.is_one_machine() || !is_own ? seconds : 0,
+            .server = values.per_variable + sent * values.per_byte,
+            .own = is_own ? seconds * cluster_.remote_workers() : 0,
+            .busiest = machine == busiest_ ? seconds * cluster_.remote_workers() : 0};
+  }
+
+  OperatorCosts costs_of_kernel(const NodeFeatures& x) {
+    const KernelTime time = cluster_.time_of(x);
+    flops_ += x.flops;
+    bytes_ += static_cast<double>(x.read) + x.written;
+    kernels_.push_back({.time_s = time.total.value(),
+                        .memory_s = time.memory.value(),
+                        .first_variable = static_cast<int>(x.variable),
+                        .variables = static_cast<int>(x.variables)});
+    return {.kernel = time.total.value(),
+            .memory = time.memory.value(),
+            .host = std::max(time.total.value(), cluster_.values().dispatch)};
+  }
+
+  const DescribedCluster& cluster_;
+  std::vector<SketchedVariable> variables_;
+  int busiest_ = 0;  // machine whose servers hold the most bytes
+  std::vector<SketchedKernel> kernels_;
+  OperatorCosts sums_;
+  double flops_ = 0, bytes_ = 0, variable_bytes_ = 0;
+};
+
+/// The inputs of an operator: FeatureReader::node_inputs() of them.
+void append_inputs(const NodeFeatures& x, const OperatorCosts& costs, std::vector<float>& inputs) {
+  for (const OperatorKind kind : kKinds) inputs.push_back(static_cast<int>(x.kind) == static_cast<int>(kind) ? 1 : 0);
+  for (std::size_t phase = 0; phase < kPhases; ++phase)
+    inputs.push_back(static_cast<std::size_t>(x.phase) == phase ? 1 : 0);
+  for (const auto size : kSizes) inputs.push_back(log1(x.*size));
+  inputs.push_back(x.is_3x3_stride_1);
+  for (const OperatorCost& cost : kOperatorCosts) inputs.push_back(log_time(costs.*cost.seconds));
 }
 
 }  // namespace
@@ -314,10 +387,9 @@ bool is_of_sketch(const std::string& total_name) { return total_name.starts_with
 FeatureReader::FeatureReader(const Dataset& dataset) {
   if (dataset.node_features != node_feature_names())
     throw InputError{"the dataset's node features are not those of this program"};
-  for (int i = 0; i < kNeeded; ++i) needed_.push_back(position(dataset.descriptors, static_cast<Needed>(i)));
-  for (const char* name :
-       {"kernel", "memory", "host", "transfer", "server", "own", "busiest", "compute", "exchange", "step"})
-    total_names_.push_back(std::string{"ln "} + name + "_s");
+  for (const ClusterValue& value : kClusterValues) needed_.push_back(position(dataset.descriptors, value));
+  for (const OperatorCost& cost : kOperatorCosts) total_names_.push_back(std::string{"ln "} + cost.name + "_s");
+  for (const char* name : {"compute", "exchange", "step"}) total_names_.push_back(std::string{"ln "} + name + "_s");
   for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
     total_names_.push_back(std::string{"ln "} + name);
   for (const std::string& label : label_names()) total_names_.push_back(kGuessPrefix + label);
@@ -331,91 +403,36 @@ FeatureReader::FeatureReader(const Dataset& dataset) {
   }
 }
 
-std::size_t FeatureReader::node_inputs() const { return kKinds.size() + kPhases + 13 + kCosts; }
+std::size_t FeatureReader::node_inputs() const {
+  return kKinds.size() + kPhases + kSizes.size() + 1 + kOperatorCosts.size();
+}
 
 void FeatureReader::check(const Dataset& dataset) const {
-  const std::size_t columns = dataset.node_features.size();
-  for (const DatasetGraph& graph : dataset.graphs)
-    for (std::size_t i = 0; i < graph.nodes(columns); ++i) check_row(graph.features.data() + i * columns, graph);
-  for (const DatasetSetting& setting : dataset.settings) (void)Site{setting.descriptor, needed_};
+  for (const DatasetGraph& graph : dataset.graphs) {
+    const Nodes nodes{graph};
+    for (std::size_t i = 0; i < nodes.size(); ++i) check_node(nodes[i], graph);
+  }
+  for (const DatasetSetting& setting : dataset.settings) (void)DescribedCluster{setting.descriptor, needed_};
 }
 
 SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
   const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
   const std::vector<double>& descriptor = dataset.settings[static_cast<std::size_t>(sample.setting)].descriptor;
-  const Site site{descriptor, needed_};
-  const std::size_t columns = dataset.node_features.size();
-  const std::size_t operators = graph.nodes(columns);
-  const auto row = [&](std::size_t i) { return graph.features.data() + i * columns; };
-
-  const std::vector<SketchedVariable> variables = variables_of(graph, columns, site);
-  std::vector<double> held(static_cast<std::size_t>(site.server_machines()));
-  const auto machine_of = [&](std::size_t variable) {
-    return machine_of_server(variables[variable].server, site.servers(), site.server_machines());
-  };
-  for (std::size_t v = 0; v < variables.size(); ++v)
-    held[static_cast<std::size_t>(machine_of(v))] += variables[v].pushed_bytes;
-  const auto busiest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+  const DescribedCluster cluster{descriptor, needed_};
+  const Nodes nodes{graph};
+  CostedStep step{graph, cluster};
 
   SampleFeatures features;
-  features.nodes.reserve(operators * node_inputs());
-  features.costs.reserve(operators * kCosts);
-  std::array<double, kCosts> sums{};
-  double flops = 0, bytes = 0, variable_bytes = 0, kernels = 0;
-  std::vector<SketchedKernel> sketched_kernels;
-  for (std::size_t i = 0; i < operators; ++i) {
-    const float* x = row(i);
-    std::array<double, kCosts> costs{};
-    if (is_update(x) && site.is_all_reduce()) {
-      costs[kTransferCost] = x[kParameters] * site[kAllReducePerByte] / 2;
-      variable_bytes += x[kParameters];
-    } else if (is_update(x)) {
-      const auto v = static_cast<std::size_t>(x[kVariable]);
-      const int machine = machine_of(v);
-      const double sent = variables[v].pushed_bytes;
-      const double seconds = sent / site.rate();
-      const bool is_own = site.chief_has_server() && machine == 0;
-      costs[kTransferCost] = site.is_one_machine() || !is_own ? seconds : 0;
-      costs[kServerCost] = site[kPerVariable] + sent * site[kPerByte];
-      costs[kOwnCost] = is_own ? seconds * site.remote_workers() : 0;
-      costs[kBusiestCost] = machine == busiest ? seconds * site.remote_workers() : 0;
-      variable_bytes += sent;
-    } else {
-      const KernelTime time = site.time_of(x);
-      costs[kKernelCost] = time.total.value();
-      costs[kMemoryCost] = time.memory.value();
-      costs[kHostCost] = std::max(costs[kKernelCost], site[kDispatch]);
-      flops += x[kFlops];
-      bytes += static_cast<double>(x[kRead]) + x[kWritten];
-      kernels += 1;
-      sketched_kernels.push_back({.time_s = time.total.value(),
-                                  .memory_s = time.memory.value(),
-                                  .first_variable = static_cast<int>(x[kVariable]),
-                                  .variables = static_cast<int>(x[kVariables])});
-    }
-    for (const OperatorKind kind : kKinds)
-      features.nodes.push_back(static_cast<int>(x[kKind]) == static_cast<int>(kind) ? 1 : 0);
-    for (std::size_t phase = 0; phase < kPhases; ++phase)
-      features.nodes.push_back(static_cast<std::size_t>(x[kPhase]) == phase ? 1 : 0);
-    for (const Column column : {kFlops, kRead, kWritten, kParameters, kElements, kRows, kColumns, kReduction, kProducts,
-                                kVariables, kStatisticBytes, kInput})
-      features.nodes.push_back(log1(x[column]));
-    features.nodes.push_back(x[kWinograd]);
-    for (std::size_t k = 0; k < kCosts; ++k) {
-      features.costs.push_back(static_cast<float>(costs[k]));
-      features.nodes.push_back(log_time(costs[k]));
-      sums[k] += costs[k];
-    }
+  features.nodes.reserve(nodes.size() * node_inputs());
+  features.costs.reserve(nodes.size() * kCosts);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeFeatures x = nodes[i];
+    const OperatorCosts costs = step.add(x);
+    for (const OperatorCost& cost : kOperatorCosts) features.costs.push_back(static_cast<float>(costs.*cost.seconds));
+    append_inputs(x, costs, features.nodes);
   }
-  // What a step would take if nothing overlapped: a first guess for the network to correct.
-  const double compute = sums[kHostCost] + site[kStepOverhead];
-  const double serving = sums[kServerCost] * site[kWorkers] / std::max(1.0, site[kServers] * site[kCores]);
-  const double exchange = 2 * std::max({sums[kTransferCost] + sums[kOwnCost], sums[kBusiestCost], serving});
-  for (const double sum : sums) features.totals.push_back(log_time(sum));
-  for (const double time : {compute, exchange, compute + exchange}) features.totals.push_back(log_time(time));
-  for (const double total : {flops, bytes, variable_bytes, kernels, static_cast<double>(variables.size())})
-    features.totals.push_back(log1(total));
-  SketchedProfile sketch = sketch_profile(sketched_kernels, variables, site.sketched(row(0)[kInput]));
+  step.append_totals(features.totals);
+  SketchedMetrics sketch = step.sketch(nodes[0].input_bytes);
   features.guess = std::move(sketch.labels);
   features.window_s = sketch.window_s;
   for (const double guess : features.guess) features.totals.push_back(log_time(guess));
@@ -424,7 +441,7 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
     features.totals.push_back(static_cast<float>(std::log(std::max(d, kTiny))));
   }
   for (const Bound bound : bounds_)
-    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? site.rate() : 0.0);
+    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? cluster.rate() : 0.0);
   return features;
 }
 

@@ -26,8 +26,8 @@ struct SampleFeatures {
   std::vector<float> nodes;   // [operators, node inputs]
   std::vector<float> costs;   // [operators, kCosts] seconds
   std::vector<float> totals;  // [total inputs] sums over the operators, the first guess, the setting's descriptor
-  std::vector<double> guess;  // [labels] sketch_profile()
-  double window_s = 0;        // guess of the time over which a profile is taken
+  std::vector<double> guess;  // [labels] sketch_metrics()
+  double window_s = 0;        // guess of the time over which the metrics are taken
   /// Of each label, what it cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
   /// 0: no bound.
   std::vector<double> bounds;  // [labels]

@@ -260,11 +260,7 @@ class PartFile {
 
   void put(std::int64_t graph, std::int32_t setting, const Outcome& outcome) {
     is_empty_ = false;
-    insert_->bind(0, graph);
-    insert_->bind(1, std::int64_t{setting});
-    insert_->bind(2, outcome.labels);
-    insert_->bind(3, outcome.error);
-    insert_->run();
+    insert_->run(graph, std::int64_t{setting}, outcome.labels, outcome.error);
     if (const auto now = std::chrono::steady_clock::now(); now - committed_ > std::chrono::milliseconds{500}) {
       keep();
       committed_ = now;

@@ -1,10 +1,13 @@
 #include "predictor/labels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "predictor/dataset.hpp"
+#include "predictor/run_labels.hpp"
+#include "sim/base/named.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/record/repeated_steps.hpp"
 #include "sim/record/resource_profile.hpp"
@@ -18,7 +21,7 @@ namespace rehearse {
 
 namespace {
 
-/// Steps after the warm-up; longer runs record only as much as a profile takes.
+/// Steps after the warm-up; longer runs record only as much as a resource profile takes.
 constexpr std::int64_t kMostExtended = 21;
 
 constexpr Bytes kMuch{64 * 1024 * 1024};  // of gradients, for the rate of an all-reduce
@@ -55,8 +58,6 @@ RunRecord record_of(const Scenario& scenario, const SimulateOptions& options) {
   return simulate(scenario, options);
 }
 
-}  // namespace
-
 /// From the chief's host to a server's, or else to another machine.
 Path way_from(const Site& site) {
   const MachineIndex chief = chief_of(site);
@@ -75,132 +76,146 @@ double window_steps_of(const Scenario& scenario) {
   return std::max(1.0, static_cast<double>(training.steps - training.warmup_steps) / sharing);
 }
 
+double flag(bool condition) { return condition ? 1 : 0; }
+
+/// A scenario as the descriptor sees it.
+struct Described {
+  explicit Described(const Scenario& of)
+      : scenario{of},
+        first{of.first_workers()},
+        gpu{*first.accelerator},
+        stretch{step_time_factor(of, first).value_or(1)},
+        step{plan_step(of, first)},
+        site{of},
+        chief{site.machine(chief_of(site))},
+        way{way_from(site)},
+        servers{std::get_if<ParameterServerStrategy>(&of.training.strategy.kind)},
+        is_all_reduce{std::holds_alternative<AllReduceStrategy>(of.training.strategy.kind)},
+        of_nothing{is_all_reduce ? collective_time(of, Bytes{}) : Seconds{}},
+        of_much{is_all_reduce ? collective_time(of, kMuch) : Seconds{}},
+        with_other_batch{of, [&](const Group& g) { return g.batch != first.batch; }},
+        joining{of, [](const Group& g) { return g.joins_at > Seconds{}; }},
+        leaving{of, [](const Group& g) { return g.leaves_at.has_value(); }} {
+    for (const Machine& machine : site.machines) {
+      if (machine.workers > 0) ++worker_machines;
+      if (machine.servers > 0 && server == nullptr) server = &machine;
+    }
+    for (const Group& group : of.groups) is_colocated = is_colocated || group.colocated_with >= 0;
+  }
+  const GradientExchange& exchange() const { return scenario.training.strategy.exchange; }
+  double synchronizes(Synchronization how) const { return flag(servers && servers->synchronization == how); }
+  double places(Placement how) const { return flag(servers && servers->placement == how); }
+
+  const Scenario& scenario;
+  const Group& first;
+  const Accelerator& gpu;
+  double stretch;
+  ComputePlan step;
+  Site site;
+  const Machine& chief;
+  const Machine* server = nullptr;  // the first machine with servers; null: none
+  int worker_machines = 0;
+  bool is_colocated = false;
+  Path way;
+  const ParameterServerStrategy* servers;
+  bool is_all_reduce;
+  Seconds of_nothing, of_much;  // times of all-reduces
+  OtherWorkers with_other_batch, joining, leaving;
+};
+
+struct DescriptorValue {
+  const char* name;
+  double (*value)(const Described&);
+};
+constexpr std::array kDescriptor{
+    DescriptorValue{"gpu_peak_flops", [](const Described& d) { return d.scenario.peak_of(d.gpu).value() / d.stretch; }},
+    DescriptorValue{"gpu_memory_bandwidth_Bps",
+                    [](const Described& d) { return d.gpu.memory_bandwidth.value() / d.stretch; }},
+    DescriptorValue{"gpu_memory_B", [](const Described& d) { return as_double(d.gpu.memory); }},
+    DescriptorValue{"multiprocessors", [](const Described& d) { return static_cast<double>(d.gpu.multiprocessors); }},
+    DescriptorValue{"peak_efficiency",
+                    [](const Described& d) { return d.scenario.profile.gpu.efficiency_for(d.gpu.name); }},
+    DescriptorValue{"memory_efficiency", [](const Described& d) { return d.scenario.profile.gpu.memory_efficiency; }},
+    DescriptorValue{"kernel_overhead_s",
+                    [](const Described& d) { return d.scenario.profile.gpu.kernel_overhead.value() * d.stretch; }},
+    DescriptorValue{"reduction_half", [](const Described& d) { return d.scenario.profile.gpu.reduction_half; }},
+    DescriptorValue{"winograd_gain", [](const Described& d) { return d.scenario.profile.gpu.winograd_gain; }},
+    DescriptorValue{"dispatch_s",
+                    [](const Described& d) { return d.scenario.profile.host.dispatch.value() * d.stretch; }},
+    DescriptorValue{"step_overhead_s",
+                    [](const Described& d) { return (d.step.step_overhead + d.step.update).value(); }},
+    DescriptorValue{"workers", [](const Described& d) { return static_cast<double>(d.scenario.count(Role::kWorker)); }},
+    DescriptorValue{"worker_machines", [](const Described& d) { return static_cast<double>(d.worker_machines); }},
+    DescriptorValue{"gpus_per_machine", [](const Described& d) { return static_cast<double>(d.chief.gpus); }},
+    DescriptorValue{"servers",
+                    [](const Described& d) { return static_cast<double>(d.scenario.count(Role::kParameterServer)); }},
+    DescriptorValue{"is_colocated", [](const Described& d) { return flag(d.is_colocated); }},
+    DescriptorValue{"server_cores",
+                    [](const Described& d) { return d.server ? static_cast<double>(d.server->cores) : 0.0; }},
+    DescriptorValue{"nic_Bps", [](const Described& d) { return d.chief.nic.value() * d.chief.nics; }},
+    DescriptorValue{"server_nic_Bps",
+                    [](const Described& d) { return d.server ? d.server->nic.value() * d.server->nics : 0.0; }},
+    DescriptorValue{"pcie_Bps", [](const Described& d) { return d.first.interconnect.pcie.value(); }},
+    DescriptorValue{"latency_s", [](const Described& d) { return d.way.latency.value(); }},
+    DescriptorValue{"flow_Bps", [](const Described& d) { return d.way.per_flow_rate.value_or(d.chief.nic).value(); }},
+    DescriptorValue{"server_time_per_variable_s",
+                    [](const Described& d) { return d.scenario.profile.servers.time_per_variable.value(); }},
+    DescriptorValue{"server_time_per_byte_s",
+                    [](const Described& d) { return d.scenario.profile.servers.time_per_byte.value(); }},
+    DescriptorValue{"server_time_per_update_s",
+                    [](const Described& d) { return d.scenario.profile.servers.time_per_update.value(); }},
+    DescriptorValue{"server_time_per_split_update_s",
+                    [](const Described& d) { return d.scenario.profile.servers.time_per_split_update.value(); }},
+    DescriptorValue{"server_split_update_threshold_B",
+                    [](const Described& d) { return as_double(d.scenario.profile.servers.split_update_threshold); }},
+    DescriptorValue{"is_asynchronous",
+                    [](const Described& d) { return d.synchronizes(Synchronization::kAsynchronous); }},
+    DescriptorValue{"is_synchronous", [](const Described& d) { return d.synchronizes(Synchronization::kSynchronous); }},
+    DescriptorValue{"is_stale_synchronous",
+                    [](const Described& d) { return d.synchronizes(Synchronization::kStaleSynchronous); }},
+    DescriptorValue{"is_all_reduce", [](const Described& d) { return flag(d.is_all_reduce); }},
+    DescriptorValue{"is_pairwise_averaging",
+                    [](const Described& d) {
+                      return flag(std::holds_alternative<PairwiseAveragingStrategy>(d.scenario.training.strategy.kind));
+                    }},
+    DescriptorValue{"is_round_robin", [](const Described& d) { return d.places(Placement::kRoundRobin); }},
+    DescriptorValue{"is_greedy_by_bytes", [](const Described& d) { return d.places(Placement::kGreedyByBytes); }},
+    DescriptorValue{"is_sharded", [](const Described& d) { return d.places(Placement::kSharded); }},
+    DescriptorValue{"sampling_period_s", [](const Described& d) { return d.scenario.output.sampling_period.value(); }},
+    DescriptorValue{"window_steps", [](const Described& d) { return window_steps_of(d.scenario); }},
+    DescriptorValue{"all_reduce_latency_s", [](const Described& d) { return d.of_nothing.value(); }},
+    DescriptorValue{"all_reduce_s_per_byte",
+                    [](const Described& d) { return (d.of_much - d.of_nothing).value() / as_double(kMuch); }},
+    DescriptorValue{"bucket_B",
+                    [](const Described& d) { return as_double(d.exchange().bucket_size.value_or(Bytes{})); }},
+    DescriptorValue{"cycle_s", [](const Described& d) { return d.exchange().cycle_time.value_or(Seconds{}).value(); }},
+    DescriptorValue{"overlaps_backward",
+                    [](const Described& d) { return flag(d.exchange().overlap != Overlap::kNone); }},
+    DescriptorValue{"other_batch_workers", [](const Described& d) { return d.with_other_batch.count; }},
+    DescriptorValue{"other_batch_ratio",
+                    [](const Described& d) {
+                      const Group* other = d.with_other_batch.first;
+                      return other ? static_cast<double>(other->batch) / d.first.batch : 1.0;
+                    }},
+    DescriptorValue{"joining_workers", [](const Described& d) { return d.joining.count; }},
+    DescriptorValue{"joins_at_s",
+                    [](const Described& d) { return d.joining.first ? d.joining.first->joins_at.value() : 0.0; }},
+    DescriptorValue{"leaving_workers", [](const Described& d) { return d.leaving.count; }},
+    DescriptorValue{"leaves_at_s",
+                    [](const Described& d) { return d.leaving.first ? d.leaving.first->leaves_at->value() : 0.0; }}};
+
+}  // namespace
+
 const std::vector<std::string>& descriptor_names() {
-  static const std::vector<std::string> names{"gpu_peak_flops",
-                                              "gpu_memory_bandwidth_Bps",
-                                              "gpu_memory_B",
-                                              "multiprocessors",
-                                              "peak_efficiency",
-                                              "memory_efficiency",
-                                              "kernel_overhead_s",
-                                              "reduction_half",
-                                              "winograd_gain",
-                                              "dispatch_s",
-                                              "step_overhead_s",
-                                              "workers",
-                                              "worker_machines",
-                                              "gpus_per_machine",
-                                              "servers",
-                                              "is_colocated",
-                                              "server_cores",
-                                              "nic_Bps",
-                                              "server_nic_Bps",
-                                              "pcie_Bps",
-                                              "latency_s",
-                                              "flow_Bps",
-                                              "server_time_per_variable_s",
-                                              "server_time_per_byte_s",
-                                              "server_time_per_update_s",
-                                              "server_time_per_split_update_s",
-                                              "server_split_update_threshold_B",
-                                              "is_asynchronous",
-                                              "is_synchronous",
-                                              "is_stale_synchronous",
-                                              "is_all_reduce",
-                                              "is_pairwise_averaging",
-                                              "is_round_robin",
-                                              "is_greedy_by_bytes",
-                                              "is_sharded",
-                                              "sampling_period_s",
-                                              "window_steps",
-                                              "all_reduce_latency_s",
-                                              "all_reduce_s_per_byte",
-                                              "bucket_B",
-                                              "cycle_s",
-                                              "overlaps_backward",
-                                              "other_batch_workers",
-                                              "other_batch_ratio",
-                                              "joining_workers",
-                                              "joins_at_s",
-                                              "leaving_workers",
-                                              "leaves_at_s"};
+  static const std::vector<std::string> names = names_in(kDescriptor);
   return names;
 }
 
 std::vector<double> descriptor_of(const Scenario& scenario) {
-  const Group& group = scenario.first_workers();
-  const Accelerator& gpu = *group.accelerator;
-  const Profile& profile = scenario.profile;
-  const double stretch = step_time_factor(scenario, group).value_or(1);
-  const ComputePlan step = plan_step(scenario, group);
-  const Site site{scenario};
-  const std::vector<Machine>& machines = site.machines;
-  const Machine& chief = site.machine(chief_of(site));
-  const auto is_colocated = [](const Group& g) { return g.colocated_with >= 0; };
-  const auto server = std::find_if(machines.begin(), machines.end(), [](const Machine& m) { return m.servers > 0; });
-  const Path way = way_from(site);
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  const auto is = [](bool condition) { return condition ? 1.0 : 0.0; };
-  const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
-  const GradientExchange& exchange = scenario.training.strategy.exchange;
-  const Seconds of_nothing = is_all_reduce ? collective_time(scenario, Bytes{}) : Seconds{};
-  const Seconds of_much = is_all_reduce ? collective_time(scenario, kMuch) : Seconds{};
-  const auto synchronizes = [&](Synchronization how) {
-    return is(servers != nullptr && servers->synchronization == how);
-  };
-  const auto places = [&](Placement how) { return is(servers != nullptr && servers->placement == how); };
-  const OtherWorkers with_other_batch{scenario, [&](const Group& g) { return g.batch != group.batch; }};
-  const OtherWorkers joining{scenario, [](const Group& g) { return g.joins_at > Seconds{}; }};
-  const OtherWorkers leaving{scenario, [](const Group& g) { return g.leaves_at.has_value(); }};
-  return {scenario.peak_of(gpu).value() / stretch,
-          gpu.memory_bandwidth.value() / stretch,
-          as_double(gpu.memory),
-          static_cast<double>(gpu.multiprocessors),
-          profile.gpu.efficiency_for(gpu.name),
-          profile.gpu.memory_efficiency,
-          profile.gpu.kernel_overhead.value() * stretch,
-          profile.gpu.reduction_half,
-          profile.gpu.winograd_gain,
-          profile.host.dispatch.value() * stretch,
-          (step.step_overhead + step.update).value(),
-          static_cast<double>(scenario.count(Role::kWorker)),
-          static_cast<double>(
-              std::count_if(machines.begin(), machines.end(), [](const Machine& m) { return m.workers > 0; })),
-          static_cast<double>(chief.gpus),
-          static_cast<double>(scenario.count(Role::kParameterServer)),
-          is(std::any_of(scenario.groups.begin(), scenario.groups.end(), is_colocated)),
-          server == machines.end() ? 0.0 : static_cast<double>(server->cores),
-          chief.nic.value() * chief.nics,
-          server == machines.end() ? 0.0 : server->nic.value() * server->nics,
-          group.interconnect.pcie.value(),
-          way.latency.value(),
-          way.per_flow_rate.value_or(chief.nic).value(),
-          profile.servers.time_per_variable.value(),
-          profile.servers.time_per_byte.value(),
-          profile.servers.time_per_update.value(),
-          profile.servers.time_per_split_update.value(),
-          as_double(profile.servers.split_update_threshold),
-          synchronizes(Synchronization::kAsynchronous),
-          synchronizes(Synchronization::kSynchronous),
-          synchronizes(Synchronization::kStaleSynchronous),
-          is(is_all_reduce),
-          is(std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind)),
-          places(Placement::kRoundRobin),
-          places(Placement::kGreedyByBytes),
-          places(Placement::kSharded),
-          scenario.output.sampling_period.value(),
-          window_steps_of(scenario),
-          of_nothing.value(),
-          (of_much - of_nothing).value() / as_double(kMuch),
-          as_double(exchange.bucket_size.value_or(Bytes{})),
-          exchange.cycle_time.value_or(Seconds{}).value(),
-          is(exchange.overlap != Overlap::kNone),
-          with_other_batch.count,
-          with_other_batch.first != nullptr ? static_cast<double>(with_other_batch.first->batch) / group.batch : 1.0,
-          joining.count,
-          joining.first != nullptr ? joining.first->joins_at.value() : 0.0,
-          leaving.count,
-          leaving.first != nullptr ? leaving.first->leaves_at->value() : 0.0};
+  const Described described{scenario};
+  std::vector<double> values;
+  for (const DescriptorValue& entry : kDescriptor) values.push_back(entry.value(described));
+  return values;
 }
 
 std::vector<float> node_features_of(const Scenario& scenario) {
@@ -220,16 +235,20 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
   const RunRecord record = record_of(scenario, options);
   const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();
-  std::vector<double> labels;
-  for (const Bursts* metric : {&bursts.memory, &bursts.gpu, &bursts.receive, &bursts.transmit})
-    labels.insert(labels.end(), {metric->idle.value(), metric->active.value(), metric->peak});
-  labels.push_back(summarize(scenario, record).iteration_time.value());
   const auto first = static_cast<std::ptrdiff_t>(profile.covered.start / profile.period + 0.5);
   const auto last = static_cast<std::ptrdiff_t>(profile.covered.end / profile.period + 0.5);
-  for (const auto* series : {&profile.series.front().receive, &profile.series.front().transmit})
-    labels.push_back(std::accumulate(series->begin() + first, series->begin() + last, 0.0) /
-                     static_cast<double>(std::max<std::ptrdiff_t>(1, last - first)));
-  return labels;
+  const auto mean_of = [&](const auto& series) {
+    return std::accumulate(series.begin() + first, series.begin() + last, 0.0) /
+           static_cast<double>(std::max<std::ptrdiff_t>(1, last - first));
+  };
+  const auto labels_of = [](const Bursts& of) { return BurstLabels{of.idle.value(), of.active.value(), of.peak}; };
+  return values_of({.memory = labels_of(bursts.memory),
+                    .gpu = labels_of(bursts.gpu),
+                    .receive = labels_of(bursts.receive),
+                    .transmit = labels_of(bursts.transmit),
+                    .step_time_s = summarize(scenario, record).iteration_time.value(),
+                    .receive_mean_Bps = mean_of(profile.series.front().receive),
+                    .transmit_mean_Bps = mean_of(profile.series.front().transmit)});
 }
 
 const Verb kLabels{"labels", [](Scenario scenario, const JsonReader& options) {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "predictor/dataset.hpp"
+#include "predictor/run_labels.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -76,19 +75,19 @@ MeasuredSeries load_measured_series(const std::filesystem::path& file) {
 }
 
 std::vector<double> labels_of(const MeasuredSeries& series, std::optional<Seconds> step_time) {
-  std::vector<double> labels;
-  const auto add = [&](const std::vector<double>& values, auto find) {
+  const auto bursts_of = [&](const std::vector<double>& values, auto find) {
+    if (values.empty()) return BurstLabels{};
     const Bursts bursts = find(values, series.period, BurstThresholds{});
-    if (values.empty())
-      labels.insert(labels.end(), 3, kUnknown);
-    else
-      labels.insert(labels.end(), {bursts.idle.value(), bursts.active.value(), bursts.peak});
+    return BurstLabels{bursts.idle.value(), bursts.active.value(), bursts.peak};
   };
-  for (const auto* utilization : {&series.memory, &series.gpu}) add(*utilization, find_bursts_of_utilization);
-  for (const auto* rate : {&series.receive, &series.transmit}) add(*rate, find_bursts_of_rate);
-  labels.push_back(step_time ? step_time->value() : kUnknown);
-  for (const auto* rate : {&series.receive, &series.transmit}) labels.push_back(mean_of(*rate));
-  return labels;
+  RunLabels labels{.memory = bursts_of(series.memory, find_bursts_of_utilization),
+                   .gpu = bursts_of(series.gpu, find_bursts_of_utilization),
+                   .receive = bursts_of(series.receive, find_bursts_of_rate),
+                   .transmit = bursts_of(series.transmit, find_bursts_of_rate),
+                   .receive_mean_Bps = mean_of(series.receive),
+                   .transmit_mean_Bps = mean_of(series.transmit)};
+  if (step_time) labels.step_time_s = step_time->value();
+  return values_of(labels);
 }
 
 }  // namespace rehearse

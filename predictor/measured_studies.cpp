@@ -12,6 +12,7 @@
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/merge.hpp"
+#include "predictor/run_labels.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/scenario/gradient_units.hpp"
@@ -21,9 +22,6 @@
 namespace rehearse {
 
 namespace {
-
-// Positions of label_names().
-constexpr std::size_t kStepTime = 12, kReceived = 13, kSent = 14;
 
 bool gives_step_time(const std::string& metric) {
   return metric == "iteration_time_s" || metric == "steps_per_s" || metric == "samples_per_s" ||
@@ -148,17 +146,16 @@ class Collector {
     const auto step = measured_step_time(described.scenario, study.metric, row.measured);
     if (!step) return "its workers' step times differ, or it ends at a loss";
     if (described.graph < 0) add_graph_and_setting(study, row, described);
-    Sample sample{.graph = described.graph,
-                  .setting = described.setting,
-                  .origin = Origin::kMeasured,
-                  .weight = 1,
-                  .labels = std::vector<double>(label_names().size(), kUnknown)};
-    sample.labels[kStepTime] = step->value();
+    RunLabels labels{.step_time_s = step->value()};
     if (described.traffic) {
-      sample.labels[kReceived] = described.traffic->received / step->value();
-      sample.labels[kSent] = described.traffic->sent / step->value();
+      labels.receive_mean_Bps = described.traffic->received / step->value();
+      labels.transmit_mean_Bps = described.traffic->sent / step->value();
     }
-    result.dataset.samples.push_back(std::move(sample));
+    result.dataset.samples.push_back({.graph = described.graph,
+                                      .setting = described.setting,
+                                      .origin = Origin::kMeasured,
+                                      .weight = 1,
+                                      .labels = values_of(labels)});
     const std::filesystem::path file = study.measurements_file;
     rows_.push_back(study.name + ": " + (file.parent_path().filename() / file.filename()).string() + ":" +
                     std::to_string(row.row.line()));

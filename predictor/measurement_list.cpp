@@ -36,20 +36,20 @@ double read_weight(const JsonReader& json) {
   return weight;
 }
 
-MeasuredProfile read_measured_profile(const JsonReader& json) {
-  MeasuredProfile profile{.where = read_where(json),
-                          .graph = {},
-                          .family = json.optional<std::string>("family", "measured"),
-                          .series = {},
-                          .step_time = json.maybe<Seconds>("step_time"),
-                          .weight = read_weight(json)};
-  if (json.has("graph")) profile.graph = json.resolve(json.required<std::string>("graph"));
-  if (json.has("series")) profile.series = json.resolve(json.required<std::string>("series"));
-  json.expect(!profile.graph || !json.has("model"), "graph", "no graph beside a model");
-  json.expect(!profile.step_time || *profile.step_time > Seconds{}, "step_time", "a time above 0s");
-  if (!profile.series && !profile.step_time) json.fail("expected a series, a step_time, or both");
+MeasuredRun read_measured_run(const JsonReader& json) {
+  MeasuredRun run{.where = read_where(json),
+                  .graph = {},
+                  .family = json.optional<std::string>("family", "measured"),
+                  .series = {},
+                  .step_time = json.maybe<Seconds>("step_time"),
+                  .weight = read_weight(json)};
+  if (json.has("graph")) run.graph = json.resolve(json.required<std::string>("graph"));
+  if (json.has("series")) run.series = json.resolve(json.required<std::string>("series"));
+  json.expect(!run.graph || !json.has("model"), "graph", "no graph beside a model");
+  json.expect(!run.step_time || *run.step_time > Seconds{}, "step_time", "a time above 0s");
+  if (!run.series && !run.step_time) json.fail("expected a series, a step_time, or both");
   json.reject_unknown_keys();
-  return profile;
+  return run;
 }
 
 MeasuredJobs read_jobs(const JsonReader& json) {
@@ -68,13 +68,12 @@ MeasurementList read_measurement_list(const Json& json, const std::string& file_
   root.use_schema([] { return std::string{measurement_list_schema()}; });
   root.expect(root.is_object(), "an object");
   root.expect(root.required<int>("format") == 1, "format", "1");
-  MeasurementList list{
-      .file_name = file_name, .source = root.required<std::string>("source"), .profiles = {}, .jobs = {}};
+  MeasurementList list{.file_name = file_name, .source = root.required<std::string>("source"), .runs = {}, .jobs = {}};
   if (root.has("profiles"))
-    for (const JsonReader& entry : root.children("profiles")) list.profiles.push_back(read_measured_profile(entry));
+    for (const JsonReader& entry : root.children("profiles")) list.runs.push_back(read_measured_run(entry));
   if (root.has("jobs"))
     for (const JsonReader& entry : root.children("jobs")) list.jobs.push_back(read_jobs(entry));
-  const std::size_t entries = list.profiles.size() + list.jobs.size();
+  const std::size_t entries = list.runs.size() + list.jobs.size();
   if (entries < 1 || entries > kMost) root.fail("expected 1 to 100000 profiles and jobs");
   root.reject_unknown_keys();
   return list;

@@ -20,8 +20,8 @@ struct MeasuredScenario {
   std::string name;                    // of the setting; empty: the scenario's
 };
 
-/// One job with a time series, a step time, or both.
-struct MeasuredProfile {
+/// A run of one job with a time series, a step time, or both.
+struct MeasuredRun {
   MeasuredScenario where;
   std::optional<std::filesystem::path> graph;  // a GraphDef; without it the scenario's workload
   std::string family;
@@ -40,7 +40,7 @@ struct MeasuredJobs {
 struct MeasurementList {
   std::string file_name;
   std::string source;  // who measured, when and how
-  std::vector<MeasuredProfile> profiles;
+  std::vector<MeasuredRun> runs;
   std::vector<MeasuredJobs> jobs;
 };
 

@@ -1,5 +1,6 @@
 #include "predictor/operator_types.hpp"
 
+#include "predictor/node_features.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -55,13 +56,14 @@ OperatorNetwork operator_network(const DatasetGraph& graph, const TypeFrequencie
   const std::size_t columns = node_feature_names().size();
   OperatorNetwork network;
   for (std::size_t i = 0; i < graph.nodes(columns); ++i) {
-    const float* x = graph.features.data() + i * columns;  // kind, phase, ..., output_elements as number 6
-    const bool is_operator = x[0] >= 0 && x[0] <= static_cast<float>(OperatorKind::kUpdate) && x[1] >= 0 &&
-                             x[1] <= static_cast<float>(Phase::kUpdate) && x[6] >= 0 && x[6] <= kMostElements;
+    const NodeFeatures x = read_node(graph.features.data() + i * columns);
+    const bool is_operator = x.kind >= 0 && x.kind <= static_cast<float>(OperatorKind::kUpdate) && x.phase >= 0 &&
+                             x.phase <= static_cast<float>(Phase::kUpdate) && x.elements >= 0 &&
+                             x.elements <= kMostElements;
     if (!is_operator) throw InputError{"the graph " + in_quotes(graph.name) + " has a node that is no operator"};
-    const auto found = frequencies.find(
-        tensorflow_type(static_cast<OperatorKind>(static_cast<int>(x[0])), static_cast<Phase>(static_cast<int>(x[1]))));
-    network.operators.push_back({.tensor_size = static_cast<std::int64_t>(x[6]),
+    const auto found = frequencies.find(tensorflow_type(static_cast<OperatorKind>(static_cast<int>(x.kind)),
+                                                        static_cast<Phase>(static_cast<int>(x.phase))));
+    network.operators.push_back({.tensor_size = static_cast<std::int64_t>(x.elements),
                                  .type_frequency = found == frequencies.end() ? 0 : found->second});
   }
   for (const GraphEdge& edge : graph.edges)

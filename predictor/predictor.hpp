@@ -1,5 +1,5 @@
 #pragma once
-// Entry to predictor/: from operator graphs and measured or simulated profiles to the inputs and labels of graph neural
+// Entry to predictor/: from operator graphs and measured or simulated resource profiles to the inputs and labels of graph neural
 // networks. Nothing here needs LibTorch; the networks are in predictor/gnn. Read in this order:
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset

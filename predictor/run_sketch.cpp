@@ -8,8 +8,8 @@
 #include <queue>
 #include <utility>
 
-#include "predictor/dataset.hpp"
 #include "predictor/detail/flow_classes.hpp"
+#include "predictor/run_labels.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "sim/resources/core_pool.hpp"
 #include "sim/resources/rate_pulses.hpp"
@@ -26,18 +26,18 @@ constexpr int kMostSketched = 16;          // workers; each of them stands for a
 constexpr double kMostMessages = 200'000;  // of a run
 constexpr double kMostShares = 4e6;        // the same, times classes of flows
 constexpr double kLeastRounds = 3;         // steps of each worker
-constexpr double kMostRounds = 22;         // the same: a profile covers 20
+constexpr double kMostRounds = 22;         // the same: a resource profile covers 20
 constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
 
 /// Something of which `amount` is spread evenly over a time.
-struct Spread {
+struct Load {
   double start = 0, end = 0, amount = 0;
 };
 
 /// What the chief's machine does from `begin` to `end`, which is sampled, and then again and again.
 struct SketchedRun {
-  std::vector<Spread> gpu, memory;        // seconds, the mean of its GPUs
-  std::vector<Spread> receive, transmit;  // bytes
+  std::vector<Load> gpu, memory;        // seconds, the mean of its GPUs
+  std::vector<Load> receive, transmit;  // bytes
   double begin = 0, end = 0;
   double repeats = 0;
   double step_s = 0;  // mean of all workers
@@ -82,7 +82,7 @@ class Sketch {
   }
 
   /// One after the other over the link that is `free` from then on, by as many `workers`; returns the copy's end.
-  double copy(double& free, double ready, double bytes, std::vector<Spread>& traffic, double workers) const {
+  double copy(double& free, double ready, double bytes, std::vector<Load>& traffic, double workers) const {
     const double start = std::max(free, ready);
     free = start + bytes / cluster_.gpu_link_Bps;
     if (is_one_machine()) traffic.push_back({start, free, bytes * workers});
@@ -133,8 +133,11 @@ class RingSketch : Sketch {
     if (cluster_.workers > 1) reduce(gradients);
     run_.begin = run_.step_s = run_.end;  // the second step
     run_.end *= 2;
-    for (std::vector<Spread>* spreads : {&run_.gpu, &run_.memory, &run_.receive, &run_.transmit})
-      for (Spread& spread : *spreads) spread.start += run_.begin, spread.end += run_.begin;
+    for (std::vector<Load>* loads : {&run_.gpu, &run_.memory, &run_.receive, &run_.transmit})
+      for (Load& load : *loads) {
+        load.start += run_.begin;
+        load.end += run_.begin;
+      }
     run_.repeats = cluster_.window_steps - 1;
     return std::move(run_);
   }
@@ -151,7 +154,7 @@ class RingSketch : Sketch {
       const Message bucket = next_bucket(gradients, i, free);
       const double start = std::max(free, bucket.ready);
       free = start + ring.latency_s + bucket.bytes * byte_s;
-      const Spread traffic{start, free, bucket.bytes * share * (is_one_machine() ? cluster_.workers : 1)};
+      const Load traffic{start, free, bucket.bytes * share * (is_one_machine() ? cluster_.workers : 1)};
       run_.receive.push_back(traffic);
       run_.transmit.push_back(traffic);
     }
@@ -251,12 +254,12 @@ class ServerSketch : Sketch {
   /// One direction of the chief's NICs.
   struct NicRate {
     double rate = 0, since = 0;
-    void change(double to, double now, std::vector<Spread>& traffic) {
+    void change(double to, double now, std::vector<Load>& traffic) {
       if (std::abs(to - rate) <= kSameRate * rate) return;
       cut(now, traffic);
       rate = to;
     }
-    void cut(double now, std::vector<Spread>& traffic) {
+    void cut(double now, std::vector<Load>& traffic) {
       if (rate > 0 && now > since) traffic.push_back({since, now, rate * (now - since)});
       since = now;
     }
@@ -297,8 +300,11 @@ class ServerSketch : Sketch {
   void add_lane(std::size_t w, std::size_t s, bool is_push) {
     const std::size_t own = machine_of_worker(w), other = machine_of_server(s);
     Lane& lane = lanes_.emplace_back();
-    lane.is_push = is_push, lane.worker = w, lane.server = s;
-    lane.from = is_push ? own : other, lane.to = is_push ? other : own;
+    lane.is_push = is_push;
+    lane.worker = w;
+    lane.server = s;
+    lane.from = is_push ? own : other;
+    lane.to = is_push ? other : own;
     if (!lane.is_local())  // the server's machine has those of the other workers, too
       lane.flow_class = flows_.add(lane.from, lane.to, is_push ? 1 : others_, is_push ? others_ : 1);
   }
@@ -393,11 +399,12 @@ class ServerSketch : Sketch {
   void end_message(Lane& lane) {
     const Message message = lane.queue[lane.next++];
     lane.is_busy = false;
-    if (!lane.is_waiting())
-      lane.queue.clear(), lane.next = 0;
-    else if (lane.queue[lane.next].ready <= now_ && !lane.is_local())
+    if (!lane.is_waiting()) {
+      lane.queue.clear();
+      lane.next = 0;
+    } else if (lane.queue[lane.next].ready <= now_ && !lane.is_local()) {
       send(lane);
-    else
+    } else
       wait_for_next(lane);
     if (lane.is_push)
       apply(lane, message);
@@ -497,13 +504,13 @@ class Series {
   }
 
   /// Once, or again after every `repeats_after`.
-  void add(const Spread& spread, double repeats_after) {
-    const double length = spread.end - spread.start;
-    if (!(length > 0) || spread.start >= until_) return;
-    RatePulses pulses{.start = spread.start, .length = length, .rate = spread.amount / length / period_};
+  void add(const Load& load, double repeats_after) {
+    const double length = load.end - load.start;
+    if (!(length > 0) || load.start >= until_) return;
+    RatePulses pulses{.start = load.start, .length = length, .rate = load.amount / length / period_};
     if (repeats_after < until_) {
       pulses.every = repeats_after;
-      pulses.count = static_cast<std::int64_t>(std::ceil((until_ - spread.start) / repeats_after));
+      pulses.count = static_cast<std::int64_t>(std::ceil((until_ - load.start) / repeats_after));
     }
     if (length <= repeats_after) return add_to_samples(pulses, period_, first_, sums_, kRounding);
     for (std::int64_t i = 0; i < pulses.count; ++i)
@@ -526,20 +533,19 @@ int machine_of_server(int server, int servers, int machines) {
   return with_more + (server - with_more * (each + 1)) / std::max(1, each);
 }
 
-SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
+SketchedMetrics sketch_metrics(const std::vector<SketchedKernel>& kernels,
                                const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
   const SketchedRun run = cluster.servers > 0 ? ServerSketch{kernels, variables, cluster}.run()
                                               : RingSketch{kernels, variables, cluster}.run();
   const double step = run.step_s, window = run.length() * (1 + run.repeats);
-  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(label_names().size()), 0};
+  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(kRunLabels.size()), 0};
   const double most = kMostSteps * std::min(step, run.length());
   const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * most);
   const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, most}));
   Series gpu{period, run.begin, drawn}, memory = gpu, receive = gpu, transmit = gpu;
-  const auto draw = [&](Series& series, const std::vector<Spread>& spreads) {
-    for (const Spread& spread : spreads)
-      if (spread.start < run.end)
-        series.add(spread, spread.start >= run.begin && run.repeats > 0 ? run.length() : kEndless);
+  const auto draw = [&](Series& series, const std::vector<Load>& loads) {
+    for (const Load& load : loads)
+      if (load.start < run.end) series.add(load, load.start >= run.begin && run.repeats > 0 ? run.length() : kEndless);
   };
   draw(gpu, run.gpu);
   draw(memory, run.memory);
@@ -547,21 +553,27 @@ SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
   draw(transmit, run.transmit);
 
   const BurstThresholds thresholds;
-  std::vector<double> labels, means;
-  const auto add_bursts = [&](const Series& series, double threshold) {
+  const auto bursts_of = [&](const Series& series, double threshold) {
     const Bursts bursts = find_bursts(series.values(), Seconds{period}, threshold);
     const double whole = bursts.gaps == 0 ? window / drawn : 1;  // never idle: as long as the window
-    labels.insert(labels.end(), {bursts.idle.value(), bursts.active.value() * whole, bursts.peak});
+    return BurstLabels{bursts.idle.value(), bursts.active.value() * whole, bursts.peak};
   };
-  add_bursts(memory, thresholds.utilization);
-  add_bursts(gpu, thresholds.utilization);
-  for (const Series* series : {&receive, &transmit}) {
-    const std::span<const double> values = series->values();
-    add_bursts(*series, thresholds.share_of_maximum * *std::max_element(values.begin(), values.end()));
-    means.push_back(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
-  }
-  labels.insert(labels.end(), {step, means[0], means[1]});
-  return {labels, static_cast<double>(gpu.values().size()) * period * window / drawn};  // of whole samples
+  const auto threshold_of = [&](const Series& rate) {
+    return thresholds.share_of_maximum * *std::max_element(rate.values().begin(), rate.values().end());
+  };
+  const auto mean_of = [](const Series& series) {
+    return std::accumulate(series.values().begin(), series.values().end(), 0.0) /
+           static_cast<double>(series.values().size());
+  };
+  const RunLabels labels{.memory = bursts_of(memory, thresholds.utilization),
+                         .gpu = bursts_of(gpu, thresholds.utilization),
+                         .receive = bursts_of(receive, threshold_of(receive)),
+                         .transmit = bursts_of(transmit, threshold_of(transmit)),
+                         .step_time_s = step,
+                         .receive_mean_Bps = mean_of(receive),
+                         .transmit_mean_Bps = mean_of(transmit)};
+  // of whole samples
+  return {values_of(labels), static_cast<double>(gpu.values().size()) * period * window / drawn};
 }
 
 }  // namespace rehearse

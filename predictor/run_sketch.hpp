@@ -1,5 +1,5 @@
 #pragma once
-// A first guess of a resource profile: the same steps as in the simulator, with less in them. Machines, workers and
+// A first guess of the metrics of a resource profile: the same steps as in the simulator, with less in them. Machines, workers and
 // links are alike, nothing is random, nothing fails, variables are the only units, and every server's core, connection
 // and GPU link does one thing after another.
 
@@ -56,7 +56,7 @@ struct SketchedCluster {
   SketchedRing ring{};
 };
 
-struct SketchedProfile {
+struct SketchedMetrics {
   std::vector<double> labels;  // in the order of label_names(), 0 for states that do not occur
   double window_s = 0;         // that they are taken over; 0: the run has no end
 };
@@ -71,7 +71,7 @@ struct SketchedProfile {
 /// again; up to four synchronous ones for as many steps as they are. Without servers, buckets of gradients in the order
 /// in which they are complete go through the ring in turn. The bursts are those of averages over sampling periods, as
 /// in resource_profile().
-SketchedProfile sketch_profile(const std::vector<SketchedKernel>& kernels,
+SketchedMetrics sketch_metrics(const std::vector<SketchedKernel>& kernels,
                                const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster);
 
 }  // namespace rehearse

@@ -91,18 +91,18 @@ Json fit_record(const Fit& fit, const FittedRows& fitted) {
     for (const CrossValidation& validation : fit.cross_validated)
       if (validation.study == fitted.studies[s].name) add_to(studies.back(), validation);
   }
-  if (fit.spread.residual > 0) {
+  if (fit.uncertainty.residual > 0) {
     Json components = Json::array();
-    for (const auto& component : fit.spread.components) {
+    for (const auto& component : fit.uncertainty.components) {
       components.push_back(Json::object());
       for (const auto& [pointer, change] : component) components.back()[pointer] = rounded(change);
     }
-    record["spread"] = Json{{"residual", rounded(fit.spread.residual)},
-                            {"low", rounded(fit.spread.low)},
-                            {"high", rounded(fit.spread.high)},
+    record["spread"] = Json{{"residual", rounded(fit.uncertainty.residual)},
+                            {"low", rounded(fit.uncertainty.low)},
+                            {"high", rounded(fit.uncertainty.high)},
                             {"components", std::move(components)}};
     record["interval_coverage"] = rounded(fit.interval_coverage);
-    record["interval_rows"] = fit.spread_rows;
+    record["interval_rows"] = fit.interval_rows;
   }
   Json& values = record["values"] = Json::array();
   for (const FittedValue& value : fit.values)

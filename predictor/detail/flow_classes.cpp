@@ -33,7 +33,10 @@ std::size_t FlowClasses::add(std::size_t from, std::size_t to, double from_weigh
         classes_[c].in_weight == to_weight)
       return c;
   Class& added = classes_.emplace_back();
-  added.out = out, added.in = in, added.out_weight = from_weight, added.in_weight = to_weight;
+  added.out = out;
+  added.in = in;
+  added.out_weight = from_weight;
+  added.in_weight = to_weight;
   ends_.push_back(kNever);
   for (const std::size_t d : {out, in}) crossing_[d].push_back(classes_.size() - 1);
   return classes_.size() - 1;
@@ -109,7 +112,10 @@ void FlowClasses::share(double now) {
     double rate = cap_;
     std::size_t fullest = load_.size();  // none: every flow has its cap
     for (std::size_t d = 0; d < load_.size(); ++d)
-      if (load_[d] > kNoLoad && left_[d] < rate * load_[d]) rate = left_[d] / load_[d], fullest = d;
+      if (load_[d] > kNoLoad && left_[d] < rate * load_[d]) {
+        rate = left_[d] / load_[d];
+        fullest = d;
+      }
     if (fullest == load_.size())
       for (Class& its : classes_) give(its, rate);
     else

@@ -228,6 +228,7 @@ class Pickle::Machine {
     push_integer(static_cast<std::int64_t>(value));
   }
 
+  /// A line or two for each operation that a file of tensors needs: the table of them is the function.
   void step(unsigned char code) {
     switch (code) {
       case 0x80:

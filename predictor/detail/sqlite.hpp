@@ -40,6 +40,13 @@ class Statement {
     step();
     sqlite3_reset(statement_.get());
   }
+  /// With these values of its parameters, in their order.
+  template <class... Values>
+  void run(const Values&... values) {
+    int index = 0;
+    (bind(index++, values), ...);
+    run();
+  }
 
   void bind(int index, std::int64_t value) { sqlite3_bind_int64(statement_.get(), index + 1, value); }
   void bind(int index, double value) { sqlite3_bind_double(statement_.get(), index + 1, value); }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "predictor/node_features.hpp"
 #include "predictor/operator_types.hpp"
 #include "sim/base/errors.hpp"
 
@@ -164,12 +165,12 @@ class Converter {
     DatasetGraph graph;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (kernel_of_[i] < 0) continue;
-      append(graph, kernel_row(nodes_[i]));
+      add(graph, kernel_row(nodes_[i]));
       for (const int from : kernels_before(nodes_[i], 0)) graph.edges.push_back({from, kernel_of_[i]});
     }
     auto row = static_cast<std::int32_t>(gaps_.kernels);
     for (const auto& [variable, update] : updates_) {
-      append(graph, update_row(nodes_[variable], nodes_[update]));
+      add(graph, update_row(nodes_[variable], nodes_[update]));
       for (const int from : kernels_before(nodes_[update], 1)) graph.edges.push_back({from, row});
       ++row;
     }
@@ -420,7 +421,10 @@ class Converter {
       set_product(row, node);
     else
       return;
-    if (row.flops > kLargest) row.flops = 0, row.matrix = {};
+    if (row.flops > kLargest) {
+      row.flops = 0;
+      row.matrix = {};
+    }
     if (row.flops <= 0) ++gaps_.without_flops;
   }
 
@@ -489,16 +493,27 @@ class Converter {
     return bytes;
   }
 
-  /// In the order of node_feature_names().
-  void append(DatasetGraph& graph, const Row& row) const {
-    const double input = graph.features.empty() ? input_bytes() : 0;
-    for (const double value :
-         {static_cast<double>(row.meaning.kind), static_cast<double>(row.meaning.phase), row.flops, row.read,
-          row.written, row.parameters, row.elements, row.matrix.rows, row.matrix.columns, row.matrix.reduction,
-          row.matrix.products, row.is_3x3_stride_1 ? 1.0 : 0.0, static_cast<double>(row.variables),
-          static_cast<double>(row.first_variable), static_cast<double>(row.averages),
-          static_cast<double>(row.first_average), row.average_bytes, input})
-      graph.features.push_back(static_cast<float>(std::min(value, kLargest)));
+  void add(DatasetGraph& graph, const Row& row) const {
+    const auto number = [](auto value) { return static_cast<float>(std::min(static_cast<double>(value), kLargest)); };
+    append({.kind = number(row.meaning.kind),
+            .phase = number(row.meaning.phase),
+            .flops = number(row.flops),
+            .read = number(row.read),
+            .written = number(row.written),
+            .parameters = number(row.parameters),
+            .elements = number(row.elements),
+            .rows = number(row.matrix.rows),
+            .columns = number(row.matrix.columns),
+            .reduction = number(row.matrix.reduction),
+            .products = number(row.matrix.products),
+            .is_3x3_stride_1 = number(row.is_3x3_stride_1),
+            .variables = number(row.variables),
+            .variable = number(row.first_variable),
+            .statistics = number(row.averages),
+            .statistic = number(row.first_average),
+            .statistic_bytes = number(row.average_bytes),
+            .input_bytes = graph.features.empty() ? number(input_bytes()) : 0},
+           graph.features);
   }
 
   const std::vector<GraphDefNode>& nodes_;

@@ -80,9 +80,10 @@ class Builder {
       : list_{list}, catalog_{catalog}, frequencies_{frequencies} {}
 
   MeasuredDataset build() {
-    for (const MeasuredProfile& profile : list_.profiles) add(profile);
+    for (const MeasuredRun& run : list_.runs) add(run);
     for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
-    if (merged_.dataset().samples.empty()) throw InputError{list_.file_name + ": expected a job with labels; found none"};
+    if (merged_.dataset().samples.empty())
+      throw InputError{list_.file_name + ": expected a job with labels; found none"};
     MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
     std::vector<std::string> models;
     for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));
@@ -92,12 +93,12 @@ class Builder {
   }
 
  private:
-  void add(const MeasuredProfile& profile) {
-    Scenario scenario = load_scenario_of(profile.where, catalog_);
-    if (profile.graph) scenario.profile.step_times.clear();  // of the scenario's own model
+  void add(const MeasuredRun& run) {
+    Scenario scenario = load_scenario_of(run.where, catalog_);
+    if (run.graph) scenario.profile.step_times.clear();  // of the scenario's own model
     DatasetGraph graph;
-    if (profile.graph) {
-      graph = load_graph_def_graph(*profile.graph, scenario.batch, frequencies_, warnings_);
+    if (run.graph) {
+      graph = load_graph_def_graph(*run.graph, scenario.batch, frequencies_, warnings_);
     } else {
       graph = graph_of(scenario);
       if (frequencies_) {
@@ -106,13 +107,13 @@ class Builder {
         graph.edges = std::move(groups.edges);
       }
     }
-    graph.family = profile.family;
+    graph.family = run.family;
     MeasuredSeries series;
-    if (profile.series) series = load_measured_series(*profile.series);
+    if (run.series) series = load_measured_series(*run.series);
     models_.emplace(graph.name, model_of(graph.name));
-    const std::optional<Seconds> period = profile.series ? std::optional{series.period} : std::nullopt;
-    add(std::move(graph), setting_of(profile.where, scenario, period),
-        {.weight = profile.weight, .labels = labels_of(series, profile.step_time)});
+    const std::optional<Seconds> period = run.series ? std::optional{series.period} : std::nullopt;
+    add(std::move(graph), setting_of(run.where, scenario, period),
+        {.weight = run.weight, .labels = labels_of(series, run.step_time)});
   }
 
   void add(const MeasuredJobs& jobs) {

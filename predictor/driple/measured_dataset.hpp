@@ -18,7 +18,7 @@ struct MeasuredDataset {
   std::vector<std::string> warnings;  // what a GraphDef does not tell
 };
 
-/// A sample for each profile and each job of the list, all of origin measured; a job that has no labels (see
+/// A sample for each run and each job of the list, all of origin measured; a job that has no labels (see
 /// load_job_labels()) or no graph is left out. Graphs are named as `generate` names them ("resnet50 batch 32"), or as
 /// the file of the GraphDef; the split is that of split_of_model(), for jobs by data set, model and hyper-parameter.
 /// The sampling period of a setting is that of the series. With `frequencies` graphs are in groups, a GraphDef as in

@@ -290,7 +290,7 @@ PublishedNetwork PublishedNetwork::from_state(const TorchValue& file, const std:
                                               const ComputeSettings& settings) {
   const TorchValue* kind = file.find("kind");
   if (kind == nullptr || kind->text(where) != "published network")
-    throw InputError{where + ": expected the model file of a published network"};
+    throw InputError{where + ": expected the file of a published network"};
   if (file.at("format", where).integer(where) != 1) throw InputError{where + ": expected format 1"};
   PublishedNetwork loaded{published_options(file.at("options", where), where + ": options"),
                           static_cast<std::uint64_t>(file.at("seed", where).integer(where)), settings};

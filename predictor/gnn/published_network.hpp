@@ -59,7 +59,7 @@ class PublishedNetwork {
   PublishedNetwork& operator=(PublishedNetwork&&) noexcept;
   ~PublishedNetwork();
 
-  /// A model file: a torch file of a dict with the options, the label maxima, the state of the optimizer, and under
+  /// A predictor's file: a torch file of a dict with the options, the label maxima, the state of the optimizer, and under
   /// "state" a state_dict that Driple's program loads. load() continues where save() stopped. InputError names the
   /// file.
   TorchValue state() const;
@@ -67,7 +67,7 @@ class PublishedNetwork {
                                      const ComputeSettings& settings = {});
   void save(const std::filesystem::path& path) const;
   static PublishedNetwork load(const std::filesystem::path& path, const ComputeSettings& settings = {});
-  /// Takes the weights of a model file or of a bare state_dict, such as Driple's pre-train.pkl, by their names; what
+  /// Takes the weights of a predictor's file or of a bare state_dict, such as Driple's pre-train.pkl, by their names; what
   /// they lack keeps its value and is returned, except that a third convolution as intended then starts as the second.
   /// InputError if a shape differs or no name is known.
   std::vector<std::string> take_weights(const TorchValue& file, const std::string& where);

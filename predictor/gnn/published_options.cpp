@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -16,41 +18,28 @@ namespace {
 constexpr int kHeads = 4;
 constexpr int kLargest = 4096;
 
-template <class T, std::size_t N>
-using Names = std::array<std::pair<const char*, T>, N>;
-
-constexpr Names<Convolution, 5> kConvolutions{{{"gcn", Convolution::kGcn},
-                                               {"gin", Convolution::kGin},
-                                               {"gat", Convolution::kGat},
-                                               {"gat-textbook", Convolution::kGatTextbook},
-                                               {"mpnn", Convolution::kMpnn}}};
-constexpr Names<Transfer, 3> kTransfers{
-    {{"none", Transfer::kNone}, {"as-published", Transfer::kAsPublished}, {"as-intended", Transfer::kAsIntended}}};
+constexpr std::array kConvolutions{Named{"gcn", Convolution::kGcn}, Named{"gin", Convolution::kGin},
+                                   Named{"gat", Convolution::kGat}, Named{"gat-textbook", Convolution::kGatTextbook},
+                                   Named{"mpnn", Convolution::kMpnn}};
+constexpr std::array kTransfers{Named{"none", Transfer::kNone}, Named{"as-published", Transfer::kAsPublished},
+                                Named{"as-intended", Transfer::kAsIntended}};
 
 using Rule = double (*)(double);
-constexpr Names<Rule, 9> kRules{{{"Nover2", [](double n) { return n / 2; }},
-                                 {"N", [](double n) { return n; }},
-                                 {"Nover3", [](double n) { return n / 3; }},
-                                 {"log2N", [](double n) { return std::log2(n); }},
-                                 {"2log2N", [](double n) { return 2 * std::log2(n); }},
-                                 {"3log2N", [](double n) { return 3 * std::log2(n); }},
-                                 {"4log2N", [](double n) { return 4 * std::log2(n); }},
-                                 {"3sqrtN", [](double n) { return 3 * std::sqrt(n); }},
-                                 {"log10N", [](double n) { return std::log10(n); }}}};
+constexpr std::array<Named<Rule>, 9> kRules{{{"Nover2", [](double n) { return n / 2; }},
+                                             {"N", [](double n) { return n; }},
+                                             {"Nover3", [](double n) { return n / 3; }},
+                                             {"log2N", [](double n) { return std::log2(n); }},
+                                             {"2log2N", [](double n) { return 2 * std::log2(n); }},
+                                             {"3log2N", [](double n) { return 3 * std::log2(n); }},
+                                             {"4log2N", [](double n) { return 4 * std::log2(n); }},
+                                             {"3sqrtN", [](double n) { return 3 * std::sqrt(n); }},
+                                             {"log10N", [](double n) { return std::log10(n); }}}};
 
-template <class T, std::size_t N>
-T value_of(const Names<T, N>& names, const char* kind, const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& [text, value] : names) {
-    if (name == text) return value;
-    known.emplace_back(text);
-  }
-  throw InputError{unknown_name_message(kind, name, known)};
-}
-
-template <class T, std::size_t N>
-std::string name_of(const Names<T, N>& names, T value) {
-  return std::ranges::find(names, value, &std::pair<const char*, T>::second)->first;
+template <class Value, std::size_t n>
+Value value_of(const std::array<Named<Value>, n>& names, const char* kind, const std::string& name) {
+  for (const Named<Value>& known : names)
+    if (name == known.name) return known.value;
+  throw InputError{unknown_name_message(kind, name, names_in(names))};
 }
 
 void require_range(const char* what, int value, int low, int high) {
@@ -65,72 +54,75 @@ void require_names(const char* kind, const std::vector<std::string>& names, std:
     if (std::ranges::find(known, name) == known.end()) throw InputError{unknown_name_message(kind, name, known)};
 }
 
-TorchList texts(const std::vector<std::string>& names) { return {TorchItems(names.begin(), names.end())}; }
-
-/// Reads options by name.
-struct Reader {
-  const TorchValue& value;
-  std::string where;
-
-  int small(const char* key) const {
-    const std::int64_t found = value.at(key, where).integer(where + ": " + key);
-    return static_cast<int>(std::clamp<std::int64_t>(found, -1, kLargest + 1));  // check_options() refuses the ends
-  }
-  double number(const char* key) const { return value.at(key, where).number(where + ": " + key); }
-  std::string text(const char* key) const { return value.at(key, where).text(where + ": " + key); }
-  std::vector<std::string> texts(const char* key) const {
-    std::vector<std::string> names;
-    for (const TorchValue& name : value.at(key, where).list(where + ": " + key))
-      names.push_back(name.text(where + ": " + key));
-    return names;
-  }
+/// An option and its name in a predictor's file.
+template <class Value>
+struct Field {
+  const char* name;
+  Value PublishedOptions::*value;
 };
+template <class Value>
+Field(const char*, Value PublishedOptions::*) -> Field<Value>;
+
+constexpr std::tuple kFields{Field{"convolution", &PublishedOptions::convolution},
+                             Field{"features", &PublishedOptions::features},
+                             Field{"outputs", &PublishedOptions::outputs},
+                             Field{"hidden", &PublishedOptions::hidden},
+                             Field{"mlp_layers", &PublishedOptions::mlp_layers},
+                             Field{"iterations", &PublishedOptions::iterations},
+                             Field{"set2set_steps", &PublishedOptions::set2set_steps},
+                             Field{"dropout", &PublishedOptions::dropout},
+                             Field{"gin_mlp_layers", &PublishedOptions::gin_mlp_layers},
+                             Field{"mpnn_aggregators", &PublishedOptions::mpnn_aggregators},
+                             Field{"mpnn_scalers", &PublishedOptions::mpnn_scalers},
+                             Field{"mpnn_pre_layers", &PublishedOptions::mpnn_pre_layers},
+                             Field{"mpnn_post_layers", &PublishedOptions::mpnn_post_layers},
+                             Field{"mpnn_self_loop", &PublishedOptions::mpnn_self_loop},
+                             Field{"average_degree", &PublishedOptions::average_degree},
+                             Field{"average_log_degree", &PublishedOptions::average_log_degree},
+                             Field{"transfer", &PublishedOptions::transfer}};
+
+TorchValue stored(int value) { return value; }
+TorchValue stored(double value) { return value; }
+TorchValue stored(bool value) { return value; }
+TorchValue stored(const std::string& value) { return value; }
+TorchValue stored(Convolution value) { return to_text(value); }
+TorchValue stored(Transfer value) { return to_text(value); }
+TorchValue stored(const std::vector<std::string>& names) { return TorchList{TorchItems(names.begin(), names.end())}; }
+
+void read(const TorchValue& stored, const std::string& where, int& value) {
+  const std::int64_t found = stored.integer(where);
+  value = static_cast<int>(std::clamp<std::int64_t>(found, -1, kLargest + 1));  // check_options() refuses the ends
+}
+void read(const TorchValue& stored, const std::string& where, double& value) { value = stored.number(where); }
+void read(const TorchValue& stored, const std::string& where, bool& value) { value = stored.boolean(where); }
+void read(const TorchValue& stored, const std::string& where, std::string& value) { value = stored.text(where); }
+void read(const TorchValue& stored, const std::string& where, Convolution& value) {
+  value = parse_convolution(stored.text(where));
+}
+void read(const TorchValue& stored, const std::string& where, Transfer& value) {
+  value = parse_transfer(stored.text(where));
+}
+void read(const TorchValue& stored, const std::string& where, std::vector<std::string>& names) {
+  names.clear();
+  for (const TorchValue& name : stored.list(where)) names.push_back(name.text(where));
+}
 
 }  // namespace
 
 TorchDict to_torch(const PublishedOptions& options) {
   TorchDict dict;
-  const auto add = [&](const char* key, TorchValue value) { dict.items.emplace_back(key, std::move(value)); };
-  add("convolution", to_text(options.convolution));
-  add("features", options.features);
-  add("outputs", options.outputs);
-  add("hidden", options.hidden);
-  add("mlp_layers", options.mlp_layers);
-  add("iterations", options.iterations);
-  add("set2set_steps", options.set2set_steps);
-  add("dropout", options.dropout);
-  add("gin_mlp_layers", options.gin_mlp_layers);
-  add("mpnn_aggregators", texts(options.mpnn_aggregators));
-  add("mpnn_scalers", texts(options.mpnn_scalers));
-  add("mpnn_pre_layers", options.mpnn_pre_layers);
-  add("mpnn_post_layers", options.mpnn_post_layers);
-  add("mpnn_self_loop", options.mpnn_self_loop);
-  add("average_degree", options.average_degree);
-  add("average_log_degree", options.average_log_degree);
-  add("transfer", to_text(options.transfer));
+  const auto add = [&](const auto& field) { dict.items.emplace_back(field.name, stored(options.*field.value)); };
+  std::apply([&](const auto&... fields) { (add(fields), ...); }, kFields);
   return dict;
 }
 
 PublishedOptions published_options(const TorchValue& value, const std::string& where) {
-  const Reader read{value, where};
+  PublishedOptions options;
+  const auto take = [&](const auto& field) {
+    read(value.at(field.name, where), where + ": " + field.name, options.*field.value);
+  };
   try {
-    const PublishedOptions options{.convolution = parse_convolution(read.text("convolution")),
-                                   .features = read.small("features"),
-                                   .outputs = read.small("outputs"),
-                                   .hidden = read.small("hidden"),
-                                   .mlp_layers = read.small("mlp_layers"),
-                                   .iterations = read.text("iterations"),
-                                   .set2set_steps = read.small("set2set_steps"),
-                                   .dropout = read.number("dropout"),
-                                   .gin_mlp_layers = read.small("gin_mlp_layers"),
-                                   .mpnn_aggregators = read.texts("mpnn_aggregators"),
-                                   .mpnn_scalers = read.texts("mpnn_scalers"),
-                                   .mpnn_pre_layers = read.small("mpnn_pre_layers"),
-                                   .mpnn_post_layers = read.small("mpnn_post_layers"),
-                                   .mpnn_self_loop = value.at("mpnn_self_loop", where).boolean(where),
-                                   .average_degree = read.number("average_degree"),
-                                   .average_log_degree = read.number("average_log_degree"),
-                                   .transfer = parse_transfer(read.text("transfer"))};
+    std::apply([&](const auto&... fields) { (take(fields), ...); }, kFields);
     check_options(options);
     return options;
   } catch (const InputError& error) {
@@ -140,9 +132,9 @@ PublishedOptions published_options(const TorchValue& value, const std::string& w
 }
 
 Convolution parse_convolution(const std::string& name) { return value_of(kConvolutions, "network", name); }
-std::string to_text(Convolution convolution) { return name_of(kConvolutions, convolution); }
+std::string to_text(Convolution convolution) { return name_in(kConvolutions, convolution); }
 Transfer parse_transfer(const std::string& name) { return value_of(kTransfers, "kind of transfer", name); }
-std::string to_text(Transfer transfer) { return name_of(kTransfers, transfer); }
+std::string to_text(Transfer transfer) { return name_in(kTransfers, transfer); }
 
 std::int64_t iteration_count(const std::string& rule, std::int64_t nodes) {
   int fixed = 0;

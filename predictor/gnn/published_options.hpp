@@ -58,7 +58,7 @@ struct PublishedOptions {
 /// Throws InputError unless a network can be built from `options`.
 void check_options(const PublishedOptions& options);
 
-/// The options as a dict of a model file, by the names above, and back. InputError, "<where>: ...".
+/// The options as a dict of a predictor's file, by the names above, and back. InputError, "<where>: ...".
 TorchDict to_torch(const PublishedOptions& options);
 PublishedOptions published_options(const TorchValue& value, const std::string& where);
 

@@ -87,7 +87,7 @@ std::size_t samples_of_epoch(const TrainingSamples& samples, const TrainingPlan&
   return used;
 }
 
-void train(Model& model, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
+void train(Predictor& predictor, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
            TrainingState& state, const TrainingWatch& watch) {
   const auto& [training, validation] = samples;
   const auto size = static_cast<std::size_t>(plan.batch);
@@ -99,7 +99,7 @@ void train(Model& model, const Dataset& dataset, const TrainingSamples& samples,
     for (std::size_t first = 0; first < used; first += size) {
       const std::span batch{order.data() + first, std::min(size, used - first)};
       const double done = static_cast<double>(first) / static_cast<double>(used);
-      const double loss = model.learn(dataset, batch, rate_of(plan, static_cast<double>(epoch) + done));
+      const double loss = predictor.learn(dataset, batch, rate_of(plan, static_cast<double>(epoch) + done));
       if (!std::isfinite(loss))
         throw NoResultError{"the loss is no finite number in epoch " + std::to_string(epoch + 1) +
                             ": try a lower learning rate"};
@@ -110,7 +110,7 @@ void train(Model& model, const Dataset& dataset, const TrainingSamples& samples,
     double check = 0;
     for (std::size_t first = 0; first < validation.size(); first += size) {
       const std::span batch{validation.data() + first, std::min(size, validation.size() - first)};
-      check += model.loss(dataset, batch) * static_cast<double>(batch.size());
+      check += predictor.loss(dataset, batch) * static_cast<double>(batch.size());
       if (watch.is_stopped()) return;
     }
     const double train_loss = sum / static_cast<double>(used);

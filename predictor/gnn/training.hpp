@@ -1,5 +1,5 @@
 #pragma once
-// Training of a model on the samples of a dataset, with early stopping, and from where it was interrupted.
+// Training of a predictor on the samples of a dataset, with early stopping, and from where it was interrupted.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "predictor/dataset.hpp"
-#include "predictor/gnn/model.hpp"
+#include "predictor/gnn/predictor.hpp"
 
 namespace rehearse {
 
@@ -63,9 +63,9 @@ struct TrainingWatch {
   std::function<bool()> is_stopped = [] { return false; };         // after each step
 };
 
-/// Trains `model` from `state` on until the plan is over or the watch stops it. An epoch that was not finished leaves
-/// the model in the middle: go on from what was saved. Throws NoResultError if the loss is no finite number.
-void train(Model& model, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
+/// Trains `predictor` from `state` on until the plan is over or the watch stops it. An epoch that was not finished leaves
+/// the predictor in the middle: go on from what was saved. Throws NoResultError if the loss is no finite number.
+void train(Predictor& predictor, const Dataset& dataset, const TrainingSamples& samples, const TrainingPlan& plan,
            TrainingState& state, const TrainingWatch& watch);
 
 }  // namespace rehearse

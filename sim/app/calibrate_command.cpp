@@ -113,9 +113,9 @@ int run(const CalibrateCommand& command) {
     for (const auto& [label, statistics] : validation.groups)
       std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
   }
-  if (fit.spread.residual > 0)
+  if (fit.uncertainty.residual > 0)
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
-                 100 * fit.interval_coverage, fit.spread_rows);
+                 100 * fit.interval_coverage, fit.interval_rows);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   return kSuccess;
 }

@@ -11,7 +11,7 @@
 
 #include "predictor/baselines.hpp"
 #include "predictor/engine_labels.hpp"
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/scoring.hpp"
 #include "sim/app/output/document.hpp"
@@ -32,7 +32,8 @@ namespace rehearse {
 namespace {
 
 void add_options(Options options, CompareCommand& command) {
-  options.add_option("MODEL", command.models, "Written by rehearse train; several, then the dataset or the scenario")
+  options
+      .add_option("MODEL", command.predictors, "Written by rehearse train; several, then the dataset or the scenario")
       .required();
   options
       .add_option("--measured", command.measured,
@@ -61,8 +62,8 @@ struct Contender {
   std::string name;
   Values values;
   Score score;
-  std::vector<ProfilePrediction> predictions;          // of models
-  std::map<std::string, Score> by_family, by_setting;  // of models
+  std::vector<PredictedMetrics> predictions;           // of predictors
+  std::map<std::string, Score> by_family, by_setting;  // of predictors
   std::map<std::string, Score> by_study;               // of measured samples
 };
 
@@ -70,10 +71,10 @@ struct Contender {
 struct Part {
   Origin origin{};
   std::vector<std::size_t> samples;
-  std::vector<Contender> contenders;  // the models first
-  std::size_t models = 0;
+  std::vector<Contender> contenders;  // the predictors first
+  std::size_t predictor_count = 0;
   std::string note;  // on the engine
-  std::span<const Contender> predictors() const { return {contenders.data(), models}; }
+  std::span<const Contender> predictors() const { return {contenders.data(), predictor_count}; }
 };
 
 Score score_of(const Dataset& dataset, const std::vector<std::size_t>& samples, const Values& values,
@@ -157,15 +158,15 @@ Table table_of(const Score& score) {
   return table;
 }
 
-/// A row for each part and model.
-Table table_of(std::span<const Contender> models, std::map<std::string, Score> Contender::*parts,
+/// A row for each part and predictor.
+Table table_of(std::span<const Contender> predictors, std::map<std::string, Score> Contender::*parts,
                const std::string& what) {
   Table table{.header = {what, "predictor", "median APE, %", "worst metric, %", "R2"}, .rows = {}};
-  for (const auto& [part, unused] : models.front().*parts)
-    for (const Contender& model : models) {
-      const Score& score = (model.*parts).at(part);
+  for (const auto& [part, unused] : predictors.front().*parts)
+    for (const Contender& contender : predictors) {
+      const Score& score = (contender.*parts).at(part);
       table.rows.push_back(
-          {part, model.name, display(score.median_ape), display(score.worst_median_ape), display(score.r2)});
+          {part, contender.name, display(score.median_ape), display(score.worst_median_ape), display(score.r2)});
     }
   return table;
 }
@@ -213,17 +214,17 @@ Split split_of(const std::string& text) {
   throw InputError{"--split: expected train, validation or test; found " + text};
 }
 
-Contender contender_of(const std::string& name, Model& model, const Dataset& dataset,
+Contender contender_of(const std::string& name, Predictor& contender, const Dataset& dataset,
                        const std::vector<std::size_t>& samples) {
-  Contender contender{.name = name, .predictions = model.predict(dataset, samples)};
-  for (const ProfilePrediction& prediction : contender.predictions) {
+  Contender contender{.name = name, .predictions = contender.predict(dataset, samples)};
+  for (const PredictedMetrics& prediction : contender.predictions) {
     std::vector<double>& values = contender.values.emplace_back();
     for (const LabelPrediction& label : prediction.labels) values.push_back(label.value);
   }
   return contender;
 }
 
-/// Of what the models may have been trained on. All but the mean need operators.
+/// Of what the predictors may have been trained on. All but the mean need operators.
 void add_baselines(std::vector<Contender>& contenders, const CompareCommand& command, const Dataset& dataset,
                    const std::vector<std::size_t>& samples) {
   SampleChoice seen = command.choice;
@@ -233,9 +234,9 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
   const bool has_operators = dataset.node_features == node_feature_names();
   if (train.empty() || command.skips_baselines) return;
   Baselines baselines{dataset, train, samples};
-  for (const Baseline baseline : kBaselines)
+  for (const auto& [name, baseline] : kBaselines)
     if (has_operators || baseline == Baseline::kMean)
-      contenders.push_back({.name = to_text(baseline), .values = baselines.predict(baseline)});
+      contenders.push_back({.name = name, .values = baselines.predict(baseline)});
 }
 
 constexpr const char* kEngine = "engine";
@@ -256,15 +257,15 @@ void add_engine(Part& part, const CompareCommand& command, const Dataset& datase
 }
 
 Part part_of(Origin origin, const CompareCommand& command, const Dataset& dataset, const std::vector<std::size_t>& all,
-             std::span<const Contender> everyone, std::size_t models) {
-  Part part{.origin = origin, .models = models};
+             std::span<const Contender> everyone, std::size_t predictors) {
+  Part part{.origin = origin, .predictor_count = predictors};
   for (const Contender& contender : everyone) part.contenders.push_back({.name = contender.name});
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (dataset.samples[all[i]].origin != origin) continue;
     part.samples.push_back(all[i]);
     for (std::size_t c = 0; c < everyone.size(); ++c) {
       part.contenders[c].values.push_back(everyone[c].values[i]);
-      if (c < models) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
+      if (c < predictors) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
     }
   }
   if (part.samples.empty()) return part;
@@ -276,12 +277,12 @@ Part part_of(Origin origin, const CompareCommand& command, const Dataset& datase
     contender.score = score(dataset, part.samples, contender.values);
     if (origin == Origin::kMeasured) contender.by_study = scores_by(dataset, part.samples, contender.values, study_of);
   }
-  for (std::size_t m = 0; m < models; ++m) {
-    Contender& model = part.contenders[m];
-    model.by_family = scores_by(dataset, part.samples, model.values, [&](const Sample& sample) {
+  for (std::size_t m = 0; m < predictors; ++m) {
+    Contender& contender = part.contenders[m];
+    contender.by_family = scores_by(dataset, part.samples, contender.values, [&](const Sample& sample) {
       return dataset.graphs[static_cast<std::size_t>(sample.graph)].family;
     });
-    model.by_setting = scores_by(dataset, part.samples, model.values, [&](const Sample& sample) {
+    contender.by_setting = scores_by(dataset, part.samples, contender.values, [&](const Sample& sample) {
       return dataset.settings[static_cast<std::size_t>(sample.setting)].name;
     });
   }
@@ -317,15 +318,15 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)
       document.sections.push_back({.title = "Studies", .tables = {studies_of(part.contenders)}});
-    for (const Contender& model : part.predictors())
+    for (const Contender& contender : part.predictors())
       document.sections.push_back(
-          {.title = "Metrics of " + model.name + ", " + origin, .tables = {table_of(model.score)}});
+          {.title = "Metrics of " + contender.name + ", " + origin, .tables = {table_of(contender.score)}});
     document.sections.push_back({.title = "Parts, " + origin,
                                  .tables = {table_of(part.predictors(), &Contender::by_family, "family"),
                                             table_of(part.predictors(), &Contender::by_setting, "setting")}});
-    for (const Contender& model : part.predictors())
-      document.sections.push_back({.title = "Predictions of " + model.name + " against " + origin + " labels",
-                                   .plots = scatter_of(dataset, part, model.values)});
+    for (const Contender& contender : part.predictors())
+      document.sections.push_back({.title = "Predictions of " + contender.name + " against " + origin + " labels",
+                                   .plots = scatter_of(dataset, part, contender.values)});
   }
   return document;
 }
@@ -334,30 +335,30 @@ void print(const Part& part, const std::string& split) {
   std::printf("Split %s, %s\n\n%s\n", split.c_str(), meaning_of(part).c_str(),
               to_text(summary_of(part.contenders)).c_str());
   if (part.origin == Origin::kMeasured) std::printf("%s\n", to_text(studies_of(part.contenders)).c_str());
-  for (const Contender& model : part.predictors())
-    std::printf("%s\n%s\n", model.name.c_str(), to_text(table_of(model.score)).c_str());
+  for (const Contender& contender : part.predictors())
+    std::printf("%s\n%s\n", contender.name.c_str(), to_text(table_of(contender.score)).c_str());
   std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
 }
 
 }  // namespace
 
-std::vector<std::string> names_of_models(const std::vector<std::filesystem::path>& models,
-                                         const std::vector<std::string>& taken) {
+std::vector<std::string> names_of_predictors(const std::vector<std::filesystem::path>& predictors,
+                                             const std::vector<std::string>& taken) {
   std::vector<std::string> names, paths;
-  for (const std::filesystem::path& model : models) {
-    const std::filesystem::path path = (model / "").lexically_normal().parent_path();  // without a slash at the end
+  for (const std::filesystem::path& predictor : predictors) {
+    const std::filesystem::path path = (predictor / "").lexically_normal().parent_path();  // without a slash at the end
     paths.push_back(path.string());
     names.push_back(path.filename().string());
   }
   std::map<std::string, int> uses;
   for (const std::string& name : names) ++uses[name];
   for (const std::string& name : taken) ++uses[name];
-  for (std::size_t m = 0; m < models.size(); ++m)
+  for (std::size_t m = 0; m < predictors.size(); ++m)
     if (uses[names[m]] > 1) names[m] = paths[m];
   std::set<std::string> known{taken.begin(), taken.end()};
   for (const std::string& name : names)
     if (!known.insert(name).second)
-      throw InputError{"compare: expected models in different folders; found " + in_quotes(name) + " twice"};
+      throw InputError{"compare: expected predictors in different folders; found " + in_quotes(name) + " twice"};
   return names;
 }
 
@@ -373,12 +374,12 @@ int compare_dataset(const CompareCommand& command) {
 
   std::vector<Contender> contenders;
   std::vector<std::string> taken{kEngine};
-  for (const Baseline baseline : kBaselines) taken.push_back(to_text(baseline));
-  const std::vector<std::string> names = names_of_models(command.models, taken);
+  for (const auto& [name, baseline] : kBaselines) taken.emplace_back(name);
+  const std::vector<std::string> names = names_of_predictors(command.predictors, taken);
   for (std::size_t m = 0; m < names.size(); ++m) {
-    const std::unique_ptr<Model> model = load_model(command.models[m] / "model.pt");
+    const std::unique_ptr<Predictor> predictor = load_predictor(command.predictors[m] / "model.pt");
     contenders.push_back(
-        about(command.input.string(), [&] { return contender_of(names[m], *model, dataset, samples); }));
+        about(command.input.string(), [&] { return contender_of(names[m], *predictor, dataset, samples); }));
   }
   about(command.input.string(), [&] { add_baselines(contenders, command, dataset, samples); });
   std::vector<Part> parts;
@@ -397,7 +398,7 @@ int compare_dataset(const CompareCommand& command) {
     CsvWriter csv{{"predictor", "graph", "family", "setting", "origin", "metric", "label", "predicted", "low", "high",
                    "distance"}};
     for (const Part& part : parts)
-      for (const Contender& model : part.predictors()) append(csv, dataset, part.samples, model);
+      for (const Contender& contender : part.predictors()) append(csv, dataset, part.samples, contender);
     OutputFolder files{*command.common.output};
     files.write("comparison.json", text);
     files.write("predictions.csv", csv.text());
@@ -412,14 +413,14 @@ int compare_dataset(const CompareCommand& command) {
   return kSuccess;
 }
 
-/// The last of what was typed as models is the dataset or the scenario.
+/// The last of what was typed as predictors is the dataset or the scenario.
 int run(const CompareCommand& typed) {
   CompareCommand command = typed;
   set_origin(command.choice, command.origin);
-  if (command.models.size() < 2)
-    throw InputError{"compare: expected a model and a dataset; see rehearse compare --help"};
-  command.input = command.models.back();
-  command.models.pop_back();
+  if (command.predictors.size() < 2)
+    throw InputError{"compare: expected a predictor and a dataset; see rehearse compare --help"};
+  command.input = command.predictors.back();
+  command.predictors.pop_back();
   const auto step_time = read_seconds("--step-time", command.step_time);
   const auto is_given = [&](const char* option) { return command.common.given.contains(option); };
   if (!is_dataset(command.input)) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
@@ -27,7 +27,7 @@ namespace {
 struct Column {
   std::string name;
   std::vector<double> values;             // [labels]; NaN: not known
-  std::vector<LabelPrediction> interval;  // of a model
+  std::vector<LabelPrediction> interval;  // of a predictor
 };
 
 /// Signed, in percent; NaN where the reference is 0 or not known.
@@ -35,7 +35,7 @@ double error_of(double value, double reference) { return reference > 0 ? 100 * (
 
 std::string shown(double value) { return std::isnan(value) ? "" : display(value); }
 
-/// Pairs of columns whose errors are shown: models against the simulation, everything against what was measured.
+/// Pairs of columns whose errors are shown: predictors against the simulation, everything against what was measured.
 std::vector<std::pair<std::size_t, std::size_t>> comparisons(const std::vector<Column>& columns, bool is_measured) {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   const std::size_t last = columns.size() - 1, simulated = is_measured ? last - 1 : last;
@@ -103,10 +103,10 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
                                std::vector<std::string>& warnings) {
   std::vector<Column> columns;
   const Dataset dataset = dataset_of(scenario);
-  const std::vector<std::string> names = names_of_models(command.models, {"simulated", "measured"});
+  const std::vector<std::string> names = names_of_predictors(command.predictors, {"simulated", "measured"});
   for (std::size_t m = 0; m < names.size(); ++m) {
-    const std::unique_ptr<Model> model = load_model(command.models[m] / "model.pt");
-    ProfilePrediction prediction = model->predict(dataset, std::vector<std::size_t>{0})[0];
+    const std::unique_ptr<Predictor> predictor = load_predictor(command.predictors[m] / "model.pt");
+    PredictedMetrics prediction = predictor->predict(dataset, std::vector<std::size_t>{0})[0];
     Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
     for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
     column.interval = std::move(prediction.labels);

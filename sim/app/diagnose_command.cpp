@@ -1,5 +1,6 @@
 // rehearse diagnose: a measured speed against the simulated one, and what would help.
 
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -7,7 +8,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
-#include "sim/base/files.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/plan/diagnosis.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -41,30 +42,19 @@ void add_options(Options options, DiagnoseCommand& command) {
       .add_option("--measured-step-time", command.measured_step_time,
                   "In place of it: time from one step of a worker to its next, such as 350ms")
       .type_name("TIME");
-  options.add_flag("--json", command.common.prints_json, "Print diagnosis.json instead of text");
-  add_catalogs(options, command.common);
-  add_output(options, command.common, "Write diagnosis.json here (default: write nothing)");
-  add_parallel(options, command.common);
-  add_wall_time(options, command.common);
+  add_work_options(options, command.common, "Print diagnosis.json instead of text",
+                   "Write diagnosis.json here (default: write nothing)");
 }
 
 /// A remedy that makes a sample dearer by more than this buys its gain.
 constexpr double kCostsMore = 0.005;
 constexpr std::size_t kLongestSetting = 120;
 
-const char* note_of(RemedyKind kind) {
-  switch (kind) {
-    case RemedyKind::kRented:
-      return "";
-    case RemedyKind::kOtherTraining:
-      return " (another training: as many samples may not lead to the same loss)";
-    case RemedyKind::kShared:
-      return " (at best: their work may slow the workers' hosts, which is not simulated)";
-    case RemedyKind::kHypothetical:
-      return " (a machine that no catalog has)";
-  }
-  return "";
-}
+/// What is to be known of a remedy of a kind; nothing of machines that can be rented.
+constexpr std::array kNotes{
+    Named{" (another training: as many samples may not lead to the same loss)", RemedyKind::kOtherTraining},
+    Named{" (at best: their work may slow the workers' hosts, which is not simulated)", RemedyKind::kShared},
+    Named{" (a machine that no catalog has)", RemedyKind::kHypothetical}};
 
 void print_remedies(const Diagnosis& diagnosis) {
   if (diagnosis.remedies.empty()) return void(std::printf("\nnone of the remedies that were simulated gains 1 %%\n"));
@@ -81,7 +71,8 @@ void print_remedies(const Diagnosis& diagnosis) {
     else
       std::printf("  %9s  ", "");
     const bool only_buys = remedy.cost_change && *remedy.cost_change > kCostsMore;
-    std::printf("%s%s%s\n", remedy.change.c_str(), note_of(remedy.kind), only_buys ? " (only for more money)" : "");
+    std::printf("%s%s%s\n", remedy.change.c_str(), name_in(kNotes, remedy.kind).c_str(),
+                only_buys ? " (only for more money)" : "");
     for (const std::string& setting : remedy.settings)
       std::printf("%48s--set '%s'\n", "", shortened(setting, kLongestSetting).c_str());
   }
@@ -127,28 +118,17 @@ Measured measured_by(const DiagnoseCommand& command, std::optional<Seconds> step
 int run(const DiagnoseCommand& command) {
   const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
-  JsonOrigins origins;
-  const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
-  (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
+  const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   std::optional<Diagnosis> diagnosis;
   try {
     diagnosis = diagnose(
-        scenario, command.scenario.string(), catalog, measured_by(command, step_time), command.common.parallel,
-        [&](std::size_t done, std::size_t total) {
-          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-        },
-        command.common.budget.asked());
+        {.scenario = scenario, .file_name = command.scenario.string(), .measured = measured_by(command, step_time)},
+        catalog, command.common.parallel, progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
-  const std::string json = to_json_text(to_json(*diagnosis));
-  if (command.common.output) write_file(*command.common.output / "diagnosis.json", json);
-  if (command.common.prints_json)
-    std::fputs(json.c_str(), stdout);
-  else
-    print(*diagnosis);
-  if (command.common.output) say_written(command.common, *command.common.output, {"diagnosis.json"});
+  hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); });
   return kSuccess;
 }
 

@@ -119,12 +119,8 @@ int run(const DiffCommand& command) {
   const ComparedRun b = load_compared_run(command.b, catalog);
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
-  const std::optional<RunDiff> diff = compare_runs(
-      a, b, catalog, command.common.parallel,
-      [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      },
-      command.common.budget.asked());
+  const std::optional<RunDiff> diff =
+      compare_runs(a, b, catalog, command.common.parallel, progress.counter(), command.common.budget.asked());
   if (!diff) command.common.budget.stop();
   if (!command.common.is_quiet)
     for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "calibration/parameter_spread.hpp"
+#include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/collective/collective.hpp"
 #include "sim/program/reductions.hpp"
@@ -213,7 +213,7 @@ void require_memory(const Scenario& scenario, const SimulateOptions& options) {
 
 Seconds interval_duration(const Scenario& scenario, int parallel) {
   if (!has_uncertain_values(scenario)) return {};
-  const auto simulations = static_cast<double>(scenario.profile.spread.components.size() + 1);
+  const auto simulations = static_cast<double>(scenario.profile.uncertainty.components.size() + 1);
   return std::ceil(simulations / parallel) * expected_duration(shortened(scenario));
 }
 

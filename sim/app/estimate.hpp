@@ -24,7 +24,7 @@ Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options =
 /// NoResultError if that is more than this machine has, or than a process may have.
 void require_memory(const Scenario& scenario, const SimulateOptions& options = {});
 
-/// Real time of speed_spread() (parameter_spread.hpp) with `parallel` simulations at a time.
+/// Real time of speed_uncertainty() (parameter_uncertainty.hpp) with `parallel` simulations at a time.
 Seconds interval_duration(const Scenario& scenario, int parallel);
 
 }  // namespace rehearse

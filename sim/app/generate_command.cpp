@@ -42,9 +42,8 @@ void add_options(Options options, GenerateCommand& command) {
       .add_option("--count", command.count, "Samples of a space: graphs times the settings that each is simulated in")
       .range(std::int64_t{1}, std::int64_t{100'000'000})
       .type_name("N");
-  options.add_option("--setting", command.settings, "Only this setting of the space, or this cluster; repeatable")
-      .repeatable()
-      .type_name("NAME");
+  options.add_repeatable("--setting", command.settings, "NAME",
+                         "Only this setting of the space, or this cluster; repeatable");
   options.add_option("--seed", command.seed, "Seed of every random stream (default: 1)").check(is_seed).type_name("N");
   options
       .add_option("--format", command.format,
@@ -149,12 +148,8 @@ int run_studies(const GenerateCommand& command) {
   if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
     throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
   Progress progress{"measured rows", command.common.is_quiet};
-  const MeasuredStudies measured = read_measured_studies(
-      load_studies(command.space), load_catalog(command.common),
-      [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      },
-      command.common.budget);
+  const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common),
+                                                         progress.counter(), command.common.budget);
   progress.clear();
   if (!command.is_dry_run) {
     const auto made = make_folder_of(command.common.output);
@@ -232,10 +227,7 @@ int run(const GenerateCommand& command) {
   if (is_driple && !generated.samples.empty())
     write_driple_files(request.output, *command.common.output, command.common);
   if (parts) parts->finish();
-  if (command.common.prints_json)
-    std::fputs(to_json_text(to_json(space, request, generated)).c_str(), stdout);
-  else
-    print(generated, true);
+  show(command.common, to_json(space, request, generated), [&] { print(generated, true); });
   say_written(command.common, request.output);
   say_written(command.common, request.output.string() + ".report.html");
   return generated.samples.empty() ? kNoResult : kSuccess;

@@ -1,6 +1,7 @@
 // `rehearse list`: what the catalogs hold, with what people choose by. Names come first in each line.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "sim/app/verb.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
@@ -140,9 +142,10 @@ Entry describe_profile(const Catalog& catalog, const std::string& name) {
   const Json& fit = file["fit"];
   const std::string rows = std::to_string(fit.value("interval_rows", fit.value("rows", 0)));
   json["rows"] = fit.value("interval_rows", fit.value("rows", 0));
-  if (profile.spread.residual > 0) json["error"] = profile.spread.residual;
-  const std::string error =
-      profile.spread.residual > 0 ? "error " + rounded_text(100 * profile.spread.residual) + " %" : "error unknown";
+  if (profile.uncertainty.residual > 0) json["error"] = profile.uncertainty.residual;
+  const std::string error = profile.uncertainty.residual > 0
+                                ? "error " + rounded_text(100 * profile.uncertainty.residual) + " %"
+                                : "error unknown";
   return {{name, joined(profile.fitted_accelerators), joined(fitted_strategies(profile)), rows + " rows", error,
            joined(profile.fitted_models)},
           std::move(json)};
@@ -192,31 +195,23 @@ void print_aligned(const std::vector<Entry>& entries) {
   }
 }
 
+using ListKind = std::vector<Entry> (*)(const Catalog&);
+constexpr std::array<Named<ListKind>, 8> kKinds{
+    {{"gpus", [](const Catalog& c) { return described(c, c.accelerator_names(), describe_gpu); }},
+     {"instances", [](const Catalog& c) { return described(c, c.instance_names(), describe_instance); }},
+     {"interconnects", [](const Catalog& c) { return plain(c.interconnect_names()); }},
+     {"regions", [](const Catalog& c) { return plain(c.region_names()); }},
+     {"models", [](const Catalog& c) { return plain(c.model_names()); }},
+     {"profiles", [](const Catalog& c) { return described(c, c.profile_names(), describe_profile); }},
+     {"spot_pools", [](const Catalog& c) { return plain(c.spot_pool_names()); }},
+     {"topologies", describe_topologies}}};
+
 int run(const ListCommand& command) {
   const std::string& kind = command.kind;
   const Catalog catalog = load_catalog(command.common);
-  std::vector<Entry> entries;
-  if (kind == "gpus")
-    entries = described(catalog, catalog.accelerator_names(), describe_gpu);
-  else if (kind == "instances")
-    entries = described(catalog, catalog.instance_names(), describe_instance);
-  else if (kind == "regions")
-    entries = plain(catalog.region_names());
-  else if (kind == "models")
-    entries = plain(catalog.model_names());
-  else if (kind == "profiles")
-    entries = described(catalog, catalog.profile_names(), describe_profile);
-  else if (kind == "spot_pools")
-    entries = plain(catalog.spot_pool_names());
-  else if (kind == "interconnects")
-    entries = plain(catalog.interconnect_names());
-  else if (kind == "topologies")
-    entries = describe_topologies(catalog);
-  else
-    throw InputError{"list: " +
-                     unknown_name_message("kind", kind,
-                                          std::vector<std::string>{"gpus", "instances", "interconnects", "regions",
-                                                                   "models", "profiles", "spot_pools", "topologies"})};
+  const auto* known = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& one) { return kind == one.name; });
+  if (known == kKinds.end()) throw InputError{"list: " + unknown_name_message("kind", kind, names_in(kKinds))};
+  std::vector<Entry> entries = known->value(catalog);
   if (!command.common.prints_json) {
     print_aligned(entries);
     return kSuccess;

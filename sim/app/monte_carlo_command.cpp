@@ -16,14 +16,11 @@ namespace rehearse {
 int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario) {
   Progress progress{"memberships", command.common.is_quiet};
   try {
-    const MonteCarlo result = run_monte_carlo(
-        scenario, {.runs = *command.runs,
-                   .pool = command.common.parallel,
-                   .on_progress =
-                       [&](std::size_t done, std::size_t total) {
-                         progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                       },
-                   .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}});
+    const MonteCarlo result =
+        run_monte_carlo(scenario, {.runs = *command.runs,
+                                   .pool = command.common.parallel,
+                                   .on_progress = progress.counter(),
+                                   .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}});
     const std::string json = to_json_text(to_json(scenario, result, deadline));
     std::vector<std::string> written;
     if (const auto& folder = command.common.output) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -22,7 +22,7 @@ namespace rehearse {
 namespace {
 
 void add_options(Options options, PredictCommand& command) {
-  options.add_option("MODEL", command.model, "Written by rehearse train").required();
+  options.add_option("MODEL", command.predictor, "Written by rehearse train").required();
   options.add_option("INPUT", command.input, "Scenario, dataset, or with --scenario model file or GraphDef").required();
   options
       .add_option(
@@ -40,18 +40,18 @@ void add_options(Options options, PredictCommand& command) {
 int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
-  const std::unique_ptr<Model> model = load_model(command.model / "model.pt");
+  const std::unique_ptr<Predictor> predictor = load_predictor(command.predictor / "model.pt");
   const bool is_many = is_dataset(command.input);
   const std::optional<TypeFrequencies> frequencies =
-      model->type_frequencies() == nullptr ? std::nullopt : std::optional{*model->type_frequencies()};
+      predictor->type_frequencies() == nullptr ? std::nullopt : std::optional{*predictor->type_frequencies()};
   std::vector<std::string> warnings;
   const Dataset dataset = load_prediction_input(command, frequencies, warnings);
   std::vector<std::size_t> samples(dataset.samples.size());
   std::iota(samples.begin(), samples.end(), std::size_t{0});
   const auto made = make_folder(command.common.output);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<ProfilePrediction> predictions =
-      about(command.input.string(), [&] { return model->predict(dataset, samples); });
+  const std::vector<PredictedMetrics> predictions =
+      about(command.input.string(), [&] { return predictor->predict(dataset, samples); });
   const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
   CsvWriter csv{{"graph", "setting", "metric", "predicted", "low", "high", "distance"}};
@@ -75,8 +75,8 @@ int run(const PredictCommand& command) {
   }
   const std::string text = to_json_text(is_many ? json : json[0]);
   if (!is_many && predictions[0].distance > 1)
-    warnings.push_back("unlike anything that the model was trained on (distance " + display(predictions[0].distance) +
-                       ", 1 is the edge)");
+    warnings.push_back("unlike anything that the predictor was trained on (distance " +
+                       display(predictions[0].distance) + ", 1 is the edge)");
   print_warnings(warnings, command.common.is_quiet);
   if (command.common.output) {
     OutputFolder files{*command.common.output};

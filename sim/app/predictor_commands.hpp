@@ -14,14 +14,14 @@ namespace rehearse {
 
 struct PredictCommand {
   CommonOptions common;
-  std::filesystem::path model, input;
+  std::filesystem::path predictor, input;
   std::optional<std::filesystem::path> scenario;  // of the cluster, for an input that is none
   std::vector<std::string> overrides;
 };
 
 struct CompareCommand {
   CommonOptions common;
-  std::vector<std::filesystem::path> models;
+  std::vector<std::filesystem::path> predictors;
   std::filesystem::path input;
   SampleChoice choice;
   std::string origin;  // of the choice, as typed
@@ -42,9 +42,9 @@ inline constexpr const char* kOwnCatalogs = "Folder with the user's own catalogs
 void add_choice(Options options, SampleChoice& choice, std::string& origin);
 void set_origin(SampleChoice& choice, const std::string& origin);
 
-/// Names of models for tables and files: those of their folders, and the paths of folders whose names are not distinct
+/// Names of predictors for tables and files: those of their folders, and the paths of folders whose names are not distinct
 /// or among `taken`. Throws InputError if that does not help.
-std::vector<std::string> names_of_models(const std::vector<std::filesystem::path>& models,
-                                         const std::vector<std::string>& taken);
+std::vector<std::string> names_of_predictors(const std::vector<std::filesystem::path>& predictors,
+                                             const std::vector<std::string>& taken);
 
 }  // namespace rehearse

@@ -94,17 +94,12 @@ void print_warnings(const std::vector<std::string>& warnings, bool is_quiet) {
 }
 
 void add_choice(Options options, SampleChoice& choice, std::string& origin) {
-  options.add_option("--setting", choice.settings, "Only samples of this setting, or group of settings; repeatable")
-      .repeatable()
-      .type_name("NAME");
-  options
-      .add_option("--leave-out-setting", choice.left_out_settings,
-                  "No samples of this setting, or group of settings; repeatable")
-      .repeatable()
-      .type_name("NAME");
-  options.add_option("--leave-out-family", choice.left_out_families, "No samples of this family; repeatable")
-      .repeatable()
-      .type_name("NAME");
+  options.add_repeatable("--setting", choice.settings, "NAME",
+                         "Only samples of this setting, or group of settings; repeatable");
+  options.add_repeatable("--leave-out-setting", choice.left_out_settings, "NAME",
+                         "No samples of this setting, or group of settings; repeatable");
+  options.add_repeatable("--leave-out-family", choice.left_out_families, "NAME",
+                         "No samples of this family; repeatable");
   options.add_option("--family", choice.family, "Only samples of this family").type_name("NAME");
   options.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
       .check(is_one_of({"simulated", "measured", "both"}))

@@ -3,7 +3,9 @@
 // terminal each line takes the place of the one before, and the last one goes with the object.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -19,6 +21,12 @@ class Progress {
   /// Says nothing during the first second. While the next one takes long `within` says what has been done of it, and
   /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line.
   void update(std::int64_t done, std::int64_t total, const std::string& within = {}, double share = 0);
+  /// update(), to be told of counts; refers to this object.
+  std::function<void(std::size_t done, std::size_t total)> counter() {
+    return [this](std::size_t done, std::size_t total) {
+      update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    };
+  }
   /// What comes after the last one, if all of that took a second.
   void say(const std::string& text);
   /// Ends the lines from now on.

@@ -46,22 +46,14 @@ void add_request_options(Options options, ProvisionCommand& command) {
       .required()
       .type_name("T");
   options.add_option("--target-loss", command.target_loss, "Training loss to be reached").required().type_name("LOSS");
-  options
-      .add_option("--candidate", command.candidates,
-                  "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
-                  "taken with the fields of the first group of workers")
-      .repeatable()
-      .type_name("NAME");
-  options
-      .add_option("--quota", command.quotas,
-                  "Most machines of a type, with the existing ones (default: the file's, or 10); repeatable")
-      .repeatable()
-      .type_name("NAME=N");
-  options
-      .add_option("--existing", command.existing,
-                  "Machines of a type that train already and stay (default: the file's, or 0); repeatable")
-      .repeatable()
-      .type_name("NAME=N");
+  options.add_repeatable(
+      "--candidate", command.candidates, "NAME",
+      "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
+      "taken with the fields of the first group of workers");
+  options.add_repeatable("--quota", command.quotas, "NAME=N",
+                         "Most machines of a type, with the existing ones (default: the file's, or 10); repeatable");
+  options.add_repeatable("--existing", command.existing, "NAME=N",
+                         "Machines of a type that train already and stay (default: the file's, or 0); repeatable");
   options.add_option("--current-loss", command.current_loss, "Loss that a run under way has reached").type_name("LOSS");
   options
       .add_option("--updates-done", command.updates_done,
@@ -108,11 +100,8 @@ void add_options(Options options, ProvisionCommand& command) {
       .add_option("--max-run-time", command.max_run_time,
                   "Give up on one simulation after this much real time, such as 30s (default: none)")
       .type_name("T");
-  options.add_flag("--json", command.common.prints_json, "Print summary.json instead of tables");
-  add_catalogs(options, command.common);
-  add_output(options, command.common, "Write summary.json, plans.csv and report.html here (default: write nothing)");
-  add_parallel(options, command.common);
-  add_wall_time(options, command.common);
+  add_work_options(options, command.common, "Print summary.json instead of tables",
+                   "Write summary.json, plans.csv and report.html here (default: write nothing)");
 }
 
 void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& names) {
@@ -152,8 +141,14 @@ ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline,
                        in_quotes(candidate.name) + ": expected a quota of at least the " +
                        std::to_string(candidate.existing) + " existing machines; found " +
                        std::to_string(candidate.quota)};
-  if (command.current_loss) request.loss_so_far = command.current_loss, request.updates_so_far = 0;
-  if (command.updates_done) request.updates_so_far = *command.updates_done, request.loss_so_far.reset();
+  if (command.current_loss) {
+    request.loss_so_far = command.current_loss;
+    request.updates_so_far = 0;
+  }
+  if (command.updates_done) {
+    request.updates_so_far = *command.updates_done;
+    request.loss_so_far.reset();
+  }
   if (takeover) request.takeover = *takeover;
   if (command.confidence) request.confidence = *command.confidence;
   if (command.price) request.price = about("--price", [&] { return read_price_source(*command.price); });
@@ -200,10 +195,7 @@ int run(const ProvisionCommand& command) {
   Progress progress{"simulations", command.common.is_quiet};
   const SimulationMeans means{
       .pool = command.common.parallel,
-      .on_done =
-          [&](std::size_t done, std::size_t total) {
-            progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-          },
+      .on_done = progress.counter(),
       .limits = {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt}};
   try {

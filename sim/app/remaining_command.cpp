@@ -6,7 +6,6 @@
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
-#include "sim/base/files.hpp"
 #include "sim/plan/remaining_time.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -53,11 +52,8 @@ void add_options(Options options, RemainingCommand& command) {
                   "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
                   "revocation_step, total_steps, measured_remaining_s")
       .type_name("CSV");
-  options.add_flag("--json", command.common.prints_json, "Print remaining.json instead of text");
-  add_catalogs(options, command.common);
-  add_output(options, command.common, "Write remaining.json here (default: write nothing)");
-  add_parallel(options, command.common);
-  add_wall_time(options, command.common);
+  add_work_options(options, command.common, "Print remaining.json instead of text",
+                   "Write remaining.json here (default: write nothing)");
 }
 
 void print(const RemainingPrediction& prediction, int lost) {
@@ -81,9 +77,7 @@ void print(const RemainingPrediction& prediction, int lost) {
 int run(const RemainingCommand& command) {
   const auto replaced_after = read_seconds("--replaced-after", command.replaced_after);
   const Catalog catalog = load_catalog(command.common);
-  JsonOrigins origins;
-  const Json scenario = load_scenario_json(command.scenario, command.overrides, origins);
-  (void)read_scenario(scenario, command.scenario.string(), catalog, origins);  // mistakes of options name them
+  const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const auto made = make_folder(command.common.output);
   RemainingRequest request{.step = command.step,
                            .group = command.group,
@@ -96,13 +90,7 @@ int run(const RemainingCommand& command) {
   const auto prediction = predict_remaining(scenario, command.scenario.string(), catalog, request,
                                             command.common.parallel, command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
-  const std::string json = to_json_text(to_json(*prediction));
-  if (command.common.output) write_file(*command.common.output / "remaining.json", json);
-  if (command.common.prints_json)
-    std::fputs(json.c_str(), stdout);
-  else
-    print(*prediction, command.lost);
-  if (command.common.output) say_written(command.common, *command.common.output, {"remaining.json"});
+  hand_out(command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); });
   return kSuccess;
 }
 

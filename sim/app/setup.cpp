@@ -20,6 +20,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -171,6 +172,27 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
   }
   name_changes(json, overrides);
   return json;
+}
+
+Json load_checked_scenario(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog) {
+  JsonOrigins origins;
+  Json json = load_scenario_json(file, overrides, origins);
+  (void)read_scenario(json, file.string(), catalog, origins);
+  return json;
+}
+
+void show(const CommonOptions& common, const Json& json, const std::function<void()>& print) {
+  if (common.prints_json)
+    std::fputs(to_json_text(json).c_str(), stdout);
+  else
+    print();
+}
+
+void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
+              const std::function<void()>& print) {
+  if (common.output) write_file(*common.output / name, to_json_text(json));
+  show(common, json, print);
+  if (common.output) say_written(common, *common.output, {name});
 }
 
 std::optional<MadeFolder> make_folder(const std::optional<fs::path>& output) {

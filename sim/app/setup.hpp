@@ -2,6 +2,7 @@
 // What every verb does before its work: catalogs, output folder, Ctrl-C.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,17 @@ Catalog load_catalog(const CommonOptions& common);
 /// A scenario file with overrides, "/pointer=value", which `origins` then knows. Throws InputError.
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                         JsonOrigins& origins);
+
+/// The same, read once against the catalog, so that a mistake of an override names its option.
+Json load_checked_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                           const Catalog& catalog);
+
+/// Prints the result of a verb: `json` with --json, else what `print` prints.
+void show(const CommonOptions& common, const Json& json, const std::function<void()>& print);
+
+/// The same of a verb that has one file, `name`, which goes to the folder of -o first.
+void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
+              const std::function<void()>& print);
 
 /// The folder that `output` is, or that the file `output` is in; none without `output`. Throws InputError.
 [[nodiscard]] std::optional<MadeFolder> make_folder(const std::optional<std::filesystem::path>& output);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "calibration/parameter_spread.hpp"
+#include "calibration/parameter_uncertainty.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"
@@ -96,7 +96,7 @@ const int kProcessors = static_cast<int>(std::max(1U, std::thread::hardware_conc
 /// values in short time; warns if not.
 bool has_time_for_moved_profiles(Scenario& scenario) {
   constexpr Seconds kMostTime{10};  // of one processor
-  const std::size_t count = scenario.profile.spread.components.size();
+  const std::size_t count = scenario.profile.uncertainty.components.size();
   if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
   if (interval_duration(scenario, 1) <= kMostTime) return true;
   const Seconds each = expected_duration(shortened(scenario));
@@ -185,15 +185,10 @@ int run(const SimulateCommand& command) {
   if (command.runs) return run_many(command, deadline, scenario);
 
   const Budget& budget = command.common.budget;
-  double spread_by_profile = 0;
+  double uncertainty_by_profile = 0;
   if (moves_profile) {
     Progress progress{"simulations for the interval", command.common.is_quiet};
-    spread_by_profile = speed_spread(
-        scenario, kProcessors,
-        [&](std::size_t done, std::size_t total) {
-          progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-        },
-        budget);
+    uncertainty_by_profile = speed_uncertainty(scenario, kProcessors, progress.counter(), budget);
   }
   Progress progress{"steps", command.common.is_quiet};
   std::int64_t updates = 0;
@@ -213,17 +208,14 @@ int run(const SimulateCommand& command) {
                                                 std::min(share, 1.0));
                               }});
   progress.say("summing up");
-  const Summary summary = summarize(scenario, record, spread_by_profile);
+  const Summary summary = summarize(scenario, record, uncertainty_by_profile);
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());
     written = write_run_files(*command.common.output, scenario, record, summary, budget);
   }
   progress.clear();
-  if (command.common.prints_json)
-    std::fputs(to_json_text(to_json(scenario, summary)).c_str(), stdout);
-  else
-    print_summary(scenario, summary);
+  show(command.common, to_json(scenario, summary), [&] { print_summary(scenario, summary); });
   if (command.common.output) say_written(command.common, *command.common.output, written);
   return kSuccess;
 }

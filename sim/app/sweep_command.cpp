@@ -45,20 +45,13 @@ struct SweepCommand {
 
 void add_options(Options options, SweepCommand& command) {
   options.add_option("SCENARIO", command.file, "Scenario file, or sweep file (rehearse schema sweep)").required();
-  options.add_option("--grid", command.grids, "A place and its values; repeatable, the last one varies fastest")
-      .repeatable()
-      .type_name("POINTER=VALUES");
-  options.add_option("--list", command.lists, "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice")
-      .repeatable()
-      .type_name("SETTINGS");
-  options.add_option("--set", command.overrides, "Set a field in every combination; repeatable")
-      .repeatable()
-      .type_name("POINTER=VALUE");
-  options
-      .add_option("--constraint", command.constraints,
-                  "Leave out combinations that break this condition on JSON pointers; repeatable")
-      .repeatable()
-      .type_name("CONDITION");
+  options.add_repeatable("--grid", command.grids, "POINTER=VALUES",
+                         "A place and its values; repeatable, the last one varies fastest");
+  options.add_repeatable("--list", command.lists, "SETTINGS",
+                         "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice");
+  add_overrides(options, command.overrides, "Set a field in every combination; repeatable");
+  options.add_repeatable("--constraint", command.constraints, "CONDITION",
+                         "Leave out combinations that break this condition on JSON pointers; repeatable");
   options.add_option("--seeds", command.seeds, "Run each with the scenario's seed and the next ones, N in all")
       .range(1, 1'000'000)
       .type_name("N");
@@ -76,11 +69,8 @@ void add_options(Options options, SweepCommand& command) {
                   "again when the sweep is (default: none)")
       .type_name("T");
   options.add_flag("--dry-run", command.is_dry_run, "Check every combination; print how many, and how long they take");
-  options.add_flag("--json", command.common.prints_json, "Print the rows as JSON instead of a table");
-  add_catalogs(options, command.common);
-  add_output(options, command.common, "Keep results.sqlite and write sweep.csv here (default: write nothing)");
-  add_parallel(options, command.common);
-  add_wall_time(options, command.common);
+  add_work_options(options, command.common, "Print the rows as JSON instead of a table",
+                   "Keep results.sqlite and write sweep.csv here (default: write nothing)");
 }
 
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
@@ -307,10 +297,7 @@ int run(const SweepCommand& command) {
     std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
   Progress progress{"simulations", command.common.is_quiet};
   const bool is_complete =
-      sweep.run(store, command.common.parallel,
-                [&](std::size_t done, std::size_t total) {
-                  progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-                },
+      sweep.run(store, command.common.parallel, progress.counter(),
                 {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);

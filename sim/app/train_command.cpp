@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "predictor/features.hpp"
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TrainCommand {
-  CommonOptions common;  // output: the model's folder
+  CommonOptions common;  // output: the predictor's folder
   std::filesystem::path dataset;
   std::string network = "profile";
   TrainingPlan plan;
@@ -170,14 +170,14 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
   return identity.dump();
 }
 
-TorchValue to_value(const TrainingState& state, const std::string& identity, const Model& model) {
+TorchValue to_value(const TrainingState& state, const std::string& identity, const Predictor& predictor) {
   std::vector<double> losses;
   for (const Epoch& epoch : state.epochs) losses.insert(losses.end(), {epoch.train_loss, epoch.validation_loss});
   return TorchDict{{{"format", 1},
                     {"training", identity},
                     {"losses", TorchTensor::of_doubles({static_cast<std::int64_t>(state.epochs.size()), 2}, losses)},
                     {"best", state.best},
-                    {"model", model.state()}}};
+                    {"model", predictor.state()}}};
 }
 
 TrainingState state_of(const TorchValue& file, const std::string& where) {
@@ -232,9 +232,9 @@ int train_network(const TrainCommand& command) {
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
   const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
                                 choose_samples(dataset, Split::kValidation, command.choice)};
-  ModelChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
-  choice.profile.seed = command.plan.seed;
-  if (command.hidden) choice.profile.hidden = choice.published.hidden = *command.hidden;
+  PredictorChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
+  choice.metrics.seed = command.plan.seed;
+  if (command.hidden) choice.metrics.hidden = choice.published.hidden = *command.hidden;
   if (command.weight_decay) choice.adam.weight_decay = *command.weight_decay;
   if (command.network != "profile")
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
@@ -248,30 +248,30 @@ int train_network(const TrainCommand& command) {
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";
   const std::string identity = identity_of(command, hash_of(command.dataset));
   TrainingState state;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Predictor> predictor;
   if (fs::exists(checkpoint)) {
     const TorchValue file = load_torch_file(checkpoint);
     if (file.at("training", checkpoint.string()).text(checkpoint.string()) != identity)
       throw InputError{folder.string() + ": holds another training, of other data or options: choose another -o"};
     state = state_of(file, checkpoint.string());
-    model = load_model(file.at("model", checkpoint.string()), checkpoint.string());
+    predictor = load_predictor(file.at("model", checkpoint.string()), checkpoint.string());
   } else if (command.transfer_from) {
-    model =
+    predictor =
         carry_over(load_torch_file(*command.transfer_from / "model.pt"), (*command.transfer_from / "model.pt").string(),
                    command.transfer, choice, dataset, samples.training);
   } else {
-    model = about(command.dataset.string(), [&] { return make_model(choice, dataset, samples.training); });
+    predictor = about(command.dataset.string(), [&] { return make_predictor(choice, dataset, samples.training); });
   }
 
   const FolderInParts parts{folder};  // model.pt is the best so far, the curves come at the end
   Progress progress{"samples", command.common.is_quiet};
   const auto resumed = static_cast<double>(state.epochs.size());
   const auto count = static_cast<double>(samples.training.size());
-  train(*model, dataset, samples, command.plan, state,
+  train(*predictor, dataset, samples, command.plan, state,
         {.on_epoch =
              [&](const TrainingState& now, bool is_best) {
-               if (is_best) write_torch_file(best, model->state());
-               write_torch_file(checkpoint, to_value(now, identity, *model));
+               if (is_best) write_torch_file(best, predictor->state());
+               write_torch_file(checkpoint, to_value(now, identity, *predictor));
                progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
                              display(now.epochs.back().train_loss) + ", validation " +
                              display(now.epochs.back().validation_loss));
@@ -288,13 +288,13 @@ int train_network(const TrainCommand& command) {
     end_early(command.common.budget,
               "the same command goes on in " + folder.string() + " after epoch " + std::to_string(state.epochs.size()));
   }
-  write_report(folder, command, state, model->parameters());
+  write_report(folder, command, state, predictor->parameters());
   parts.finish();
   say_written(command.common, folder, {"model.pt", "curves.csv", "report.html"});
   const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
   std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
               samples.validation.size());
-  std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(model->parameters()));
+  std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(predictor->parameters()));
   std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
   std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
   return kSuccess;

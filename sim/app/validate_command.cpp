@@ -209,7 +209,7 @@ int run(const ValidateCommand& command) {
     const std::size_t free_values = count_free_values(profile);
     const StudyQuality quality = study_quality(study, validation, profile);
     const IntervalCoverage coverage =
-        interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).spread);
+        interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
     table += accuracy_row(study, quality, profile);
     notes += study.name + ": " + coverage_text(study, coverage) + unscored_text(study, validation, study.name + ": ");
     Json summary = to_json(study, validation);

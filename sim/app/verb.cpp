@@ -84,6 +84,11 @@ template Option Options::add_option(const std::string&, std::optional<double>&, 
 template Option Options::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 template Option Options::add_option(const std::string&, std::vector<fs::path>&, const std::string&);
 
+Option Options::add_repeatable(const std::string& names, std::vector<std::string>& values, const std::string& type_name,
+                               const std::string& help) {
+  return add_option(names, values, help).repeatable().type_name(type_name);
+}
+
 void Options::add_flag(const std::string& names, bool& value, const std::string& help) {
   verb_->add_flag(names, value, help);
 }
@@ -93,7 +98,7 @@ Option add_catalogs(Options options, CommonOptions& common, const std::string& h
 }
 
 Option add_overrides(Options options, std::vector<std::string>& overrides, const std::string& help) {
-  return options.add_option("--set", overrides, help).repeatable().type_name("POINTER=VALUE");
+  return options.add_repeatable("--set", overrides, "POINTER=VALUE", help);
 }
 
 void add_quiet(Options options, CommonOptions& common, const std::string& help) {
@@ -119,6 +124,14 @@ void add_wall_time(Options options, CommonOptions& common) {
                   "End the whole command after this much real time, such as 30s or 5min, with exit code 3; what is "
                   "finished is kept (default: none)")
       .type_name("T");
+}
+
+void add_work_options(Options options, CommonOptions& common, const std::string& json, const std::string& output) {
+  options.add_flag("--json", common.prints_json, json);
+  add_catalogs(options, common);
+  add_output(options, common, output);
+  add_parallel(options, common);
+  add_wall_time(options, common);
 }
 
 std::optional<Seconds> read_seconds(const std::string& option, const std::string& text) {

@@ -79,6 +79,9 @@ class Options {
   /// as the verb: a text, path or number, an optional of one, or a vector of texts or paths (verb.cpp lists the types).
   template <class Value>
   Option add_option(const std::string& names, Value& value, const std::string& help);
+  /// A list whose option is given once for each of its texts, each of them a `type_name`.
+  Option add_repeatable(const std::string& names, std::vector<std::string>& values, const std::string& type_name,
+                        const std::string& help);
   void add_flag(const std::string& names, bool& value, const std::string& help);
 
  private:
@@ -100,11 +103,16 @@ void add_parallel(Options options, CommonOptions& common);
 /// --max-wall-time, which every verb that works for a while has.
 void add_wall_time(Options options, CommonOptions& common);
 
+/// The end of the options of a verb that simulates, works for a while and has one result: --json, --catalog, -o,
+/// --quiet, -j and --max-wall-time. `json` and `output` are the help of --json and -o.
+void add_work_options(Options options, CommonOptions& common, const std::string& json, const std::string& output);
+
 /// The time that an option was given as a text; none if the text is empty. Throws InputError, which names the option.
 std::optional<Seconds> read_seconds(const std::string& option, const std::string& text);
 
 /// The same of --max-run-time, which is above 0s.
 std::optional<Seconds> read_max_run_time(const std::string& text);
+
 /// A verb as a program lists it.
 struct CommandVerb {
   std::string name, help;                    // the help ends with examples

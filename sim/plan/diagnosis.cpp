@@ -7,9 +7,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "calibration/parameter_spread.hpp"
+#include "calibration/parameter_uncertainty.hpp"
 #include "platforms/price.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/cluster_variants.hpp"
@@ -191,40 +192,81 @@ double Measured::ratio_to(const ClusterSpeed& simulated) const {
 }
 
 namespace {
-const char* option_of(Measured::Unit unit) {
-  switch (unit) {
-    case Measured::Unit::kStepsPerSecond:
-      return "--measured-speed";
-    case Measured::Unit::kSamplesPerSecond:
-      return "--measured-samples-per-s";
-    case Measured::Unit::kStepTime:
-      return "--measured-step-time";
-  }
-  return "";
-}
-}  // namespace
 
-std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name, const Catalog& catalog,
-                                  const Measured& measured, const Pool& pool,
-                                  const std::function<void(std::size_t, std::size_t)>& on_done,
-                                  const std::function<bool()>& is_stopped) {
-  constexpr double kMost = 1e12;
-  if (!(measured.value >= 1 / kMost && measured.value <= kMost))
-    throw InputError{std::string{option_of(measured.unit)} + ": expected 1e-12 to 1e12; found " +
-                     to_text(measured.value)};
-  const Scenario scenario = read_scenario(json, file_name, catalog);
-  const Json effective = parse_json(scenario.effective, file_name);
-  std::vector<Json> clusters{effective};
-  std::vector<std::size_t> alone;  // groups of workers, clusters[1] onwards
+constexpr std::array kMeasuredOptions{Named{"--measured-speed", Measured::Unit::kStepsPerSecond},
+                                      Named{"--measured-samples-per-s", Measured::Unit::kSamplesPerSecond},
+                                      Named{"--measured-step-time", Measured::Unit::kStepTime}};
+
+/// What is simulated, in this order: the scenario, one machine of each group of workers alone, each remedy.
+struct Clusters {
+  std::vector<Json> scenarios;
+  std::vector<std::size_t> alone;  // groups of workers
+  std::vector<Variant> variants;   // remedies
+};
+Clusters list_clusters(const Scenario& scenario, const Json& effective, const Catalog& catalog) {
+  Clusters clusters{.scenarios = {effective}, .alone = {}, .variants = list_remedies(scenario, effective, catalog)};
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     if (scenario.groups[g].role != Role::kWorker) continue;
-    alone.push_back(g);
-    clusters.push_back(one_machine_alone(effective, g));
+    clusters.alone.push_back(g);
+    clusters.scenarios.push_back(one_machine_alone(effective, g));
   }
-  std::vector<Variant> variants = list_remedies(scenario, effective, catalog);
-  for (const Variant& variant : variants) clusters.push_back(variant.scenario);
+  for (const Variant& variant : clusters.variants) clusters.scenarios.push_back(variant.scenario);
+  for (Json& cluster : clusters.scenarios) cluster["training"].erase("target");
+  return clusters;
+}
 
-  std::size_t done = 0, total = clusters.size();
+/// Diagnosis::by_addition, `runs` being those of Clusters.
+double speed_by_addition(const Scenario& scenario, const std::vector<std::size_t>& alone,
+                         const std::vector<PooledRun>& runs) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  double sum = 0;
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const double speed = read_speed(runs[1 + i]).steps_per_s;
+    sum = !is_synchronous ? sum + speed * scenario.groups[alone[i]].count : i == 0 ? speed : std::min(sum, speed);
+  }
+  return sum;
+}
+
+/// Measured over simulated speed that the profile's uncertainty explains; none if it states none.
+std::optional<std::pair<double, double>> explained_ratios(const Scenario& scenario, const Pool& pool,
+                                                          const std::function<bool()>& is_stopped) {
+  const PredictionUncertainty& uncertainty = scenario.profile.uncertainty;
+  if (!(uncertainty.residual > 0)) return {};
+  return uncertainty.interval(
+      uncertainty.components.empty() ? 0 : speed_uncertainty(scenario, pool, {}, Budget{{}, is_stopped}));
+}
+
+/// What a remedy came to; none if it gains too little.
+std::optional<Remedy> judged(const Variant& variant, const PooledRun& run, const ClusterSpeed& before,
+                             const std::string& file_name, const Catalog& catalog) {
+  Remedy remedy = variant.remedy;
+  if (!run.has_succeeded) {
+    remedy.error = in_one_line(run.text);
+    return remedy;
+  }
+  remedy.result = read_speed(run);
+  remedy.result->usd_per_hour = usd_per_hour(read_scenario(variant.scenario, file_name, catalog));
+  remedy.simulated_gain = remedy.result->samples_per_s / before.samples_per_s - 1;
+  const auto cost = before.usd_per_million_samples(), own = remedy.result->usd_per_million_samples();
+  if (own && cost && *cost > 0) remedy.cost_change = *own / *cost - 1;
+  if (*remedy.simulated_gain < kWorthwhile) return {};
+  return remedy;
+}
+
+}  // namespace
+
+std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Catalog& catalog, const Pool& pool,
+                                  const std::function<void(std::size_t, std::size_t)>& on_done,
+                                  const std::function<bool()>& is_stopped) {
+  const auto& [json, file_name, measured] = diagnosis_case;
+  constexpr double kMost = 1e12;
+  if (!(measured.value >= 1 / kMost && measured.value <= kMost))
+    throw InputError{name_in(kMeasuredOptions, measured.unit) + ": expected 1e-12 to 1e12; found " +
+                     to_text(measured.value)};
+  const Scenario scenario = read_scenario(json, file_name, catalog);
+  const Clusters clusters = list_clusters(scenario, parse_json(scenario.effective, file_name), catalog);
+
+  std::size_t done = 0, total = clusters.scenarios.size();
   const Explanations::Simulate simulate_all = [&](std::size_t count, const TextOf& job, std::vector<PooledRun>& runs) {
     runs.resize(count);
     const auto keep = [&](std::size_t i, PooledRun run) {
@@ -233,14 +275,13 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
     };
     return pool.run(count, job, keep, {.is_stopped = is_stopped, .job_wall_s = {}});
   };
-  const auto steady_state = [&](std::size_t i) {
-    const Scenario cluster = read_scenario(clusters[i], file_name, catalog);
+  const auto steady_state = [&, &file = file_name](std::size_t i) {
+    const Scenario cluster = read_scenario(clusters.scenarios[i], file, catalog);
     return kSimulate.job(cluster, shortening(cluster));
   };
-  for (Json& cluster : clusters) cluster["training"].erase("target");
   std::vector<PooledRun> runs;
-  if (!simulate_all(clusters.size(), steady_state, runs)) return std::nullopt;
-  for (std::size_t i = 0; i <= alone.size(); ++i)
+  if (!simulate_all(clusters.scenarios.size(), steady_state, runs)) return std::nullopt;
+  for (std::size_t i = 0; i <= clusters.alone.size(); ++i)
     if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in(file_name)};
 
   Diagnosis diagnosis;
@@ -249,24 +290,12 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   const double ratio = measured.ratio_to(diagnosis.simulated);
   diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
   diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;
-  const bool is_synchronous = scenario.training.strategy.is_synchronous();
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    const double speed = read_speed(runs[1 + i]).steps_per_s;
-    diagnosis.by_addition = !is_synchronous ? diagnosis.by_addition + speed * scenario.groups[alone[i]].count
-                            : i == 0        ? speed
-                                            : std::min(diagnosis.by_addition, speed);
-  }
+  diagnosis.by_addition = speed_by_addition(scenario, clusters.alone, runs);
   diagnosis.is_flagged = diagnosis.measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
-  std::pair<double, double> explained{1 - kFlaggedShortfall, 1 + kFlaggedShortfall};
-  if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0) {
-    explained =
-        spread.interval(spread.components.empty() ? 0 : speed_spread(scenario, pool, {}, Budget{{}, is_stopped}));
-    const double speed = diagnosis.simulated.steps_per_s;
-    diagnosis.interval = {speed * explained.first, speed * explained.second};
-  }
-  diagnosis.finding = ratio < explained.first    ? Finding::kSlower
-                      : ratio > explained.second ? Finding::kFaster
-                                                 : Finding::kExplained;
+  const auto known = explained_ratios(scenario, pool, is_stopped);
+  const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});
+  if (known) diagnosis.interval = {diagnosis.simulated.steps_per_s * low, diagnosis.simulated.steps_per_s * high};
+  diagnosis.finding = ratio < low ? Finding::kSlower : ratio > high ? Finding::kFaster : Finding::kExplained;
   if (diagnosis.finding == Finding::kSlower) {
     Explanations search{scenario, diagnosis.simulated, ratio};
     total += search.most_simulations();
@@ -276,22 +305,10 @@ std::optional<Diagnosis> diagnose(const Json& json, const std::string& file_name
   }
   diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name);
 
-  const auto cost = diagnosis.simulated.usd_per_million_samples();
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    Remedy remedy = std::move(variants[i].remedy);
-    const PooledRun& run = runs[1 + alone.size() + i];
-    if (!run.has_succeeded) {
-      remedy.error = in_one_line(run.text);
-    } else {
-      remedy.result = read_speed(run);
-      remedy.result->usd_per_hour = usd_per_hour(read_scenario(variants[i].scenario, file_name, catalog));
-      remedy.simulated_gain = remedy.result->samples_per_s / diagnosis.simulated.samples_per_s - 1;
-      if (const auto own = remedy.result->usd_per_million_samples(); own && cost && *cost > 0)
-        remedy.cost_change = *own / *cost - 1;
-      if (*remedy.simulated_gain < kWorthwhile) continue;
-    }
-    diagnosis.remedies.push_back(std::move(remedy));
-  }
+  for (std::size_t i = 0; i < clusters.variants.size(); ++i)
+    if (auto remedy =
+            judged(clusters.variants[i], runs[1 + clusters.alone.size() + i], diagnosis.simulated, file_name, catalog))
+      diagnosis.remedies.push_back(std::move(*remedy));
   std::stable_sort(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& a, const Remedy& b) {
     return a.simulated_gain.value_or(-1) > b.simulated_gain.value_or(-1);
   });

@@ -65,10 +65,16 @@ struct Diagnosis {
   std::vector<Remedy> remedies;
 };
 
+/// A scenario, with the name of its file, and what was measured of it.
+struct DiagnosisCase {
+  Json scenario;
+  std::string file_name;
+  Measured measured;
+};
+
 /// Simulates the scenario, each worker alone, each remedy, and what may slow the run. None if
 /// `is_stopped` ended it. Throws InputError; NoResultError if the scenario itself gives no result.
-std::optional<Diagnosis> diagnose(const Json& scenario, const std::string& file_name, const Catalog& catalog,
-                                  const Measured& measured, const Pool& pool,
+std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Catalog& catalog, const Pool& pool,
                                   const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
                                   const std::function<bool()>& is_stopped = {});
 

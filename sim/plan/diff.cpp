@@ -102,7 +102,7 @@ class Places {
       if (substitutes == nullptr) continue;
       for (const Json& substitute : *substitutes)
         if (const auto places = substitute.find("components"); places != substitute.end())
-          for (const auto& [place, spread] : places->items())
+          for (const auto& [place, change] : places->items())
             if (place.starts_with("/" + section + "/")) return true;
     }
     return false;

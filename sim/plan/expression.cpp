@@ -1,6 +1,7 @@
 #include "sim/plan/expression.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -164,21 +166,20 @@ class ExpressionParser {
   }
 
   void parse_sum() {
-    parse_product();
-    while (is_operator(token_, "+") || is_operator(token_, "-")) {
-      const Operation operation = token_.text == "+" ? Operation::kAdd : Operation::kSubtract;
-      advance(true);
-      parse_product();
-      emit(operation);
-    }
+    parse_chain(&ExpressionParser::parse_product, {{{"+", Operation::kAdd}, {"-", Operation::kSubtract}}});
   }
 
   void parse_product() {
-    parse_factor();
-    while (is_operator(token_, "*") || is_operator(token_, "/")) {
-      const Operation operation = token_.text == "*" ? Operation::kMultiply : Operation::kDivide;
+    parse_chain(&ExpressionParser::parse_factor, {{{"*", Operation::kMultiply}, {"/", Operation::kDivide}}});
+  }
+
+  /// Terms with one of two operators between each and the next, from the left.
+  void parse_chain(void (ExpressionParser::*parse_term)(), const std::array<Named<Operation>, 2>& operators) {
+    (this->*parse_term)();
+    while (is_operator(token_, operators[0].name) || is_operator(token_, operators[1].name)) {
+      const Operation operation = token_.text == operators[0].name ? operators[0].value : operators[1].value;
       advance(true);
-      parse_factor();
+      (this->*parse_term)();
       emit(operation);
     }
   }

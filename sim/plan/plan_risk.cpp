@@ -76,8 +76,10 @@ PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_n
     }
     std::vector<std::string> stable_scenarios;
     std::vector<Seconds> stable_deadlines;
-    for (const std::size_t i : stable)
-      stable_scenarios.push_back(scenarios[i]), stable_deadlines.push_back(deadlines[i]);
+    for (const std::size_t i : stable) {
+      stable_scenarios.push_back(scenarios[i]);
+      stable_deadlines.push_back(deadlines[i]);
+    }
     SimulationMeans of_stable = means;
     if (means.on_done)
       of_stable.on_done = [&](std::size_t done, std::size_t) { means.on_done(done, scenarios.size()); };

@@ -16,7 +16,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kProfiledSteps = 20;   // of a lone worker, after its warm-up
+constexpr int kStepsAlone = 20;      // of a lone worker, after its warm-up
 constexpr int kSimulatedSteps = 25;  // of the slowest worker of a plan, after its warm-up
 constexpr int kMostInFit = 24;       // workers of a cluster that is simulated for the closed form's contention
 
@@ -313,7 +313,7 @@ class Preparation {
     const bool is_complete = means_.pool.run(
         alone.size(),
         [&](std::size_t i) {
-          const std::int64_t steps = alone[i].training.warmup_steps + kProfiledSteps;
+          const std::int64_t steps = alone[i].training.warmup_steps + kStepsAlone;
           return kSimulate.job(alone[i],
                                {{"has_revocations", false}, {"steps", alone[i].groups.back().workers() * steps}});
         },
@@ -321,7 +321,7 @@ class Preparation {
           if (!run.has_succeeded)
             problem = result_.problem.offers[i].name + ": " + run.text;
           else
-            result_.problem.offers[i].worker.profiled =
+            result_.problem.offers[i].worker.step_alone =
                 Seconds{parse_json(run.text, "summary")["iteration_time_s"].get<double>()};
         },
         means_.limits);
@@ -338,8 +338,12 @@ class Preparation {
     int chosen = 0;
     for (bool has_grown = true; has_grown && chosen < workers;) {
       has_grown = false;
-      for (std::size_t i = 0; i < offers.size() && chosen < workers; ++i)
-        if (counts[i] < offers[i].quota) ++counts[i], chosen += offers[i].workers, has_grown = true;
+      for (std::size_t i = 0; i < offers.size() && chosen < workers; ++i) {
+        if (counts[i] >= offers[i].quota) continue;
+        ++counts[i];
+        chosen += offers[i].workers;
+        has_grown = true;
+      }
     }
     return counts;
   }
@@ -393,8 +397,12 @@ class Preparation {
     if (!is_complete) throw ProvisionStopped{};
     if (!has_all) return;  // always shared: no plan is thought to be faster than it is
     double x = 0, y = 0, xx = 0, xy = 0;
-    for (const auto& [root, share] : points)
-      x += root / 3, y += share / 3, xx += root * root / 3, xy += root * share / 3;
+    for (const auto& [root, share] : points) {
+      x += root / 3;
+      y += share / 3;
+      xx += root * root / 3;
+      xy += root * share / 3;
+    }
     const double variance = xx - x * x;
     const double slope = variance > 1e-9 ? std::max(0.0, (xy - x * y) / variance) : 0;
     problem.workload.contention = {.slope = slope, .intercept = y - slope * x};
@@ -426,7 +434,7 @@ std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan)
     Json group = parse_json(provision.groups[i], provision.file_name);
     group["count"] = plan.counts[i];
     json["cluster"]["groups"].push_back(std::move(group));
-    slowest = std::max(slowest, problem.offers[i].worker.profiled.value());
+    slowest = std::max(slowest, problem.offers[i].worker.step_alone.value());
   }
   const Json* warmup = json_pointer_find(json, "/training/warmup_steps");
   const double steps = (warmup != nullptr ? warmup->get<double>() : 5) + kSimulatedSteps;

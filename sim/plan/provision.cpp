@@ -23,7 +23,7 @@ struct WorkerRate {
 };
 
 Seconds step_of(const ProvisionProblem& problem, const MachineOffer& offer, int workers, SpeedModel model) {
-  if (model == SpeedModel::kIdeal) return offer.worker.profiled;
+  if (model == SpeedModel::kIdeal) return offer.worker.step_alone;
   return predict_step(offer.worker, problem.workload, problem.server, workers, SpotdnnVariant::kPaper);
 }
 
@@ -89,7 +89,7 @@ std::vector<std::size_t> sorted_by_step(const ProvisionProblem& problem, bool is
   std::vector<std::size_t> order(problem.offers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const Seconds step_a = problem.offers[a].worker.profiled, step_b = problem.offers[b].worker.profiled;
+    const Seconds step_a = problem.offers[a].worker.step_alone, step_b = problem.offers[b].worker.step_alone;
     return is_longest_first ? step_a > step_b : step_a < step_b;
   });
   return order;
@@ -141,7 +141,7 @@ int least_workers(const ProvisionProblem& problem) {
   double least_batch = kInfinity, fastest = 0;
   for (const MachineOffer& offer : problem.offers) {
     least_batch = std::min(least_batch, offer.worker.batch);
-    fastest = std::max(fastest, offer.worker.batch / offer.worker.profiled.value());
+    fastest = std::max(fastest, offer.worker.batch / offer.worker.step_alone.value());
   }
   const auto numerator =
       loss_numerator(problem.convergence, {.workers = 1, .weighted_batch = least_batch, .spread = 0});
@@ -212,7 +212,11 @@ MachinePlan evaluate_released_plan(const ProvisionProblem& problem, const std::v
   plan.is_in_range = plan.is_in_range && numerator.has_value();
   plan.updates =
       numerator ? rounded(updates_to_loss(without_spread, *numerator, problem.objective.loss), 0) : kInfinity;
-  if (!numerator) return plan.time = Seconds{kInfinity}, plan.cost_usd = kInfinity, plan;
+  if (!numerator) {
+    plan.time = Seconds{kInfinity};
+    plan.cost_usd = kInfinity;
+    return plan;
+  }
   plan.time = Seconds{rounded(plan.updates * plan.weighted_batch / plan.samples_per_s, 2)};
   plan.cost_usd = rounded(plan.usd_per_hour * plan.time.value() / 3600, 6);
   return plan;
@@ -246,7 +250,7 @@ PlannerResult spotdnn_released_plan(const ProvisionProblem& problem) {
 MachinePlan homogeneous_plan(const ProvisionProblem& problem, const MachinePlan& plan, bool is_fast) {
   std::optional<std::size_t> chosen;
   const auto speed = [&](std::size_t i) {
-    return problem.offers[i].worker.batch / problem.offers[i].worker.profiled.value();
+    return problem.offers[i].worker.batch / problem.offers[i].worker.step_alone.value();
   };
   for (std::size_t i = 0; i < plan.counts.size(); ++i)
     if (plan.counts[i] > 0 && (!chosen || (is_fast ? speed(i) > speed(*chosen) : speed(i) < speed(*chosen))))
@@ -266,7 +270,10 @@ PlannerResult exhaustive_plan(const ProvisionProblem& problem) {
   std::vector<int> counts = existing_counts(problem);
   const auto next = [&] {  // the first offer's count varies fastest
     for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] < problem.offers[i].quota) return ++counts[i], true;
+      if (counts[i] < problem.offers[i].quota) {
+        ++counts[i];
+        return true;
+      }
       counts[i] = problem.offers[i].existing;
     }
     return false;
@@ -412,8 +419,10 @@ class BranchAndBound {
     const Convergence& model = problem_.convergence;
     if (problem_.objective.keeps_range) {
       if (largest < model.weighted_batch.first * (1 - kRounding) ||
-          smallest > model.weighted_batch.second * (1 + kRounding))
-        return ++out_of_range_, false;
+          smallest > model.weighted_batch.second * (1 + kRounding)) {
+        ++out_of_range_;
+        return false;
+      }
       largest = std::min(largest, model.weighted_batch.second * (1 + kRounding));
       smallest = std::max(smallest, model.weighted_batch.first * (1 - kRounding));
     }
@@ -483,13 +492,19 @@ void improve(const ProvisionProblem& problem, std::vector<int> counts, BestPlans
       best.offer(other.cost_usd, counts);
       if (other.cost_usd < (better ? better->cost_usd : plan.cost_usd)) better = other;
     };
+    const auto consider_one_more = [&](std::size_t offer) {
+      if (counts[offer] >= problem.offers[offer].quota) return;
+      ++counts[offer];
+      consider();
+      --counts[offer];
+    };
     for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] < problem.offers[i].quota) ++counts[i], consider(), --counts[i];
+      consider_one_more(i);
       if (counts[i] == problem.offers[i].existing) continue;
       --counts[i];
       consider();
       for (std::size_t k = 0; k < counts.size(); ++k)
-        if (k != i && counts[k] < problem.offers[k].quota) ++counts[k], consider(), --counts[k];
+        if (k != i) consider_one_more(k);
       ++counts[i];
     }
     if (!better) return;

@@ -22,7 +22,7 @@ namespace rehearse {
 /// A machine type that may be rented.
 struct MachineOffer {
   std::string name;
-  ProfiledWorker worker;
+  SpotdnnWorker worker;
   int workers = 1;  // on one machine
   double usd_per_hour = 0;
   int quota = 0;     // most machines, with those that exist
@@ -41,8 +41,8 @@ struct Objective {
 
 struct ProvisionProblem {
   std::vector<MachineOffer> offers;
-  ProfiledWorkload workload;
-  ProfiledServer server;
+  SpotdnnWorkload workload;
+  SpotdnnServer server;
   Convergence convergence;
   Objective objective;
 };

@@ -66,7 +66,7 @@ Json to_json(const ProvisionCase& provision_case, const ProvisionOptions& option
                           {"usd_per_hour", offer.usd_per_hour},
                           {"workers", offer.workers},
                           {"batch", offer.worker.batch},
-                          {"step_s", offer.worker.profiled.value()}});
+                          {"step_s", offer.worker.step_alone.value()}});
   for (const std::size_t i : result.misses) misses.push_back(text_of(i));
   return {{"format", 1},
           {"target_loss", objective.loss},

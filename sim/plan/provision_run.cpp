@@ -150,7 +150,10 @@ PlannerOutcome run_planner(Planner planner, const ProvisionCase& provision, cons
     }
   } catch (const NoResultError& error) { return {.name = name, .plan = {}, .problem = error.what()}; }
   PlannerOutcome outcome{.name = name, .plan = {}, .problem = "spotdnn-paper has no plan to follow"};
-  if (is_under_way(problem)) return outcome.problem = kKnowsNoRun, outcome;
+  if (is_under_way(problem)) {
+    outcome.problem = kKnowsNoRun;
+    return outcome;
+  }
   const auto theirs = spotdnn_plan(problem).plan;
   if (!theirs) return outcome;
   outcome.problem = "no plan in time within the quotas";
@@ -182,10 +185,11 @@ void evaluate(const ProvisionCase& provision, std::vector<ProposedPlan>& plans, 
     PlanRisk risk = risks.at(i);
     const double extra = extras[i].value();
     const double usd = (plans[i].plan.usd_per_hour + objective.fixed_usd_per_hour) * extra / 3600;
-    if (risk.error.empty()) {
-      for (double Quantiles::*of : {&Quantiles::p5, &Quantiles::p50, &Quantiles::p95})
-        risk.time_s.*of += extra, risk.cost_usd.*of += usd;
-    }
+    if (risk.error.empty())
+      for (double Quantiles::*of : {&Quantiles::p5, &Quantiles::p50, &Quantiles::p95}) {
+        risk.time_s.*of += extra;
+        risk.cost_usd.*of += usd;
+      }
     plans[i].risk = std::move(risk);
   }
 }

@@ -222,10 +222,12 @@ void Executor::issue(RunningWorker& worker, int slot, OperationIndex index) {
       return counters.wait(operation.resource, {&worker, slot, index});
     }
     case OperationKind::kUpdate:
-      if (Round* round = find_round(step.number); round == nullptr)
-        return end(worker, slot, index, ready), client_.update_of(worker, step.number);
-      else if (++round->updated == round->expected)
+      if (Round* round = find_round(step.number); round == nullptr) {
+        end(worker, slot, index, ready);
+        return client_.update_of(worker, step.number);
+      } else if (++round->updated == round->expected) {
         is_updated_ = true;
+      }
       return end(worker, slot, index, ready);
     case OperationKind::kFence:
       worker.stands_at_ = index;

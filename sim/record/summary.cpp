@@ -192,7 +192,7 @@ Seconds rented_time(const RunRecord& record, std::size_t machine) {
   return time;
 }
 
-Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters) {
+Summary summarize(const Scenario& scenario, const RunRecord& record, double uncertainty_by_parameters) {
   Summary summary;
   summary.time = record.end;
   summary.steps = record.updates;
@@ -240,8 +240,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double spre
                           scenario.training.strategy.exchange.accumulation_steps;
   if (record.is_synchronous)
     summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
-  if (const PredictionSpread& spread = scenario.profile.spread; spread.residual > 0)
-    summary.interval = spread.interval(spread_by_parameters);
+  if (const PredictionUncertainty& uncertainty = scenario.profile.uncertainty; uncertainty.residual > 0)
+    summary.interval = uncertainty.interval(uncertainty_by_parameters);
 
   const StepParts step = mean_step(scenario, record);
   summary.iteration_time = step.total();

@@ -93,9 +93,9 @@ std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, 
 /// Sum of the times in which the machine is paid for.
 Seconds rented_time(const RunRecord& record, std::size_t machine);
 
-/// Throws NoResultError if the target cannot be reached. `spread_by_parameters`: standard deviation of the logarithm
+/// Throws NoResultError if the target cannot be reached. `uncertainty_by_parameters`: standard deviation of the logarithm
 /// of the speed that follows from that of the profile's values.
-Summary summarize(const Scenario& scenario, const RunRecord& record, double spread_by_parameters = 0);
+Summary summarize(const Scenario& scenario, const RunRecord& record, double uncertainty_by_parameters = 0);
 
 /// Version 1 of summary.json.
 Json to_json(const Scenario& scenario, const Summary& summary);

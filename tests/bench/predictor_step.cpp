@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "predictor/gnn/profile_network.hpp"
+#include "predictor/gnn/metrics_network.hpp"
 #include "predictor/gnn/published_network.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
@@ -48,7 +48,7 @@ std::function<double()> step_of(const std::string& network, const std::string& w
     auto dataset = std::make_shared<Dataset>(load_dataset(what));
     auto samples = std::make_shared<std::vector<std::size_t>>(choose_samples(*dataset, Split::kTrain, {}));
     samples->resize(std::min(samples->size(), static_cast<std::size_t>(graphs)));
-    auto model = std::make_shared<ProfileNetwork>(*dataset, *samples, ProfileNetworkOptions{});
+    auto model = std::make_shared<MetricsNetwork>(*dataset, *samples, MetricsNetworkOptions{});
     return [=] { return model->learn(*dataset, *samples, 1e-3); };
   }
   auto trained = std::make_shared<PublishedNetwork>(

@@ -8,6 +8,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
+#include "tests/support/predicted.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -26,7 +27,7 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
   for (StudyRow& row : study.rows) {
     Json scenario = parse_json(row.scenario, "row");
     scenario["calibration"] = truth;
-    row.measured = *predict({to_json_text(scenario)}, study.scenario_file, study.metric, catalog, 1)[0].value;
+    row.measured = *test::predict({to_json_text(scenario)}, study, catalog, 1)[0].value;
   }
   Json start = truth;
   set_json_pointer(start, "/host/step_overhead", "12ms");
@@ -58,7 +59,7 @@ Study synthetic_study(const Json& truth, const Catalog& catalog) {
     set_json_pointer(scenario, "/training/steps_per_worker", "5");
     row.scenario = to_json_text(scenario);
     scenario["calibration"] = truth;
-    row.measured = *predict({to_json_text(scenario)}, study.scenario_file, study.metric, catalog, 1)[0].value;
+    row.measured = *test::predict({to_json_text(scenario)}, study, catalog, 1)[0].value;
   }
   return study;
 }

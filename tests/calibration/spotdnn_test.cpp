@@ -4,6 +4,7 @@
 
 #include "calibration/validation.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "tests/support/predicted.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -16,7 +17,7 @@ const std::string kStudies = source_folder() + "/scenarios/studies/";
 Validation validated(const Study& study) {
   std::vector<std::string> scenarios;
   for (const StudyRow& row : study.rows) scenarios.push_back(row.scenario);
-  return validate(study, predict(scenarios, study.scenario_file, study.metric, test::shipped_catalog(), 2));
+  return validate(study, test::predict(scenarios, study, test::shipped_catalog(), 2));
 }
 
 /// The study's rows for other plans.

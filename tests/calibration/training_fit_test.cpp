@@ -16,10 +16,10 @@ namespace {
 
 /// What the logs are made from.
 struct Truth {
-  ProfiledWorkload workload{.parameters = Bytes{100'000'000},
-                            .required_bandwidth = BytesPerSecond{500e6},
-                            .contention = {.slope = 0.3, .intercept = -0.1}};
-  ProfiledServer server;
+  SpotdnnWorkload workload{.parameters = Bytes{100'000'000},
+                           .required_bandwidth = BytesPerSecond{500e6},
+                           .contention = {.slope = 0.3, .intercept = -0.1}};
+  SpotdnnServer server;
   Convergence convergence{.offset = 400,
                           .initial_loss = {},
                           .batch_slope = -0.5,
@@ -30,8 +30,8 @@ struct Truth {
   double noise = 0;
 };
 
-const ProfiledWorker kFast{.gpus = 1, .batch = 64, .profiled = Seconds{0.9}};
-const ProfiledWorker kSlow{.gpus = 2, .batch = 256, .profiled = Seconds{2.2}};
+const SpotdnnWorker kFast{.gpus = 1, .batch = 64, .step_alone = Seconds{0.9}};
+const SpotdnnWorker kSlow{.gpus = 2, .batch = 256, .step_alone = Seconds{2.2}};
 
 /// Clusters of (fast, slow) workers, 60 steps of each worker.
 TrainingStudy logs_of(const Truth& truth, const std::vector<std::pair<int, int>>& clusters) {
@@ -41,7 +41,7 @@ TrainingStudy logs_of(const Truth& truth, const std::vector<std::pair<int, int>>
   study.server = truth.server;
   Rng rng{7, "logs"};
   for (const auto& [fast, slow] : clusters) {
-    std::vector<ProfiledWorker> workers(static_cast<std::size_t>(fast), kFast);
+    std::vector<SpotdnnWorker> workers(static_cast<std::size_t>(fast), kFast);
     workers.insert(workers.end(), static_cast<std::size_t>(slow), kSlow);
     const AsynchronousSpeed speed = predict_speed(workers, truth.workload, truth.server, SpotdnnVariant::kPaper);
     std::vector<double> samples_per_s;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/base/files.hpp"
+#include "tests/support/predicted.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -244,7 +245,8 @@ TEST_CASE("mistakes in a study are named") {
 TEST_CASE("another metric than summary.json has is a problem of each row, not a crash") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   const Catalog catalog = test::shipped_catalog();
-  const auto predictions = predict({study.rows[0].scenario, ""}, study.scenario_file, "steps_per_sec", catalog, 1);
+  study.metric = "steps_per_sec";
+  const auto predictions = test::predict({study.rows[0].scenario, ""}, study, catalog, 1);
   CHECK(predictions[0].problem == "unknown metric \"steps_per_sec\"; did you mean \"steps_per_s\"?");
   CHECK_FALSE(predictions[1].value);
 }

@@ -538,7 +538,7 @@ void run_measurement_list(std::string_view input) {
   try {
     const MeasurementList list = read_measurement_list(parse_json(input, "input"), "input");
     require(!list.profiles.empty() || !list.jobs.empty(), "a list has entries");
-    for (const MeasuredProfile& profile : list.profiles) {
+    for (const MeasuredRun& profile : list.profiles) {
       require(profile.series || profile.step_time, "a profile has a label");
       for (const std::string& text : profile.where.overrides)
         require(text.starts_with('/') && text.find('=') != std::string::npos, "overrides are pointer=value");

@@ -81,9 +81,7 @@ TEST_CASE("what is not given the sketch predicts the same whatever the sketch wo
   CHECK(of_sketch == label_names().size());
   Baselines baselines{data, train, asked};
   CHECK(baselines.predict(Baseline::kLinear) != baselines.predict(Baseline::kLinearWithSketch));
-  std::vector<std::string> names;
-  for (const Baseline baseline : kBaselines) names.push_back(to_text(baseline));
-  CHECK(names == std::vector<std::string>{"mean", "linear", "neighbours", "linear+sketch", "sketch"});
+  CHECK(names_in(kBaselines) == std::vector<std::string>{"mean", "linear", "neighbours", "linear+sketch", "sketch"});
 }
 
 TEST_CASE("labels that no training sample knows are not predicted; without training samples there is no prediction") {
@@ -92,7 +90,7 @@ TEST_CASE("labels that no training sample knows are not predicted; without train
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
   for (const Baseline baseline :
        {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours, Baseline::kLinearWithSketch}) {
-    CAPTURE(to_text(baseline));
+    CAPTURE(name_in(kBaselines, baseline));
     const auto predictions = Baselines(data, train, asked).predict(baseline);
     for (const std::vector<double>& row : predictions) {
       REQUIRE(row.size() == data.labels.size());

@@ -53,6 +53,30 @@ void state_the_rest(Json& scenario) {
 
 }  // namespace
 
+TEST_CASE("the columns of datasets keep their names and their order, by which files and predictors are read") {
+  const auto joined = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
+    return text;
+  };
+  CHECK(joined(descriptor_names()) ==
+        "gpu_peak_flops gpu_memory_bandwidth_Bps gpu_memory_B multiprocessors peak_efficiency memory_efficiency "
+        "kernel_overhead_s reduction_half winograd_gain dispatch_s step_overhead_s workers worker_machines "
+        "gpus_per_machine servers is_colocated server_cores nic_Bps server_nic_Bps pcie_Bps latency_s flow_Bps "
+        "server_time_per_variable_s server_time_per_byte_s server_time_per_update_s server_time_per_split_update_s "
+        "server_split_update_threshold_B is_asynchronous is_synchronous is_stale_synchronous is_all_reduce "
+        "is_pairwise_averaging is_round_robin is_greedy_by_bytes is_sharded sampling_period_s window_steps "
+        "all_reduce_latency_s all_reduce_s_per_byte bucket_B cycle_s overlaps_backward other_batch_workers "
+        "other_batch_ratio joining_workers joins_at_s leaving_workers leaves_at_s");
+  CHECK(joined(node_feature_names()) ==
+        "kind phase flops bytes_read bytes_written parameter_bytes output_elements rows columns reduction products "
+        "is_3x3_stride_1 variables variable statistics statistic statistic_bytes input_bytes");
+  CHECK(joined(label_names()) ==
+        "memory_idle_s memory_active_s memory_peak gpu_idle_s gpu_active_s gpu_peak receive_idle_s receive_active_s "
+        "receive_peak_Bps transmit_idle_s transmit_active_s transmit_peak_Bps step_time_s receive_mean_Bps "
+        "transmit_mean_Bps");
+}
+
 TEST_CASE("labels equal the profile and the step time of simulate, on SimGrid and with every step") {
   for (const char* name : {"01-v100-ps1-w2", "07-2080ti-ps2-w2", "12-2080ti-ps5-w5"})
     for (const char* synchronization : {"synchronous", "asynchronous"}) {

@@ -23,16 +23,16 @@ TEST_CASE("a list names scenarios, graphs and what was recorded, relative to its
                     "series": "a.csv", "step_time": "20ms", "weight": 2 },
                   { "scenario": "a.json", "graph": "a.pbtxt", "family": "net", "setting": "mine", "step_time": "1s" } ],
     "jobs": [ { "scenario": "b.json", "graphs": "graphs", "results": "b.csv" } ] })");
-  REQUIRE(list.profiles.size() == 2);
-  CHECK(list.profiles[0].where.file == "folder/a.json");
-  CHECK(list.profiles[0].where.overrides ==
+  REQUIRE(list.runs.size() == 2);
+  CHECK(list.runs[0].where.file == "folder/a.json");
+  CHECK(list.runs[0].where.overrides ==
         std::vector<std::string>{"/workload/model=resnet18", "/workload/batch_per_worker=16", "/training/steps=40"});
-  CHECK(*list.profiles[0].series == "folder/a.csv");
-  CHECK(list.profiles[0].step_time == Seconds{0.02});
-  CHECK(list.profiles[0].weight == 2);
-  CHECK(*list.profiles[1].graph == "folder/a.pbtxt");
-  CHECK(list.profiles[1].family == "net");
-  CHECK(list.profiles[1].where.name == "mine");
+  CHECK(*list.runs[0].series == "folder/a.csv");
+  CHECK(list.runs[0].step_time == Seconds{0.02});
+  CHECK(list.runs[0].weight == 2);
+  CHECK(*list.runs[1].graph == "folder/a.pbtxt");
+  CHECK(list.runs[1].family == "net");
+  CHECK(list.runs[1].where.name == "mine");
   REQUIRE(list.jobs.size() == 1);
   CHECK(list.jobs[0].graphs == "folder/graphs");
   CHECK(parse_json(measurement_list_schema(), "schema")["properties"]["profiles"]["items"]["properties"].size() == 11);

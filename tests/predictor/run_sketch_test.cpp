@@ -15,7 +15,7 @@ namespace {
 
 std::vector<double> sketch_labels(const std::vector<SketchedKernel>& kernels,
                                   const std::vector<SketchedVariable>& variables, const SketchedCluster& cluster) {
-  return sketch_profile(kernels, variables, cluster).labels;
+  return sketch_metrics(kernels, variables, cluster).labels;
 }
 
 /// Position of a label.

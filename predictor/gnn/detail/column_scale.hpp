@@ -1,5 +1,5 @@
 #pragma once
-// Scales of a network's inputs, and lists of names and numbers, with their place in the file of a model.
+// Scales of a network's inputs, and lists of names and numbers, with their place in the file of a predictor.
 
 #include <algorithm>
 #include <cstddef>

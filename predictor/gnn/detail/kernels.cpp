@@ -84,30 +84,39 @@ struct Propagate : Function<Propagate> {
 
 // Both passes go through blocks of rows that stay in the second-level cache between matrix product and arithmetic.
 
+/// What the gates r, z and n of each node have from input and state.
 template <class T>
-void add_gates(std::int64_t nodes, std::int64_t width, const T* from_input, const T* from_state, const T* input_bias,
-               const T* state_bias, T* gates) {
-  for (std::int64_t i = 0; i < nodes; ++i) {
-    const T* a = from_input + i * 3 * width;
-    const T* b = from_state + i * 3 * width;
+struct GateSums {
+  std::int64_t nodes = 0, width = 0;
+  const T *from_input = nullptr, *from_state = nullptr;  // [nodes, 3 width], without biases
+  const T *input_bias = nullptr, *state_bias = nullptr;  // [3 width]
+};
+
+/// `gates` [nodes, 2 width]: r and z before their sigmoid.
+template <class T>
+void add_gates(const GateSums<T>& sums, T* gates) {
+  const std::int64_t width = sums.width;
+  for (std::int64_t i = 0; i < sums.nodes; ++i) {
+    const T* a = sums.from_input + i * 3 * width;
+    const T* b = sums.from_state + i * 3 * width;
     T* out = gates + i * 2 * width;
-    for (std::int64_t f = 0; f < 2 * width; ++f) out[f] = (a[f] + input_bias[f]) + (b[f] + state_bias[f]);
+    for (std::int64_t f = 0; f < 2 * width; ++f) out[f] = (a[f] + sums.input_bias[f]) + (b[f] + sums.state_bias[f]);
   }
 }
 
 /// Leaves W_hn y + b_hn in `hidden`.
 template <class T>
-void add_candidate(std::int64_t nodes, std::int64_t width, const T* from_input, const T* from_state,
-                   const T* input_bias, const T* state_bias, const T* gates, T* hidden, T* candidate) {
-  for (std::int64_t i = 0; i < nodes; ++i) {
-    const T* a = from_input + i * 3 * width + 2 * width;
-    const T* b = from_state + i * 3 * width + 2 * width;
+void add_candidate(const GateSums<T>& sums, const T* gates, T* hidden, T* candidate) {
+  const std::int64_t width = sums.width;
+  for (std::int64_t i = 0; i < sums.nodes; ++i) {
+    const T* a = sums.from_input + i * 3 * width + 2 * width;
+    const T* b = sums.from_state + i * 3 * width + 2 * width;
     const T* reset = gates + i * 2 * width;
     T* h = hidden + i * width;
     T* out = candidate + i * width;
     for (std::int64_t f = 0; f < width; ++f) {
-      h[f] = b[f] + state_bias[2 * width + f];
-      out[f] = a[f] + input_bias[2 * width + f] + reset[f] * h[f];
+      h[f] = b[f] + sums.state_bias[2 * width + f];
+      out[f] = a[f] + sums.input_bias[2 * width + f] + reset[f] * h[f];
     }
   }
 }
@@ -123,17 +132,24 @@ void blend(std::int64_t nodes, std::int64_t width, const T* gates, const T* cand
   }
 }
 
+/// What the pass forward leaves of each node: [nodes, 2 width] gates, [nodes, width] everything else.
+template <class T>
+struct GateValues {
+  std::int64_t nodes = 0, width = 0;
+  const T *gates = nullptr, *candidate = nullptr, *hidden = nullptr, *state = nullptr;
+};
+
 /// Gradients by the two sums before the gates, [nodes, 3 width] each, and directly by the state.
 template <class T>
-void gate_gradients(std::int64_t nodes, std::int64_t width, const T* gradient, const T* gates, const T* candidate,
-                    const T* hidden, const T* state, T* by_input, T* by_state, T* direct) {
-  for (std::int64_t i = 0; i < nodes; ++i) {
+void gate_gradients(const GateValues<T>& values, const T* gradient, T* by_input, T* by_state, T* direct) {
+  const std::int64_t width = values.width;
+  for (std::int64_t i = 0; i < values.nodes; ++i) {
     const T* g = gradient + i * width;
-    const T* r = gates + i * 2 * width;
+    const T* r = values.gates + i * 2 * width;
     const T* z = r + width;
-    const T* n = candidate + i * width;
-    const T* h = hidden + i * width;
-    const T* y = state + i * width;
+    const T* n = values.candidate + i * width;
+    const T* h = values.hidden + i * width;
+    const T* y = values.state + i * width;
     T* a = by_input + i * 3 * width;
     T* b = by_state + i * 3 * width;
     T* d = direct + i * width;
@@ -152,6 +168,7 @@ void gate_gradients(std::int64_t nodes, std::int64_t width, const T* gradient, c
   }
 }
 
+/// LibTorch follows gradients to the arguments of forward() one by one, so that weights come one by one.
 struct GatedRecurrentUnit : Function<GatedRecurrentUnit> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& state, const Tensor& input_weight,
                         const Tensor& state_weight, const Tensor& input_bias, const Tensor& state_bias) {
@@ -161,14 +178,16 @@ struct GatedRecurrentUnit : Function<GatedRecurrentUnit> {
     Tensor gates = at::empty({nodes, 2 * width}, y.options());
     Tensor candidate = at::empty_like(y), hidden = at::empty_like(y), result = at::empty_like(y);
     AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), "gated_recurrent_unit", [&] {
-      const auto* a = from_input.data_ptr<scalar_t>();
-      const auto* b = from_state.data_ptr<scalar_t>();
-      const auto* ba = input_bias.data_ptr<scalar_t>();
-      const auto* bb = state_bias.data_ptr<scalar_t>();
+      const GateSums<scalar_t> sums{.nodes = nodes,
+                                    .width = width,
+                                    .from_input = from_input.data_ptr<scalar_t>(),
+                                    .from_state = from_state.data_ptr<scalar_t>(),
+                                    .input_bias = input_bias.data_ptr<scalar_t>(),
+                                    .state_bias = state_bias.data_ptr<scalar_t>()};
       auto* g = gates.data_ptr<scalar_t>();
-      add_gates(nodes, width, a, b, ba, bb, g);
+      add_gates(sums, g);
       gates.sigmoid_();
-      add_candidate(nodes, width, a, b, ba, bb, g, hidden.data_ptr<scalar_t>(), candidate.data_ptr<scalar_t>());
+      add_candidate(sums, g, hidden.data_ptr<scalar_t>(), candidate.data_ptr<scalar_t>());
       candidate.tanh_();
       blend(nodes, width, g, candidate.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), result.data_ptr<scalar_t>());
     });
@@ -184,9 +203,14 @@ struct GatedRecurrentUnit : Function<GatedRecurrentUnit> {
     Tensor by_input = at::empty({nodes, 3 * width}, state.options()), by_state = at::empty_like(by_input);
     Tensor direct = at::empty_like(state);
     AT_DISPATCH_FLOATING_TYPES(state.scalar_type(), "gated_recurrent_unit_backward", [&] {
-      gate_gradients(nodes, width, gradient.data_ptr<scalar_t>(), saved[4].data_ptr<scalar_t>(),
-                     saved[5].data_ptr<scalar_t>(), saved[6].data_ptr<scalar_t>(), state.data_ptr<scalar_t>(),
-                     by_input.data_ptr<scalar_t>(), by_state.data_ptr<scalar_t>(), direct.data_ptr<scalar_t>());
+      const GateValues<scalar_t> values{.nodes = nodes,
+                                        .width = width,
+                                        .gates = saved[4].data_ptr<scalar_t>(),
+                                        .candidate = saved[5].data_ptr<scalar_t>(),
+                                        .hidden = saved[6].data_ptr<scalar_t>(),
+                                        .state = state.data_ptr<scalar_t>()};
+      gate_gradients(values, gradient.data_ptr<scalar_t>(), by_input.data_ptr<scalar_t>(),
+                     by_state.data_ptr<scalar_t>(), direct.data_ptr<scalar_t>());
     });
     variable_list result(6);
     if (context->needs_input_grad(0)) result[0] = at::mm(by_input, input_weight);
@@ -241,10 +265,19 @@ void attention_sums(const Attention& attention, std::int64_t heads, std::int64_t
   }
 }
 
+/// What attend() was given, and the shares that it found: [entries, heads].
 template <class T>
-void attention_gradients(const Attention& attention, std::int64_t heads, std::int64_t width, const T* shares,
-                         const T* h, const T* first, const T* second, T leak, const T* gradient, T* by_h, T* by_first,
-                         T* by_second) {
+struct AttentionValues {
+  std::int64_t heads = 0, width = 0;
+  const T *h = nullptr, *first = nullptr, *second = nullptr, *shares = nullptr;
+  T leak = 0;
+};
+
+/// Adds the gradients by h, `first` and `second`.
+template <class T>
+void attention_gradients(const Attention& attention, const AttentionValues<T>& values, const T* gradient, T* by_h,
+                         T* by_first, T* by_second) {
+  const auto [heads, width, h, first, second, shares, leak] = values;
   const std::int64_t *first_nodes = attention.first_nodes.data(), *second_nodes = attention.second_nodes.data();
   const std::int64_t *targets = attention.targets.data(), *sources = attention.sources.data();
   const std::size_t groups = attention.group_starts.size() - 1;
@@ -306,10 +339,15 @@ struct Attend : Function<Attend> {
     const std::int64_t heads = saved[1].size(1);
     Tensor by_h = at::zeros_like(saved[0]), by_first = at::zeros_like(saved[1]), by_second = at::zeros_like(saved[2]);
     AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "attend_backward", [&] {
-      attention_gradients(kept<Attention>(context), heads, by_h.size(1) / heads, saved[3].data_ptr<scalar_t>(),
-                          saved[0].data_ptr<scalar_t>(), saved[1].data_ptr<scalar_t>(), saved[2].data_ptr<scalar_t>(),
-                          static_cast<scalar_t>(context->saved_data["leak"].toDouble()), gradient.data_ptr<scalar_t>(),
-                          by_h.data_ptr<scalar_t>(), by_first.data_ptr<scalar_t>(), by_second.data_ptr<scalar_t>());
+      const AttentionValues<scalar_t> values{.heads = heads,
+                                             .width = by_h.size(1) / heads,
+                                             .h = saved[0].data_ptr<scalar_t>(),
+                                             .first = saved[1].data_ptr<scalar_t>(),
+                                             .second = saved[2].data_ptr<scalar_t>(),
+                                             .shares = saved[3].data_ptr<scalar_t>(),
+                                             .leak = static_cast<scalar_t>(context->saved_data["leak"].toDouble())};
+      attention_gradients(kept<Attention>(context), values, gradient.data_ptr<scalar_t>(), by_h.data_ptr<scalar_t>(),
+                          by_first.data_ptr<scalar_t>(), by_second.data_ptr<scalar_t>());
     });
     return {by_h, by_first, by_second, Tensor{}, Tensor{}};
   }
@@ -318,6 +356,7 @@ struct Attend : Function<Attend> {
 // --- Set2Set ---
 
 /// Both ways through the steps by hand: what x and the weights gain in all steps is then one matrix product each.
+/// The weights come one by one, as those of GatedRecurrentUnit.
 struct SetToSet : Function<SetToSet> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& input_weight,
                         const Tensor& state_weight, const Tensor& input_bias, const Tensor& state_bias,
@@ -413,9 +452,8 @@ Tensor propagate(const std::shared_ptr<const Links>& links, const Tensor& x, boo
   return at::zeros_like(x).index_add(0, rows, x.index_select(0, columns) * weights);
 }
 
-Tensor gated_recurrent_unit(const Tensor& input, const Tensor& state, const Tensor& input_weight,
-                            const Tensor& state_weight, const Tensor& input_bias, const Tensor& state_bias,
-                            bool is_plain) {
+Tensor gated_recurrent_unit(const Tensor& input, const Tensor& state, const RecurrentWeights& weights, bool is_plain) {
+  const auto& [input_weight, state_weight, input_bias, state_bias] = weights;
   if (is_plain) return at::gru_cell(input, state, input_weight, state_weight, input_bias, state_bias);
   return GatedRecurrentUnit::apply(input, state, input_weight, state_weight, input_bias, state_bias);
 }
@@ -457,8 +495,8 @@ Tensor extremes(const std::vector<std::int64_t>& starts, const Tensor& values, b
   return values.gather(0, found.to(values.device())) * is_there.to(values.options());
 }
 
-Tensor set_to_set(const Tensor& x, const Tensor& input_weight, const Tensor& state_weight, const Tensor& input_bias,
-                  const Tensor& state_bias, std::int64_t steps, bool is_plain) {
+Tensor set_to_set(const Tensor& x, const RecurrentWeights& weights, std::int64_t steps, bool is_plain) {
+  const auto& [input_weight, state_weight, input_bias, state_bias] = weights;
   if (!is_plain) return SetToSet::apply(x, input_weight, state_weight, input_bias, state_bias, steps);
   Tensor in = at::zeros({x.size(0), 2 * x.size(2)}, x.options());
   Tensor query = at::zeros({x.size(0), x.size(2)}, x.options()), cell = at::zeros_like(query);

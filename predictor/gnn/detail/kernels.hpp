@@ -23,12 +23,17 @@ struct Links {
 /// y = M x.  x, y [nodes, width].
 at::Tensor propagate(const std::shared_ptr<const Links>& links, const at::Tensor& x, bool is_plain);
 
+/// Weights of a recurrent layer with g gates: of its input [g H, in] and state [g H, H], biases [g H].
+struct RecurrentWeights {
+  const at::Tensor &input_weight, &state_weight;
+  const at::Tensor &input_bias, &state_bias;
+};
+
 /// A gated recurrent unit in PyTorch's convention (gates r, z, n):  r = s(W_ir x + b_ir + W_hr y + b_hr), z alike,
 /// n = tanh(W_in x + b_in + r * (W_hn y + b_hn)), result (1 - z) * n + z * y.
-/// x `input` [nodes, in], y `state` [nodes, H], weights [3H, in] and [3H, H], biases [3H]; result [nodes, H].
-at::Tensor gated_recurrent_unit(const at::Tensor& input, const at::Tensor& state, const at::Tensor& input_weight,
-                                const at::Tensor& state_weight, const at::Tensor& input_bias,
-                                const at::Tensor& state_bias, bool is_plain);
+/// x `input` [nodes, in], y `state` [nodes, H], W and b `weights` with g = 3; result [nodes, H].
+at::Tensor gated_recurrent_unit(const at::Tensor& input, const at::Tensor& state, const RecurrentWeights& weights,
+                                bool is_plain);
 
 /// Scores of links for attention: entry e of head k has the score leaky(first[e, k] + second[e, k]) where `first` and
 /// `second` are taken from node `first_nodes[e]` and `second_nodes[e]`; the scores of one group add up to 1 after the
@@ -49,9 +54,8 @@ at::Tensor attend(const std::shared_ptr<const Attention>& attention, const at::T
 at::Tensor extremes(const std::vector<std::int64_t>& starts, const at::Tensor& values, bool is_smallest);
 
 /// Set2Set:  q = LSTM(q*), a = softmax over the nodes of a graph of (x . q), r = sum a x, q* = [q, r], `steps` times
-/// from q* = 0.  x [graphs, nodes, H], weights [4H, 2H] and [4H, H] (gates i, f, g, o), biases [4H]; result [graphs,
-/// 2H]. Source: Vinyals, Bengio and Kudlur, "Order Matters: Sequence to sequence for sets", ICLR 2016.
-at::Tensor set_to_set(const at::Tensor& x, const at::Tensor& input_weight, const at::Tensor& state_weight,
-                      const at::Tensor& input_bias, const at::Tensor& state_bias, std::int64_t steps, bool is_plain);
+/// from q* = 0.  x [graphs, nodes, H], `weights` with g = 4 (gates i, f, g, o), of an input [2H]; result [graphs, 2H].
+/// Source: Vinyals, Bengio and Kudlur, "Order Matters: Sequence to sequence for sets", ICLR 2016.
+at::Tensor set_to_set(const at::Tensor& x, const RecurrentWeights& weights, std::int64_t steps, bool is_plain);
 
 }  // namespace rehearse::detail

@@ -218,8 +218,7 @@ class Embedding {
       if (t >= 1 && t == kept && options_.transfer == Transfer::kAsIntended) convolve = prepare(2);
       const Tensor y = convolve(t == 0 ? x_ : x);
       trace("conv", t, y);
-      x = gated_recurrent_unit(x, y, get("gru.gru.weight_ih_l0"), get("gru.gru.weight_hh_l0"),
-                               get("gru.gru.bias_ih_l0"), get("gru.gru.bias_hh_l0"), is_plain_);
+      x = gated_recurrent_unit(x, y, recurrent("gru.gru."), is_plain_);
       trace("gru", t, x);
       if (settings_.dropout && t + 1 < iterations) x = x * settings_.dropout(t);
     }
@@ -230,16 +229,20 @@ class Embedding {
   using Convolve = std::function<Tensor(const Tensor&)>;
 
   const Tensor& get(const std::string& name) const { return parameters_.at(name); }
+  RecurrentWeights recurrent(const std::string& prefix) const {
+    return {.input_weight = get(prefix + "weight_ih_l0"),
+            .state_weight = get(prefix + "weight_hh_l0"),
+            .input_bias = get(prefix + "bias_ih_l0"),
+            .state_bias = get(prefix + "bias_hh_l0")};
+  }
   void trace(const std::string& name, std::int64_t index, const Tensor& value) const {
     if (settings_.trace) settings_.trace(name + " " + std::to_string(index), value);
   }
 
   Tensor set_to_set_of(const Tensor& x) const {
-    const std::string lstm = "graph_read_out.set2set.lstm.";
     const std::int64_t steps = options_.set2set_steps > 0 ? options_.set2set_steps : graphs_.nodes;
-    const Tensor value =
-        set_to_set(x.view({graphs_.graphs, graphs_.nodes, options_.hidden}), get(lstm + "weight_ih_l0"),
-                   get(lstm + "weight_hh_l0"), get(lstm + "bias_ih_l0"), get(lstm + "bias_hh_l0"), steps, is_plain_);
+    const Tensor value = set_to_set(x.view({graphs_.graphs, graphs_.nodes, options_.hidden}),
+                                    recurrent("graph_read_out.set2set.lstm."), steps, is_plain_);
     trace("set2set", 0, value);
     return value;
   }

@@ -49,7 +49,10 @@ Table plans_table(const ProvisionCase& provision_case, const Provision& result, 
               .rows = {}};
   const bool has_distribution = std::any_of(result.plans.begin(), result.plans.end(),
                                             [](const ProposedPlan& plan) { return plan.risk.runs > 1; });
-  if (has_distribution) table.header[1] = "cost p50 (p5 - p95), USD", table.header[2] = "time p50 (p5 - p95), s";
+  if (has_distribution) {
+    table.header[1] = "cost p50 (p5 - p95), USD";
+    table.header[2] = "time p50 (p5 - p95), s";
+  }
   for (std::size_t i = 0; i < result.plans.size(); ++i) {
     const ProposedPlan& proposed = result.plans[i];
     const bool is_answer = result.answer == i;
@@ -96,26 +99,10 @@ std::string plan_in_words(const ProvisionCase& provision_case, const ProposedPla
                                " simulations");
 }
 
-std::string provision_report(const ProvisionCase& provision_case, const ProvisionOptions& options,
-                             const Provision& result) {
-  const ProvisionProblem& problem = provision_case.problem;
-  const Objective& objective = problem.objective;
-  Document document{.title = "No machines are in time",
-                    .subtitle = "a loss of " + to_text(objective.loss) + " within " + to_text(objective.deadline) +
-                                "; planner " + to_text(options.planner) + ", in time with a probability of at least " +
-                                to_text(options.confidence),
-                    .headlines = {},
-                    .sections = {}};
-  if (result.answer) {
-    const ProposedPlan& answer = result.plans[*result.answer];
-    document.title = plan_text(problem, answer.plan.counts);
-    document.headlines = {{"cost", fixed(answer.risk.cost_usd.p50, 2) + " USD"},
-                          {"time", fixed(answer.risk.time_s.p50, 1) + " s"},
-                          {"in time", fixed(answer.risk.probability * 100, 1) + " %"}};
-    if (answer.on_demand_cost_usd)
-      document.headlines.emplace_back("at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD");
-  }
+namespace {
 
+Section frontier_of(const ProvisionCase& provision_case, const Provision& result) {
+  const double deadline_s = provision_case.problem.objective.deadline.value();
   Section frontier{
       .title = "Cost, time and risk",
       .paragraphs =
@@ -138,9 +125,11 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
     if (result.plans[i].is_on_frontier) points.emplace_back(risk.time_s.p50, risk.cost_usd.p50);
   }
   std::sort(points.begin(), points.end());
-  for (const auto& [time, cost] : points) edge.x.push_back(time), edge.y.push_back(cost);
-  const Series deadline{
-      .name = "deadline", .x = {objective.deadline.value(), objective.deadline.value()}, .y = {0, dearest}};
+  for (const auto& [time, cost] : points) {
+    edge.x.push_back(time);
+    edge.y.push_back(cost);
+  }
+  const Series deadline{.name = "deadline", .x = {deadline_s, deadline_s}, .y = {0, dearest}};
   frontier.plots.push_back({.title = "What shorter training costs",
                             .x_label = "time, s",
                             .y_label = "cost, USD",
@@ -156,8 +145,48 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
                               .y_label = "in time, %",
                               .series = {risks_of(result, false), risks_of(result, true)}});
   }
-  document.sections.push_back(std::move(frontier));
+  return frontier;
+}
 
+Section candidates_of(const ProvisionCase& provision_case) {
+  const ProvisionProblem& problem = provision_case.problem;
+  Table candidates{.header = {"candidate", "quota", "existing", "USD per hour", "workers", "batch", "step alone, s"},
+                   .rows = {}};
+  for (const MachineOffer& offer : problem.offers)
+    candidates.rows.push_back({offer.name, std::to_string(offer.quota), std::to_string(offer.existing),
+                               display(offer.usd_per_hour), std::to_string(offer.workers), display(offer.worker.batch),
+                               display(offer.worker.step_alone.value())});
+  Section machines{.title = "Candidates",
+                   .paragraphs = {"Servers cost " + display(problem.objective.fixed_usd_per_hour) +
+                                  " USD per hour. Loss model: " + problem.convergence.source},
+                   .tables = {std::move(candidates)}};
+  for (const std::string& reason : provision_case.dropped) machines.paragraphs.push_back("left out: " + reason);
+  return machines;
+}
+
+}  // namespace
+
+std::string provision_report(const ProvisionCase& provision_case, const ProvisionOptions& options,
+                             const Provision& result) {
+  const ProvisionProblem& problem = provision_case.problem;
+  const Objective& objective = problem.objective;
+  Document document{.title = "No machines are in time",
+                    .subtitle = "a loss of " + to_text(objective.loss) + " within " + to_text(objective.deadline) +
+                                "; planner " + to_text(options.planner) + ", in time with a probability of at least " +
+                                to_text(options.confidence),
+                    .headlines = {},
+                    .sections = {}};
+  if (result.answer) {
+    const ProposedPlan& answer = result.plans[*result.answer];
+    document.title = plan_text(problem, answer.plan.counts);
+    document.headlines = {{"cost", fixed(answer.risk.cost_usd.p50, 2) + " USD"},
+                          {"time", fixed(answer.risk.time_s.p50, 1) + " s"},
+                          {"in time", fixed(answer.risk.probability * 100, 1) + " %"}};
+    if (answer.on_demand_cost_usd)
+      document.headlines.emplace_back("at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD");
+  }
+
+  document.sections.push_back(frontier_of(provision_case, result));
   document.sections.push_back(
       {.title = "Planners",
        .paragraphs = {"Plans whose weighted batch or number of workers lies outside of what the loss model was fitted "
@@ -165,19 +194,7 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
                       "for all plans below it."},
        .tables = {planners_table(provision_case, result)},
        .plots = {}});
-
-  Table candidates{.header = {"candidate", "quota", "existing", "USD per hour", "workers", "batch", "step alone, s"},
-                   .rows = {}};
-  for (const MachineOffer& offer : problem.offers)
-    candidates.rows.push_back({offer.name, std::to_string(offer.quota), std::to_string(offer.existing),
-                               display(offer.usd_per_hour), std::to_string(offer.workers), display(offer.worker.batch),
-                               display(offer.worker.profiled.value())});
-  Section machines{.title = "Candidates",
-                   .paragraphs = {"Servers cost " + display(objective.fixed_usd_per_hour) +
-                                  " USD per hour. Loss model: " + problem.convergence.source},
-                   .tables = {std::move(candidates)}};
-  for (const std::string& reason : provision_case.dropped) machines.paragraphs.push_back("left out: " + reason);
-  document.sections.push_back(std::move(machines));
+  document.sections.push_back(candidates_of(provision_case));
   return render_html(document);
 }
 

@@ -17,46 +17,23 @@ namespace {
 
 std::string percent(double share) { return display(share * 100) + " %"; }
 
-Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
-                       const ResourceProfile& profile) {
-  const bool is_synchronous = scenario.training.strategy.is_synchronous();
-  const bool has_servers = scenario.count(Role::kParameterServer) > 0;
-  Document document{
-      .title = scenario.name,
-      .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, " +
-                  describe_strategy(scenario.training.strategy) + ", seed " + std::to_string(scenario.seed) +
-                  ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
-      .headlines = {{is_synchronous ? "speed" : "speed, all workers", display(summary.steps_per_s) + " steps/s"},
-                    {"samples", display(summary.samples_per_s) + " /s"},
-                    {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
-                    {"samples done", std::to_string(summary.samples.done)},
-                    {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
-                    {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
-                    {"GPU utilization", percent(summary.gpu_utilization)},
-                    is_synchronous
-                        ? std::pair{"waiting for the slowest", display(summary.wait_for_slowest.value() * 1e3) + " ms"}
-                        : std::pair{"staleness, mean", display(summary.staleness_mean) + " updates"},
-                    {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
-      .sections = {{.title = "Bottleneck", .paragraphs = {summary.verdict.text + "."}}}};
+constexpr std::size_t kMostMachines = 8;  // in a plot
+
+Section bottleneck(const Scenario& scenario, const Summary& summary) {
+  Section section{.title = "Bottleneck", .paragraphs = {summary.verdict.text + "."}};
   Table parts{.header = {"part of a step", "ms", "share", "what would remove it"}, .rows = {}};
   for (const StepPart& part : summary.verdict.parts)
     parts.rows.push_back({part.what, display(part.time.value() * 1e3), percent(part.share), part.remedy});
-  document.sections[0].tables.push_back(std::move(parts));
+  section.tables.push_back(std::move(parts));
   if (summary.interval)
-    document.sections[0].paragraphs.push_back(
-        "Interval of 90 %, from the errors of profile " + scenario.profile.name +
-        " on measurements that its fit had not seen and from the uncertainty of its values: " +
-        display(summary.steps_per_s * summary.interval->first) + " to " +
-        display(summary.steps_per_s * summary.interval->second) + " steps/s.");
-  if (const SampleCounts& samples = summary.samples; samples.lost > 0 || samples.dropped > 0)
-    document.sections.push_back(
-        {.title = "Samples",
-         .paragraphs = {std::to_string(samples.done) + " are done. " + std::to_string(samples.lost) +
-                        " were computed and lost with a machine or in a roll-back, of which " +
-                        std::to_string(samples.repeated) + " were done again; " + std::to_string(samples.dropped) +
-                        " came too late to be used."}});
-  if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
+    section.paragraphs.push_back("Interval of 90 %, from the errors of profile " + scenario.profile.name +
+                                 " on measurements that its fit had not seen and from the uncertainty of its values: " +
+                                 display(summary.steps_per_s * summary.interval->first) + " to " +
+                                 display(summary.steps_per_s * summary.interval->second) + " steps/s.");
+  return section;
+}
 
+Section machines_of(const Summary& summary, bool has_servers) {
   Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "NIC send", "NIC receive"}, .rows = {}};
   if (has_servers) machines.header.insert(machines.header.end(), {"CPU", "variables", "parameters"});
   for (const MachineSummary& machine : summary.machines) {
@@ -76,13 +53,13 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                   is_server ? display(as_double(machine.parameter_bytes) / 1e6) + " MB" : ""});
     machines.rows.push_back(std::move(row));
   }
-  document.sections.push_back(
-      {.title = "Machines",
-       .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
-                      display(summary.window.end.value()) + " s; steps/s is the sum over the GPUs of a machine."},
-       .tables = {std::move(machines)}});
+  return {.title = "Machines",
+          .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
+                         display(summary.window.end.value()) + " s; steps/s is the sum over the GPUs of a machine."},
+          .tables = {std::move(machines)}};
+}
 
-  constexpr std::size_t kMostMachines = 8;
+Section activity_of(const RunRecord& record, const ResourceProfile& profile) {
   Section activity{.title = "Activity",
                    .paragraphs = {"Averages over " + display(profile.period.value() * 1e3) +
                                   " ms, first 10 s, at most 8 machines."}};
@@ -108,8 +85,10 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                     plot("GPU memory utilization", "%", 100, &ResourceSeries::memory, true),
                     plot("NIC receive", "MB/s", 1e-6, &ResourceSeries::receive, false),
                     plot("NIC transmit", "MB/s", 1e-6, &ResourceSeries::transmit, false)};
-  document.sections.push_back(std::move(activity));
+  return activity;
+}
 
+Section steps_of(const RunRecord& record, bool is_synchronous) {
   Section steps{.title = "Steps",
                 .paragraphs = {"First GPU of each machine, at most 8 machines. Of steps that only "
                                "repeat the one before, the first is drawn."}};
@@ -138,8 +117,10 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
     }
     steps.plots.push_back(std::move(histogram));
   }
-  document.sections.push_back(std::move(steps));
+  return steps;
+}
 
+Table events_of(const RunRecord& record) {
   Table events{.header = {"event", "machine", "at, s", "for, s", ""}, .rows = {}};
   for (const EventSpan& event : record.recorder.events) {
     if (events.rows.size() == 200) break;
@@ -148,7 +129,41 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
         {event.kind, event.machine < 0 ? "job" : record.machines[static_cast<std::size_t>(event.machine)].name,
          display(event.span.start.value()), display((event.span.end - event.span.start).value()), event.detail});
   }
-  if (!events.rows.empty())
+  return events;
+}
+
+Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
+                       const ResourceProfile& profile) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  Document document{
+      .title = scenario.name,
+      .subtitle = scenario.model.name + ", batch " + std::to_string(scenario.batch) + " per worker, " +
+                  describe_strategy(scenario.training.strategy) + ", seed " + std::to_string(scenario.seed) +
+                  ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
+      .headlines = {{is_synchronous ? "speed" : "speed, all workers", display(summary.steps_per_s) + " steps/s"},
+                    {"samples", display(summary.samples_per_s) + " /s"},
+                    {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
+                    {"samples done", std::to_string(summary.samples.done)},
+                    {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
+                    {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},
+                    {"GPU utilization", percent(summary.gpu_utilization)},
+                    is_synchronous
+                        ? std::pair{"waiting for the slowest", display(summary.wait_for_slowest.value() * 1e3) + " ms"}
+                        : std::pair{"staleness, mean", display(summary.staleness_mean) + " updates"},
+                    {"cost", summary.cost_usd ? display(*summary.cost_usd) + " USD" : "no price given"}},
+      .sections = {bottleneck(scenario, summary)}};
+  if (const SampleCounts& samples = summary.samples; samples.lost > 0 || samples.dropped > 0)
+    document.sections.push_back(
+        {.title = "Samples",
+         .paragraphs = {std::to_string(samples.done) + " are done. " + std::to_string(samples.lost) +
+                        " were computed and lost with a machine or in a roll-back, of which " +
+                        std::to_string(samples.repeated) + " were done again; " + std::to_string(samples.dropped) +
+                        " came too late to be used."}});
+  if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
+  document.sections.push_back(machines_of(summary, scenario.count(Role::kParameterServer) > 0));
+  document.sections.push_back(activity_of(record, profile));
+  document.sections.push_back(steps_of(record, is_synchronous));
+  if (Table events = events_of(record); !events.rows.empty())
     document.sections.push_back({.title = "Events",
                                  .paragraphs = {"The first 200 after the beginning; events.csv has all."},
                                  .tables = {std::move(events)}});

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tests/support/predicted.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -31,8 +32,7 @@ TEST_CASE("rows are simulated as `validate` does, in any order, and each once") 
   CHECK(simulator.simulations() == 3);
   std::size_t at = 0;
   for (const std::size_t row : std::vector<std::size_t>{2, 0, 1, 0}) {
-    const auto predicted =
-        predict({studies[0].rows[row].scenario}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+    const auto predicted = test::predict({studies[0].rows[row].scenario}, studies[0], catalog, 1);
     CHECK(values[0][at++] == predicted[0].value);
   }
   (void)simulator.simulate({shipped_profile()}, {{0, 1, 2}});
@@ -60,7 +60,7 @@ TEST_CASE("a row is not simulated again when the profile changed where its scena
     // The same from scratch: what was left out of the comparison has no effect.
     Json scenario = parse_json(studies[0].rows[all[k]].scenario, "row");
     scenario["calibration"] = changed;
-    const auto predicted = predict({to_json_text(scenario)}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+    const auto predicted = test::predict({to_json_text(scenario)}, studies[0], catalog, 1);
     CHECK(values[1][k] == predicted[0].value);
   }
 }
@@ -85,7 +85,7 @@ TEST_CASE("what a profile leaves out is the same for a fit as for `validate`, an
     for (const std::size_t p : {0, 1}) {
       Json scenario = parse_json(studies[0].rows[row].scenario, "row");
       scenario["calibration"] = p == 0 ? profile : changed;
-      const auto predicted = predict({to_json_text(scenario)}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+      const auto predicted = test::predict({to_json_text(scenario)}, studies[0], catalog, 1);
       CHECK(values[p][row] == predicted[0].value);
     }
   }
@@ -104,7 +104,7 @@ TEST_CASE("a study of collectives takes from elsewhere what its profile does not
   for (std::size_t row = 0; row < 4; ++row) {
     Json scenario = parse_json(studies[0].rows[row].scenario, "row");
     scenario["calibration"] = profile;
-    const auto predicted = predict({to_json_text(scenario)}, studies[0].scenario_file, studies[0].metric, catalog, 1);
+    const auto predicted = test::predict({to_json_text(scenario)}, studies[0], catalog, 1);
     CHECK(values[0][row] == predicted[0].value);
   }
 }

@@ -153,7 +153,7 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
   }
   const Outcome warned = rehearse_with("predict " + model + " " + graph + " --scenario " + kDriple);
   CHECK(warned.err.find("no optimizer updates a variable") != std::string::npos);
-  CHECK(warned.err.find("unlike anything that the model was trained on") != std::string::npos);
+  CHECK(warned.err.find("unlike anything that the predictor was trained on") != std::string::npos);
 
   check_refused("predict " + model + " " + graph, 2, "a GraphDef tells of no cluster: expected --scenario beside it");
   check_refused("predict " + model + " " + kRoot + "/workloads/models/resnet18.json", 2,
@@ -209,7 +209,7 @@ TEST_CASE("simulated and measured: put together, trained on each and on both, co
     CHECK(csv.find("\n" + name + ",") != std::string::npos);
     CHECK(report.find("Predictions of " + name) != std::string::npos);
   }
-  check_refused("compare" + models + models + " " + data, 2, "expected models in different folders");
+  check_refused("compare" + models + models + " " + data, 2, "expected predictors in different folders");
 
   const std::string grouped = (folder / "grouped.db").string(), gcn = (folder / "gcn").string();
   require_success("import " + data + " --grouped -o " + grouped);
@@ -321,7 +321,7 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("predict " + model + " " + others, 2, "columns");
   check_refused("predict " + model + " " + strange, 2, "columns");
 
-  check_refused("compare " + model, 2, "expected a model and a dataset");
+  check_refused("compare " + model, 2, "expected a predictor and a dataset");
   check_refused("compare " + model + " " + text, 2, text);
   check_refused("compare " + none + " " + data, 2, "none/model.pt");
   check_refused("compare " + model + " " + others, 2, "columns");

@@ -516,8 +516,8 @@ TEST_CASE("options, batches and files that make no network are refused with one 
   const auto file = folder / "x.pt";
   write_torch_file(file, TorchDict{{{"format", 1}}});
   const std::string name = file.string();
-  CHECK_THROWS_WITH_AS(PublishedNetwork::load(file),
-                       (name + ": expected the model file of a published network").c_str(), InputError);
+  CHECK_THROWS_WITH_AS(PublishedNetwork::load(file), (name + ": expected the file of a published network").c_str(),
+                       InputError);
   CHECK_THROWS_WITH_AS(
       network.load_weights(file),
       (name + ": expected the weights of a network of the kind gcn, such as \"conv_layers.0.W\"").c_str(), InputError);

@@ -6,10 +6,10 @@
 #include <limits>
 #include <set>
 
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "sim/base/errors.hpp"
-#include "tests/support/small_model.hpp"
+#include "tests/support/small_predictor.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
 namespace rehearse {
@@ -17,7 +17,7 @@ namespace rehearse {
 namespace {
 
 /// Notes what it is shown; its loss of validation is given.
-class Recorder : public Model {
+class Recorder : public Predictor {
  public:
   std::vector<std::vector<std::size_t>> batches;
   std::vector<double> rates, validation{1.0};
@@ -31,7 +31,7 @@ class Recorder : public Model {
   double loss(const Dataset&, std::span<const std::size_t>) override {
     return validation[std::min(epoch, validation.size() - 1)];
   }
-  std::vector<ProfilePrediction> predict(const Dataset&, std::span<const std::size_t>) override { return {}; }
+  std::vector<PredictedMetrics> predict(const Dataset&, std::span<const std::size_t>) override { return {}; }
   std::int64_t parameters() const override { return 0; }
   TorchValue state() const override { return {}; }
   double loss_of_training = 1;
@@ -160,12 +160,12 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
   const TrainingPlan plan{.epochs = 4, .batch = 8, .learning_rate = 0.01};
   for (const std::string network : {"profile", "gcn", "gat", "mpnn"}) {
     CAPTURE(network);
-    const ModelChoice choice = test::small_model(network);
-    const auto train_from = [&](Model& model, TrainingState& state, std::size_t until) {
+    const PredictorChoice choice = test::small_predictor(network);
+    const auto train_from = [&](Predictor& model, TrainingState& state, std::size_t until) {
       train(model, data, {training, validation}, plan, state,
             {.is_stopped = [&] { return state.epochs.size() == until; }});
     };
-    const std::unique_ptr<Model> whole = make_model(choice, data, training);
+    const std::unique_ptr<Predictor> whole = make_predictor(choice, data, training);
     const std::string before = to_torch_file(whole->state());
     TrainingState all;
     train_from(*whole, all, 99);
@@ -176,12 +176,12 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
       CAPTURE(stop);
       TrainingState state;
       std::string saved;
-      const std::unique_ptr<Model> first = make_model(choice, data, training);
+      const std::unique_ptr<Predictor> first = make_predictor(choice, data, training);
       train(*first, data, {training, validation}, plan, state,
             {.on_epoch = [&](const TrainingState&, bool) { saved = to_torch_file(first->state()); },
              .is_stopped = [&] { return state.epochs.size() == stop; }});
       CHECK(state.epochs.size() == stop);
-      const std::unique_ptr<Model> second = load_model(parse_torch_file(saved, "saved"), "saved");
+      const std::unique_ptr<Predictor> second = load_predictor(parse_torch_file(saved, "saved"), "saved");
       train_from(*second, state, 99);
       CHECK(state.epochs.back().validation_loss == all.epochs.back().validation_loss);
       CHECK(to_torch_file(second->state()) == to_torch_file(whole->state()));

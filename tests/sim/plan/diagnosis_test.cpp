@@ -21,8 +21,10 @@ const Changes kEightP100{{"/workload/model", "cm-dare/resnet15"},
                          {"/training/steps", "400"}};
 
 Diagnosis diagnosed(const Changes& changes, double measured, Measured::Unit unit = Measured::Unit::kStepsPerSecond) {
-  return *diagnose(test::shipped_scenario(changes), source_folder() + "/scenarios/test.json", test::shipped_catalog(),
-                   {unit, measured}, 2);
+  return *diagnose({.scenario = test::shipped_scenario(changes),
+                    .file_name = source_folder() + "/scenarios/test.json",
+                    .measured = {unit, measured}},
+                   test::shipped_catalog(), 2);
 }
 
 bool adds_a_server(const Remedy& remedy) {

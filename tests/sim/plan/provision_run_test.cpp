@@ -115,7 +115,7 @@ TEST_CASE("a lone worker of each candidate has its published speed, the closed f
       return each.name == row.text("likely_real_instance");
     });
     REQUIRE(offer != problem.offers.end());
-    CHECK(offer->worker.batch / offer->worker.profiled.value() ==
+    CHECK(offer->worker.batch / offer->worker.step_alone.value() ==
           doctest::Approx(row.number("profiled_speed_samples_per_s")).epsilon(1e-4));
     CHECK(offer->worker.gpus == row.integer("gpus"));
     CHECK(offer->quota == row.integer("quota"));
@@ -340,7 +340,7 @@ TEST_CASE("machines may hold several workers, and lie in several regions") {
   const ProvisionCase provision_case = prepared(request);
   CHECK(provision_case.problem.offers[0].workers == 4);
   CHECK(provision_case.problem.offers[1].worker.gpus == 4);
-  CHECK(provision_case.problem.offers[2].worker.profiled > provision_case.problem.offers[0].worker.profiled);
+  CHECK(provision_case.problem.offers[2].worker.step_alone > provision_case.problem.offers[0].worker.step_alone);
   const MachinePlan plan = evaluate_plan(provision_case.problem, {1, 1, 0});
   CHECK(plan.workers == 5);
   const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 1})(

@@ -36,7 +36,7 @@ ProvisionProblem released_problem(double loss, double deadline) {
     problem.offers.push_back({.name = std::string{row.text("likely_real_instance")},
                               .worker = {.gpus = gpus,
                                          .batch = batch,
-                                         .profiled = Seconds{batch / row.number("profiled_speed_samples_per_s")}},
+                                         .step_alone = Seconds{batch / row.number("profiled_speed_samples_per_s")}},
                               .usd_per_hour = row.number("spot_price_usd_per_hour"),
                               .quota = static_cast<int>(row.integer("quota"))});
   }
@@ -49,7 +49,7 @@ std::vector<int> counts_of(const CsvRow& row) {
   return counts;
 }
 
-/// Table III: seven types, ten of each; steps of the types that were not profiled like those that were, GPU for GPU.
+/// Table III: seven types, ten of each; steps of the types that were not measured like those that were, GPU for GPU.
 ProvisionProblem seventy_machines(double loss, double deadline) {
   ProvisionProblem problem = released_problem(loss, deadline);
   problem.objective.keeps_range = true;
@@ -72,9 +72,9 @@ ProvisionProblem random_problem(Rng& rng, int types, int quota) {
   problem.offers.resize(static_cast<std::size_t>(types));
   for (MachineOffer& offer : problem.offers) {
     if (rng.uniform() < 0.7) {
-      offer.worker.profiled = Seconds{rng.uniform(0.4, 4)};
+      offer.worker.step_alone = Seconds{rng.uniform(0.4, 4)};
       offer.worker.batch = 256 * static_cast<double>(1 + rng.below(16));
-      offer.usd_per_hour = offer.worker.batch / offer.worker.profiled.value() / 2000 * rng.uniform(0.5, 1.5);
+      offer.usd_per_hour = offer.worker.batch / offer.worker.step_alone.value() / 2000 * rng.uniform(0.5, 1.5);
     }
     offer.quota = static_cast<int>(rng.below(static_cast<std::uint64_t>(quota) + 1));
     if (rng.uniform() < 0.15) offer.existing = static_cast<int>(rng.below(static_cast<std::uint64_t>(offer.quota) + 1));

@@ -32,7 +32,7 @@ bool warns_of(const Scenario& scenario, const std::string& text) {
 }
 
 double width(const Profile& profile) {
-  const auto [low, high] = profile.spread.interval(0);
+  const auto [low, high] = profile.uncertainty.interval(0);
   return high / low;
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("a substitute widens the interval of a prediction") {
   const Scenario with = test::resolved(on_machine("H100", "hgx-h100", "nvidia-deeplearningexamples"));
   const Scenario without = test::resolved(on_machine("A100", "dgx-a100", "nvidia-deeplearningexamples"));
   CHECK(width(with.profile) > width(without.profile));
-  CHECK(with.profile.spread.components.size() > without.profile.spread.components.size());
+  CHECK(with.profile.uncertainty.components.size() > without.profile.uncertainty.components.size());
   CHECK(known.contains("steps_per_s"));
 }
 

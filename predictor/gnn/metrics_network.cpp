@@ -1,4 +1,4 @@
-#include "predictor/gnn/profile_network.hpp"
+#include "predictor/gnn/metrics_network.hpp"
 
 #include <torch/cuda.h>
 #include <torch/nn/init.h>
@@ -63,13 +63,13 @@ torch::Device device() {
 }
 
 constexpr double kFloor = 1e-9;  // seconds
-constexpr double kLeastSpread = 0.002;
+constexpr double kLeastWidth = 0.002;
 constexpr double kTrust = 6;  // logit, before anything is learnt, that a state occurs which the first guess has
 constexpr float kNoLimit = 1e9F;
 constexpr double kLeastShare = 1e-6;  // of a bound, in a first guess; and to it
 
 struct Network : torch::nn::Module {
-  Network(const ProfileNetworkOptions& options, std::int64_t node_inputs, std::int64_t total_inputs,
+  Network(const MetricsNetworkOptions& options, std::int64_t node_inputs, std::int64_t total_inputs,
           std::int64_t labels)
       : heads{options.heads} {
     const std::int64_t h = options.hidden;
@@ -88,7 +88,7 @@ struct Network : torch::nn::Module {
     middle = register_module("middle", torch::nn::Linear(wide, wide));
     last = register_module("last", torch::nn::Linear(wide, wide));
     value = register_module("value", torch::nn::Linear(wide, labels));
-    spread = register_module("spread", torch::nn::Linear(wide, labels));
+    width = register_module("spread", torch::nn::Linear(wide, labels));
     presence = register_module("presence", torch::nn::Linear(wide, labels));
     torch::NoGradGuard no_grad;
     weigh->weight.mul_(0.3);
@@ -97,7 +97,7 @@ struct Network : torch::nn::Module {
       correction->weight.zero_();
       correction->bias.zero_();
     }
-    spread->weight.mul_(0.1);
+    width->weight.mul_(0.1);
     sum_mean = register_buffer("sum_mean", torch::zeros({sums}));
     sum_scale = register_buffer("sum_scale", torch::ones({sums}));
   }
@@ -117,7 +117,7 @@ struct Network : torch::nn::Module {
   }
 
   struct Output {
-    Tensor value, spread, presence;  // [graphs, labels]
+    Tensor value, width, presence;  // [graphs, labels]
   };
   Output forward(const GraphInputs& in) {
     Tensor pooled;
@@ -125,7 +125,7 @@ struct Network : torch::nn::Module {
     Tensor z = torch::silu(enter(torch::cat({sums, pooled, in.totals}, 1)));
     z = z + torch::silu(middle(z));
     z = z + torch::silu(last(z));
-    return {value(z), torch::softplus(spread(z) - 2) + kLeastSpread, presence(z) + kTrust * in.occurs};
+    return {value(z), torch::softplus(width(z) - 2) + kLeastWidth, presence(z) + kTrust * in.occurs};
   }
 
   struct Round {
@@ -133,7 +133,7 @@ struct Network : torch::nn::Module {
   };
   int heads;
   torch::nn::Linear embed{nullptr}, weigh{nullptr}, enter{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr},
-      spread{nullptr}, presence{nullptr};
+      width{nullptr}, presence{nullptr};
   std::vector<Round> rounds;
   Tensor sum_mean, sum_scale;
 };
@@ -163,8 +163,8 @@ void restore_into(Tensor& tensor, const TorchValue& value, const std::string& wh
 
 }  // namespace
 
-struct ProfileNetwork::Parts {
-  ProfileNetworkOptions options;
+struct MetricsNetwork::Parts {
+  MetricsNetworkOptions options;
   std::vector<std::string> descriptors, labels;  // names
   FeatureReader reader;
   Scale node_scale, total_scale;
@@ -176,7 +176,7 @@ struct ProfileNetwork::Parts {
   std::unique_ptr<torch::optim::AdamW> optimizer;
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
-  Parts(const ProfileNetworkOptions& chosen, const Dataset& dataset)
+  Parts(const MetricsNetworkOptions& chosen, const Dataset& dataset)
       : options{chosen}, descriptors{dataset.descriptors}, labels{dataset.labels}, reader{dataset} {}
 
   void make_network() {
@@ -195,7 +195,7 @@ struct ProfileNetwork::Parts {
   /// The columns of `dataset` are those that the network was made for.
   void check_columns(const Dataset& dataset) const {
     if (dataset.node_features != node_feature_names() || dataset.descriptors != descriptors || dataset.labels != labels)
-      throw InputError{"the dataset's columns are not those that the model was trained with"};
+      throw InputError{"the dataset's columns are not those that the predictor was trained with"};
   }
 
   bool is_duration(std::size_t l) const { return labels[l].ends_with("_active_s") || labels[l].ends_with("_idle_s"); }
@@ -368,15 +368,15 @@ struct ProfileNetwork::Parts {
     const Tensor is_positive = tensor_of(positive, count_of_labels).to(device());
     const Tensor error = torch::abs(tensor_of(logs, count_of_labels).to(device()) -
                                     log_prediction(in, out, unbroken_of(is_positive > 0)));
-    const Tensor regression = (error / out.spread + torch::log(out.spread)) * is_positive * is_known;
+    const Tensor regression = (error / out.width + torch::log(out.width)) * is_positive * is_known;
     const Tensor state =
         torch::binary_cross_entropy_with_logits(out.presence, is_positive, {}, {}, torch::Reduction::None) * is_known;
     return (regression + 0.5 * state).sum() / is_known.sum().clamp_min(1);
   }
 };
 
-ProfileNetwork::ProfileNetwork(const Dataset& dataset, std::span<const std::size_t> train,
-                               const ProfileNetworkOptions& options)
+MetricsNetwork::MetricsNetwork(const Dataset& dataset, std::span<const std::size_t> train,
+                               const MetricsNetworkOptions& options)
     : parts_{std::make_unique<Parts>(options, dataset)} {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
   Parts& parts = *parts_;
@@ -416,7 +416,7 @@ ProfileNetwork::ProfileNetwork(const Dataset& dataset, std::span<const std::size
   parts.make_optimizer();
 }
 
-TorchValue ProfileNetwork::state() const {
+TorchValue MetricsNetwork::state() const {
   const Parts& parts = *parts_;
   TorchDict network{.items = {}, .is_ordered = true}, moments;
   for (const auto& item : parts.network->named_parameters()) {
@@ -450,13 +450,13 @@ TorchValue ProfileNetwork::state() const {
                     {"optimizer", std::move(moments)}}};
 }
 
-ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where) {
+MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where) {
   const auto size = [&](const char* key, std::int64_t most) {
     const std::int64_t value = state.at(key, where).integer(where + ": " + key);
     if (value < 1 || value > most) throw InputError{where + ": " + key + ": expected 1 to " + std::to_string(most)};
     return static_cast<int>(value);
   };
-  const ProfileNetworkOptions options{
+  const MetricsNetworkOptions options{
       .hidden = size("hidden", 1024),
       .message_rounds = size("message_rounds", 16),
       .readout = size("readout", 4096),
@@ -506,7 +506,7 @@ ProfileNetwork::ProfileNetwork(const TorchValue& state, const std::string& where
   }
 }
 
-void ProfileNetwork::freeze_operators() {
+void MetricsNetwork::freeze_operators() {
   for (const auto& item : parts_->network->named_parameters()) {
     const bool is_readout = item.key().starts_with("enter") || item.key().starts_with("middle") ||
                             item.key().starts_with("last") || item.key().starts_with("value") ||
@@ -516,12 +516,12 @@ void ProfileNetwork::freeze_operators() {
   parts_->make_optimizer();
 }
 
-void ProfileNetwork::forget_optimizer() { parts_->make_optimizer(); }
+void MetricsNetwork::forget_optimizer() { parts_->make_optimizer(); }
 
-ProfileNetwork::ProfileNetwork(ProfileNetwork&&) noexcept = default;
-ProfileNetwork::~ProfileNetwork() = default;
+MetricsNetwork::MetricsNetwork(MetricsNetwork&&) noexcept = default;
+MetricsNetwork::~MetricsNetwork() = default;
 
-double ProfileNetwork::learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) {
+double MetricsNetwork::learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) {
   for (auto& group : parts_->optimizer->param_groups())
     static_cast<torch::optim::AdamWOptions&>(group.options()).lr(learning_rate);
   parts_->optimizer->zero_grad();
@@ -532,36 +532,36 @@ double ProfileNetwork::learn(const Dataset& dataset, std::span<const std::size_t
   return loss.item<double>();
 }
 
-double ProfileNetwork::loss(const Dataset& dataset, std::span<const std::size_t> samples) {
+double MetricsNetwork::loss(const Dataset& dataset, std::span<const std::size_t> samples) {
   torch::NoGradGuard no_grad;
   return parts_->loss(dataset, samples).item<double>();
 }
 
-std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, std::span<const std::size_t> samples) {
+std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, std::span<const std::size_t> samples) {
   torch::NoGradGuard no_grad;
-  std::vector<ProfilePrediction> predictions;
+  std::vector<PredictedMetrics> predictions;
   for (std::size_t first = 0; first < samples.size(); first += 32) {
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
     Network::Output out = parts_->network->forward(in);
-    out.value = torch::softshrink(out.value, kLeastSpread);
+    out.value = torch::softshrink(out.value, kLeastWidth);
     const auto on_host = [](const Tensor& tensor) { return tensor.to(torch::kCPU).contiguous(); };
     const Tensor logs = on_host(parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)));
-    const Tensor spreads = on_host(out.spread), presences = on_host(out.presence), ln_bounds = on_host(in.bounds);
+    const Tensor widths = on_host(out.width), presences = on_host(out.presence), ln_bounds = on_host(in.bounds);
     const float* log = logs.data_ptr<float>();
-    const float* spread = spreads.data_ptr<float>();
+    const float* width = widths.data_ptr<float>();
     const float* presence = presences.data_ptr<float>();
     const float* bounds = ln_bounds.data_ptr<float>();
     const std::size_t labels = parts_->is_bounded.size();
     const Tensor distances = parts_->distances(in.deviations).contiguous();
     for (std::size_t g = 0; g < count; ++g) {
-      ProfilePrediction& prediction = predictions.emplace_back();
+      PredictedMetrics& prediction = predictions.emplace_back();
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
         const double most = parts_->is_bounded[l] ? bounds[i] : std::numeric_limits<double>::infinity();
         // Of a Laplace distribution, 5 % on either side; factors of a million and more are all the same.
-        const double reach = std::min(spread[i] * std::log(10.0), std::log(1e6));
+        const double reach = std::min(width[i] * std::log(10.0), std::log(1e6));
         if (presence[i] < 0)
           prediction.labels.push_back({});
         else
@@ -573,7 +573,7 @@ std::vector<ProfilePrediction> ProfileNetwork::predict(const Dataset& dataset, s
   return predictions;
 }
 
-std::int64_t ProfileNetwork::parameters() const {
+std::int64_t MetricsNetwork::parameters() const {
   std::int64_t count = 0;
   for (const Tensor& tensor : parts_->network->parameters())
     if (tensor.requires_grad()) count += tensor.numel();

@@ -1,4 +1,4 @@
-#include "calibration/parameter_spread.hpp"
+#include "calibration/parameter_uncertainty.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace rehearse {
 std::vector<Json> moved_profiles(const Scenario& scenario) {
   const Json file = parse_json(scenario.effective, scenario.name).at("calibration");
   std::vector<Json> profiles;
-  for (const auto& component : scenario.profile.spread.components) {
+  for (const auto& component : scenario.profile.uncertainty.components) {
     std::vector<FreeValue> values;
     std::vector<double> changes;
     for (const auto& [pointer, change] : component) {
@@ -49,8 +49,8 @@ Scenario shortened(const Scenario& scenario) {
   return shorter;
 }
 
-double speed_spread(const Scenario& scenario, const Pool& pool,
-                    const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
+double speed_uncertainty(const Scenario& scenario, const Pool& pool,
+                         const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   if (!has_uncertain_values(scenario)) return 0;
   const std::vector<Json> profiles = moved_profiles(scenario);
   const auto results = pool.run_all(

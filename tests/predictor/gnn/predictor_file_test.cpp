@@ -1,4 +1,4 @@
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "predictor/merge.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
-#include "tests/support/small_model.hpp"
+#include "tests/support/small_predictor.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -21,17 +21,17 @@ namespace {
 
 const std::vector<std::string> kNetworks{"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"};
 
-std::unique_ptr<Model> trained(const ModelChoice& choice, const Dataset& data, int steps = 3) {
+std::unique_ptr<Predictor> trained(const PredictorChoice& choice, const Dataset& data, int steps = 3) {
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
-  std::unique_ptr<Model> model = make_model(choice, data, training);
+  std::unique_ptr<Predictor> model = make_predictor(choice, data, training);
   for (int i = 0; i < steps; ++i) model->learn(data, training, 0.01);
   return model;
 }
 
 /// Row after row, NaN as -1.
-std::vector<double> values_of(const std::vector<ProfilePrediction>& predictions) {
+std::vector<double> values_of(const std::vector<PredictedMetrics>& predictions) {
   std::vector<double> values;
-  for (const ProfilePrediction& prediction : predictions) {
+  for (const PredictedMetrics& prediction : predictions) {
     for (const LabelPrediction& label : prediction.labels)
       for (const double value : {label.value, label.low, label.high}) values.push_back(std::isnan(value) ? -1 : value);
     values.push_back(prediction.distance);
@@ -66,10 +66,10 @@ TEST_CASE("a saved model predicts the same") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string& network : kNetworks) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(test::small_model(network), data);
+    const std::unique_ptr<Predictor> model = trained(test::small_predictor(network), data);
     const std::filesystem::path file = folder / "model.pt";
     write_torch_file(file, model->state());
-    const std::unique_ptr<Model> loaded = load_model(file);
+    const std::unique_ptr<Predictor> loaded = load_predictor(file);
     const std::vector<double> values = values_of(model->predict(data, tests_of(data)));
     CHECK(values == values_of(loaded->predict(data, tests_of(data))));
     CHECK(loaded->parameters() == model->parameters());
@@ -85,10 +85,10 @@ TEST_CASE("degrees are scaled by their mean over the training graphs' nodes") {
     nodes += static_cast<double>(data.nodes(data.graphs[g]));
     ends += 2 * static_cast<double>(data.graphs[g].edges.size());
   }
-  ModelChoice choice = test::small_model("mpnn");
+  PredictorChoice choice = test::small_predictor("mpnn");
   choice.published.mpnn_aggregators = {"mean", "moment3"};
   choice.published.mpnn_scalers = {"linear", "attenuation"};
-  const std::unique_ptr<Model> model = trained(choice, data);
+  const std::unique_ptr<Predictor> model = trained(choice, data);
   const PublishedOptions options = published_options(model->state().at("published", "").at("options", ""), "state");
   CHECK(options.average_degree == doctest::Approx(ends / nodes));
   CHECK(options.average_log_degree > 0.5 * std::log(1 + options.average_degree));
@@ -101,13 +101,13 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(test::small_model(network), data, 10);
+    const std::unique_ptr<Predictor> model = trained(test::small_predictor(network), data, 10);
     const std::vector<std::size_t> asked = tests_of(data);
-    const std::vector<ProfilePrediction> together = model->predict(data, asked);
+    const std::vector<PredictedMetrics> together = model->predict(data, asked);
     REQUIRE(together.size() == asked.size());
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const std::vector<std::size_t> one{asked[i]};
-      const ProfilePrediction alone = model->predict(data, one).at(0);
+      const PredictedMetrics alone = model->predict(data, one).at(0);
       REQUIRE(alone.labels.size() == data.labels.size());
       for (std::size_t l = 0; l < data.labels.size(); ++l) {
         if (std::isnan(alone.labels[l].value)) continue;
@@ -127,10 +127,10 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
 TEST_CASE("what has learnt nothing gives the first guess") {
   const Dataset data = test::synthetic_dataset(20);
   const FeatureReader reader{data};
-  const std::unique_ptr<Model> model = trained(test::small_model("profile"), data, 0);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("profile"), data, 0);
   for (const std::size_t s : tests_of(data)) {
     const std::vector<std::size_t> one{s};
-    const ProfilePrediction prediction = model->predict(data, one).at(0);
+    const PredictedMetrics prediction = model->predict(data, one).at(0);
     const std::vector<double> guess = reader.read(data, data.samples[s]).guess;
     for (std::size_t l = 0; l < data.labels.size(); ++l)
       CHECK(prediction.labels[l].value == doctest::Approx(guess[l]).epsilon(1e-5));
@@ -145,11 +145,11 @@ TEST_CASE("what never rests is active for the whole window, and no time exceeds 
     sample.labels[3] = 0;
     for (const std::size_t l : {4U, 6U}) sample.labels[l] = 100 * reader.read(data, sample).window_s;
   }
-  const std::unique_ptr<Model> model = trained(test::small_model("profile"), data, 60);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("profile"), data, 60);
   for (const std::size_t s : tests_of(data)) {
     const std::vector<std::size_t> one{s};
     const double window = reader.read(data, data.samples[s]).window_s;
-    const ProfilePrediction prediction = model->predict(data, one).at(0);
+    const PredictedMetrics prediction = model->predict(data, one).at(0);
     CHECK(prediction.labels[3].value == 0);
     CHECK(prediction.labels[4].value == doctest::Approx(window).epsilon(1e-5));
     CHECK(prediction.labels[6].value <= window * (1 + 1e-6));
@@ -161,26 +161,26 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
   for (const std::string network : {"gcn", "gin", "gat", "mpnn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = make_model(test::small_model(network), data, training);
+    const std::unique_ptr<Predictor> model = make_predictor(test::small_predictor(network), data, training);
     const double before = model->loss(data, training);
     CHECK(model->learn(data, training, 0.001) == doctest::Approx(before).epsilon(1e-4));
     for (int i = 0; i < 20; ++i) model->learn(data, training, 0.001);
     CHECK(model->loss(data, training) < before);
-    const ProfilePrediction prediction = model->predict(data, tests_of(data)).at(0);
+    const PredictedMetrics prediction = model->predict(data, tests_of(data)).at(0);
     CHECK(std::isfinite(prediction.labels[11].value));
     CHECK(std::isnan(prediction.labels[12].value));
   }
-  CHECK_THROWS_AS(make_model(test::small_model("transformer"), data, training), InputError);
-  CHECK_THROWS_WITH_AS(make_model(test::small_model("gcn"), data, {}), "the dataset has no samples to train on",
+  CHECK_THROWS_AS(make_predictor(test::small_predictor("transformer"), data, training), InputError);
+  CHECK_THROWS_WITH_AS(make_predictor(test::small_predictor("gcn"), data, {}), "the dataset has no samples to train on",
                        InputError);
-  CHECK_THROWS_WITH_AS(make_model(test::small_model("profile"), data, {}), "the dataset has no samples to train on",
-                       InputError);
+  CHECK_THROWS_WITH_AS(make_predictor(test::small_predictor("profile"), data, {}),
+                       "the dataset has no samples to train on", InputError);
 }
 
 TEST_CASE("published networks take graphs of groups as they take the operators of these groups") {
   const Dataset data = test::synthetic_dataset(10);
-  const ModelChoice choice = test::small_model("gcn");
-  const std::unique_ptr<Model> model = trained(choice, data);
+  const PredictorChoice choice = test::small_predictor("gcn");
+  const std::unique_ptr<Predictor> model = trained(choice, data);
   REQUIRE(model->type_frequencies() != nullptr);
   CHECK(*model->type_frequencies() == choice.frequencies);
   const std::vector<double> whole = values_of(model->predict(data, tests_of(data)));
@@ -188,7 +188,7 @@ TEST_CASE("published networks take graphs of groups as they take the operators o
   const std::vector<double> grouped = values_of(model->predict(groups, tests_of(groups)));
   REQUIRE(grouped.size() == whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) CHECK(grouped[i] == doctest::Approx(whole[i]).epsilon(1e-4));
-  const std::unique_ptr<Model> ours = trained(test::small_model("profile"), data, 1);
+  const std::unique_ptr<Predictor> ours = trained(test::small_predictor("profile"), data, 1);
   CHECK(ours->type_frequencies() == nullptr);
   CHECK_THROWS_AS(ours->predict(groups, tests_of(groups)), InputError);
 }
@@ -208,9 +208,9 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
                                          {"gin", "as-intended", {"graph_read_out.mlp", "conv_layers.2"}, {}}}) {
     CAPTURE(c.network);
     CAPTURE(c.transfer);
-    const ModelChoice choice = test::small_model(c.network);
-    const std::unique_ptr<Model> source = trained(choice, data);
-    const std::unique_ptr<Model> model = carry_over(source->state(), "source", c.transfer, choice, data, training);
+    const PredictorChoice choice = test::small_predictor(c.network);
+    const std::unique_ptr<Predictor> source = trained(choice, data);
+    const std::unique_ptr<Predictor> model = carry_over(source->state(), "source", c.transfer, choice, data, training);
     const auto before = weights_of(model->state());
     for (int i = 0; i < 3; ++i) model->learn(data, training, 0.01);
     const auto after = weights_of(model->state());
@@ -233,11 +233,11 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
       for (const auto& [other, carried] : before)
         if (other == name && other.find("conv_layers.2") == std::string::npos) CHECK(values == carried);
   }
-  const std::unique_ptr<Model> profile = trained(test::small_model("profile"), data);
-  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", test::small_model("profile"), data, training),
+  const std::unique_ptr<Predictor> profile = trained(test::small_predictor("profile"), data);
+  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", test::small_predictor("profile"), data, training),
                   InputError);
-  const std::unique_ptr<Model> gcn = trained(test::small_model("gcn"), data);
-  CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", test::small_model("gcn"), data, training), InputError);
+  const std::unique_ptr<Predictor> gcn = trained(test::small_predictor("gcn"), data);
+  CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", test::small_predictor("gcn"), data, training), InputError);
 }
 
 TEST_CASE("a training carried over and resumed trains the same weights as one that was not interrupted") {
@@ -247,11 +247,11 @@ TEST_CASE("a training carried over and resumed trains the same weights as one th
            {"profile", "fine-tune"}, {"profile", "readout"}, {"gcn", "as-published"}, {"gcn", "as-intended"}}) {
     CAPTURE(network);
     CAPTURE(transfer);
-    const ModelChoice choice = test::small_model(network);
-    const std::unique_ptr<Model> source = trained(choice, data);
+    const PredictorChoice choice = test::small_predictor(network);
+    const std::unique_ptr<Predictor> source = trained(choice, data);
     const auto model = carry_over(source->state(), "source", transfer, choice, data, training);
     model->learn(data, training, 0.01);
-    const auto resumed = load_model(parse_torch_file(to_torch_file(model->state()), "saved"), "saved");
+    const auto resumed = load_predictor(parse_torch_file(to_torch_file(model->state()), "saved"), "saved");
     CHECK(resumed->parameters() == model->parameters());
     model->learn(data, training, 0.01);
     resumed->learn(data, training, 0.01);
@@ -263,7 +263,7 @@ TEST_CASE("a dataset with other columns is refused, not read") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {
     CAPTURE(network);
-    const std::unique_ptr<Model> model = trained(test::small_model(network), data);
+    const std::unique_ptr<Predictor> model = trained(test::small_predictor(network), data);
     const std::vector<std::size_t> asked = tests_of(data), training = choose_samples(data, Split::kTrain, {});
     std::vector<Dataset> others(2, data);
     others[0].labels.resize(3);
@@ -275,13 +275,13 @@ TEST_CASE("a dataset with other columns is refused, not read") {
       CHECK_THROWS_AS(model->loss(other, asked), InputError);
       CHECK_THROWS_AS(model->learn(other, asked, 0.01), InputError);
       if (network != std::string{"profile"} || &other != others.data())
-        CHECK_THROWS_AS(make_model(test::small_model(network), other, training), InputError);
+        CHECK_THROWS_AS(make_predictor(test::small_predictor(network), other, training), InputError);
     }
   }
 }
 
 TEST_CASE("weights that no training has made are refused") {
-  TorchDict state = trained(test::small_model("profile"), test::synthetic_dataset(5))->state().dict("state");
+  TorchDict state = trained(test::small_predictor("profile"), test::synthetic_dataset(5))->state().dict("state");
   for (auto& [key, value] : state.items) {
     if (key.text("name") != "state") continue;
     for (auto& [name, weights] : std::get<TorchDict>(value.value).items) {
@@ -292,7 +292,7 @@ TEST_CASE("weights that no training has made are refused") {
       weights = TorchTensor::of_floats(shape, numbers);
     }
   }
-  CHECK(problem_of([&] { load_model(TorchValue{state}, "m.pt"); }) ==
+  CHECK(problem_of([&] { load_predictor(TorchValue{state}, "m.pt"); }) ==
         "m.pt: state: spread.bias: expected numbers from -1e+04 to 1e+04");
 }
 
@@ -301,16 +301,16 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
   const Dataset data = test::synthetic_dataset(5);
   for (const std::string text : {"", "PK", "hello"}) {
     const std::filesystem::path file = folder.write("model.pt", text);
-    const std::string problem = problem_of([&] { load_model(file); });
+    const std::string problem = problem_of([&] { load_predictor(file); });
     CHECK(problem.starts_with(file.string()));
     CHECK(problem.find('\n') == std::string::npos);
   }
-  CHECK(problem_of([&] { load_model(folder / "none.pt"); }).find("none.pt") != std::string::npos);
-  CHECK(!problem_of([] { load_model(TorchDict{{{"network", "other"}}}, "m"); }).empty());
-  CHECK(!problem_of([] { load_model(TorchValue{3}, "m"); }).empty());
+  CHECK(problem_of([&] { load_predictor(folder / "none.pt"); }).find("none.pt") != std::string::npos);
+  CHECK(!problem_of([] { load_predictor(TorchDict{{{"network", "other"}}}, "m"); }).empty());
+  CHECK(!problem_of([] { load_predictor(TorchValue{3}, "m"); }).empty());
 
   for (const std::string network : {"profile", "gcn"}) {
-    const TorchDict state = trained(test::small_model(network), data)->state().dict("state");
+    const TorchDict state = trained(test::small_predictor(network), data)->state().dict("state");
     // Every entry, on both levels, left out, or of another type or size.
     const std::vector<TorchValue> spoilt{TorchValue{},
                                          TorchValue{"text"},
@@ -322,7 +322,7 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
     const auto check = [&](TorchDict changed, const std::string& what) {
       CAPTURE(network);
       CAPTURE(what);
-      const std::string problem = problem_of([&] { load_model(TorchValue{std::move(changed)}, "m.pt"); });
+      const std::string problem = problem_of([&] { load_predictor(TorchValue{std::move(changed)}, "m.pt"); });
       CHECK(problem.find('\n') == std::string::npos);
       if (!problem.empty()) CHECK(problem.starts_with("m.pt"));
     };
@@ -330,7 +330,7 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
       const std::string name = state.items[i].first.text("name");
       TorchDict without = state;
       without.items.erase(without.items.begin() + static_cast<std::ptrdiff_t>(i));
-      CHECK(!problem_of([&] { load_model(TorchValue{without}, "m.pt"); }).empty());
+      CHECK(!problem_of([&] { load_predictor(TorchValue{without}, "m.pt"); }).empty());
       for (const TorchValue& value : spoilt) {
         TorchDict changed = state;
         changed.items[i].second = value;
@@ -353,7 +353,7 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
       if (round % 2 == 0) damaged.resize(random.below(damaged.size()));
       for (int k = 0; k < 3 && !damaged.empty(); ++k)
         damaged[random.below(damaged.size())] = static_cast<char>(random.below(256));
-      const std::string problem = problem_of([&] { load_model(parse_torch_file(damaged, "m.pt"), "m.pt"); });
+      const std::string problem = problem_of([&] { load_predictor(parse_torch_file(damaged, "m.pt"), "m.pt"); });
       CHECK(problem.find('\n') == std::string::npos);
     }
   }

@@ -1,4 +1,4 @@
-#include "calibration/parameter_spread.hpp"
+#include "calibration/parameter_uncertainty.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,28 +17,28 @@ Scenario lone_worker(std::vector<std::map<std::string, double>> components) {
   profile["host"]["step_overhead"] = "1s";
   json["calibration"] = profile;
   Scenario scenario = test::resolved(json);
-  scenario.profile.spread = {.residual = 0.05, .low = -1, .high = 2, .components = std::move(components)};
+  scenario.profile.uncertainty = {.residual = 0.05, .low = -1, .high = 2, .components = std::move(components)};
   return scenario;
 }
 
 }  // namespace
 
-TEST_CASE("the speed's spread is what the profile's components change it by, in quadrature") {
-  CHECK(speed_spread(lone_worker({}), 1) == 0);
-  const double one = speed_spread(lone_worker({{{"/host/step_overhead", 0.1}}}), 1);
+TEST_CASE("the uncertainty of the speed is what the profile's components change it by, in quadrature") {
+  CHECK(speed_uncertainty(lone_worker({}), 1) == 0);
+  const double one = speed_uncertainty(lone_worker({{{"/host/step_overhead", 0.1}}}), 1);
   CHECK(one == doctest::Approx(0.1).epsilon(0.02));
-  CHECK(speed_spread(lone_worker({{{"/host/step_overhead", 0.1}}, {{"/host/step_overhead", 0.1}}}), 2) ==
+  CHECK(speed_uncertainty(lone_worker({{{"/host/step_overhead", 0.1}}, {{"/host/step_overhead", 0.1}}}), 2) ==
         doctest::Approx(std::sqrt(2.0) * one).epsilon(1e-6));
-  CHECK(speed_spread(lone_worker({{{"/network/nic_efficiency", 0.1}}}), 1) < 0.01);  // against it: 1 is its limit
+  CHECK(speed_uncertainty(lone_worker({{{"/network/nic_efficiency", 0.1}}}), 1) < 0.01);  // against it: 1 is its limit
 }
 
 TEST_CASE("an interval multiplies by the percentiles of unseen errors times their deviation") {
-  const PredictionSpread spread{.residual = 0.03, .low = -1, .high = 2, .components = {}};
-  CHECK(spread.interval(0.04).first == doctest::Approx(std::exp(-0.1)));
-  CHECK(spread.interval(0.04).second == doctest::Approx(std::exp(0.05)));
+  const PredictionUncertainty uncertainty{.residual = 0.03, .low = -1, .high = 2, .components = {}};
+  CHECK(uncertainty.interval(0.04).first == doctest::Approx(std::exp(-0.1)));
+  CHECK(uncertainty.interval(0.04).second == doctest::Approx(std::exp(0.05)));
 }
 
-TEST_CASE("only the steps that a speed needs are run for its spread, and all where machines come and go") {
+TEST_CASE("only the steps that a speed needs are run for its uncertainty, and all where machines come and go") {
   Scenario scenario = lone_worker({});
   scenario.training.steps = 5000;
   CHECK(shortened(scenario).training.steps == scenario.training.warmup_steps + 20);

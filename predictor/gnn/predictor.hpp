@@ -19,25 +19,25 @@ struct LabelPrediction {
                              // is known
 };
 
-struct ProfilePrediction {
+struct PredictedMetrics {
   std::vector<LabelPrediction> labels;  // [labels]
   /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
   double distance = 0;
 };
 
-class Model {
+class Predictor {
  public:
-  virtual ~Model() = default;
+  virtual ~Predictor() = default;
 
   /// One step of its optimizer on these samples, given by their indices. Returns the loss before it.
   virtual double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) = 0;
   virtual double loss(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
-  virtual std::vector<ProfilePrediction> predict(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
-  /// Of a model that sees groups of operators, by the frequency of their types; such a model also takes datasets of
+  virtual std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
+  /// Of a predictor that sees groups of operators, by the frequency of their types; such a predictor also takes datasets of
   /// groups (group_feature_names()). Null: it sees operators.
   virtual const TypeFrequencies* type_frequencies() const { return nullptr; }
   virtual std::int64_t parameters() const = 0;  // that learn
-  /// All of it, with its optimizer: what load_model() makes the same model from.
+  /// All of it, with its optimizer: what load_predictor() makes the same predictor from.
   virtual TorchValue state() const = 0;
 };
 

@@ -12,12 +12,12 @@
 
 namespace rehearse {
 
-/// The scenario's profile with its values moved along each component of its spread by one standard error; against it
+/// The scenario's profile with its values moved along each component of its uncertainty by one standard error; against it
 /// where a value would leave what a profile may hold, and not at all where one does so either way.
 std::vector<Json> moved_profiles(const Scenario& scenario);
 
-/// Whether speed_spread() would find any: the profile states how uncertain its values are.
-inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.profile.spread.components.empty(); }
+/// Whether speed_uncertainty() would find any: the profile states how uncertain its values are.
+inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.profile.uncertainty.components.empty(); }
 
 /// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
 /// speed depends on the profile.
@@ -29,7 +29,7 @@ Json shortening(const Scenario& scenario);
 /// simulation more than there are components. A component with which nothing can be simulated counts as none. Without
 /// components 0, and nothing is simulated. `on_done(finished, total)` after each simulation; once `budget` is over, its
 /// stop() ends the call.
-double speed_spread(const Scenario& scenario, const Pool& pool,
-                    const std::function<void(std::size_t, std::size_t)>& on_done = {}, const Budget& budget = {});
+double speed_uncertainty(const Scenario& scenario, const Pool& pool,
+                         const std::function<void(std::size_t, std::size_t)>& on_done = {}, const Budget& budget = {});
 
 }  // namespace rehearse

@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 
 namespace rehearse::test {
 
-inline ModelChoice small_model(const std::string& network) {
+inline PredictorChoice small_predictor(const std::string& network) {
   use_torch_threads(1);
-  ModelChoice choice{.network = network};
-  choice.profile = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
+  PredictorChoice choice{.network = network};
+  choice.metrics = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
   choice.published.hidden = 8;
   choice.published.iterations = "2";
   choice.published.set2set_steps = 2;

@@ -1,4 +1,4 @@
-#include "predictor/gnn/model_file.hpp"
+#include "predictor/gnn/predictor_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,9 +21,9 @@ void check_columns(const Dataset& dataset) {
 }
 
 /// A published network on the samples of our datasets: graphs grouped as published, the twelve burst metrics.
-class PublishedModel : public Model {
+class PublishedPredictor : public Predictor {
  public:
-  PublishedModel(PublishedNetwork network, const AdamOptions& adam, TypeFrequencies frequencies)
+  PublishedPredictor(PublishedNetwork network, const AdamOptions& adam, TypeFrequencies frequencies)
       : network_{std::move(network)}, adam_{adam}, frequencies_{std::move(frequencies)} {}
 
   double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) override {
@@ -34,9 +34,9 @@ class PublishedModel : public Model {
   double loss(const Dataset& dataset, std::span<const std::size_t> samples) override {
     return network_.loss(batch(dataset, samples, true));
   }
-  std::vector<ProfilePrediction> predict(const Dataset& dataset, std::span<const std::size_t> samples) override {
+  std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples) override {
     const std::vector<double> values = network_.predict(batch(dataset, samples, false));
-    std::vector<ProfilePrediction> predictions(samples.size());
+    std::vector<PredictedMetrics> predictions(samples.size());
     for (std::size_t g = 0; g < samples.size(); ++g)
       for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
         const double value = l < kBurstLabels ? values[g * kBurstLabels + l] : std::numeric_limits<double>::quiet_NaN();
@@ -118,7 +118,10 @@ void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std:
   for (const std::int32_t graph : graphs) {
     const GroupedGraph grouped = group_graph(dataset.graphs[static_cast<std::size_t>(graph)], frequencies);
     std::vector<int> neighbours(grouped.features.size());
-    for (const auto& [a, b] : grouped.edges) ++neighbours[a], ++neighbours[b];
+    for (const auto& [a, b] : grouped.edges) {
+      ++neighbours[a];
+      ++neighbours[b];
+    }
     for (const int degree : neighbours) {
       nodes += 1;
       degrees += degree;
@@ -132,10 +135,10 @@ void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std:
 
 }  // namespace
 
-std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& dataset,
-                                  std::span<const std::size_t> train) {
+std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const Dataset& dataset,
+                                          std::span<const std::size_t> train) {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
-  if (choice.network == "profile") return std::make_unique<ProfileNetwork>(dataset, train, choice.profile);
+  if (choice.network == "profile") return std::make_unique<MetricsNetwork>(dataset, train, choice.metrics);
   check_columns(dataset);
   PublishedOptions options = choice.published;
   options.convolution = parse_convolution(choice.network);
@@ -143,14 +146,14 @@ std::unique_ptr<Model> make_model(const ModelChoice& choice, const Dataset& data
     set_average_degrees(options, dataset, train, choice.frequencies);
   PublishedNetwork network{options, choice.seed};
   network.set_label_maxima(maxima_of(dataset, train));
-  return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
+  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
 }
 
-std::unique_ptr<Model> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
-                                  const ModelChoice& choice, const Dataset& dataset,
-                                  std::span<const std::size_t> train) {
+std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
+                                      const PredictorChoice& choice, const Dataset& dataset,
+                                      std::span<const std::size_t> train) {
   if (state.at("network", where).text(where) == "profile") {
-    auto network = std::make_unique<ProfileNetwork>(state, where);
+    auto network = std::make_unique<MetricsNetwork>(state, where);
     if (transfer == "readout" || transfer == "as-published")
       network->freeze_operators();
     else if (transfer != "fine-tune")
@@ -165,24 +168,24 @@ std::unique_ptr<Model> carry_over(const TorchValue& state, const std::string& wh
   network.take_weights(state.at("published", where), where);
   check_columns(dataset);
   network.set_label_maxima(maxima_of(dataset, train));
-  return std::make_unique<PublishedModel>(std::move(network), choice.adam, choice.frequencies);
+  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
 }
 
-std::unique_ptr<Model> load_model(const TorchValue& state, const std::string& where) {
+std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where) {
   const std::string& network = state.at("network", where).text(where + ": network");
-  if (network == "profile") return std::make_unique<ProfileNetwork>(state, where);
+  if (network == "profile") return std::make_unique<MetricsNetwork>(state, where);
   if (network != "published") throw InputError{where + ": network: expected \"profile\" or \"published\""};
   TypeFrequencies frequencies;
   for (const auto& [type, frequency] : state.at("frequencies", where).dict(where + ": frequencies").items)
     frequencies[type.text(where + ": frequencies")] = frequency.number(where + ": frequencies");
   AdamOptions adam;
   adam.weight_decay = state.at("weight_decay", where).number(where + ": weight_decay");
-  return std::make_unique<PublishedModel>(PublishedNetwork::from_state(state.at("published", where), where), adam,
-                                          std::move(frequencies));
+  return std::make_unique<PublishedPredictor>(PublishedNetwork::from_state(state.at("published", where), where), adam,
+                                              std::move(frequencies));
 }
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& file) {
-  return load_model(load_torch_file(file), file.string());
+std::unique_ptr<Predictor> load_predictor(const std::filesystem::path& file) {
+  return load_predictor(load_torch_file(file), file.string());
 }
 
 }  // namespace rehearse
