@@ -382,21 +382,44 @@ std::string study_kind(const Json& file) {
   return file["kind"].get<std::string>();
 }
 
-std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::path>& measurements) {
+StudySet load_study_set(const fs::path& path, const std::optional<fs::path>& measurements) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
-  if (!json.has("studies")) return {read_study(path, file, measurements)};
+  if (!json.has("studies")) return {.studies = {read_study(path, file, measurements)}, .headlines = {}};
   json.use_schema(study_set_schema);
   json.expect(json.required<int>("format") == 1, "format", "1");
   if (measurements) throw InputError{path.string() + ": is a set of studies; --measurements goes with a single one"};
-  std::vector<Study> studies;
-  for (const JsonReader& entry : json.children("studies")) {
-    const fs::path member = json.resolve(entry.as<std::string>());
-    studies.push_back(read_study(member, load_json_file(member), {}));
+  StudySet set;
+  const auto files = json.required<std::vector<std::string>>("studies");
+  if (files.empty()) json.fail("studies", "expected at least one study");
+  for (const std::string& name : files) {
+    const fs::path member = json.resolve(name);
+    set.studies.push_back(read_study(member, load_json_file(member), {}));
   }
+  if (json.has("headlines"))
+    for (const JsonReader& entry : json.children("headlines")) {
+      Headline headline{.of = entry.required<std::string>("of"), .studies = {}};
+      for (const auto& name : entry.required<std::vector<std::string>>("studies")) {
+        const auto found = std::find(files.begin(), files.end(), name);
+        if (found == files.end()) entry.fail("studies", unknown_name_message("study of this set", name, files));
+        headline.studies.push_back(set.studies[static_cast<std::size_t>(found - files.begin())].name);
+      }
+      entry.expect(!headline.studies.empty(), "studies", "at least one study");
+      entry.reject_unknown_keys();
+      set.headlines.push_back(std::move(headline));
+    }
   json.reject_unknown_keys();
-  if (studies.empty()) json.fail("studies", "expected at least one study");
-  return studies;
+  return set;
+}
+
+std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::path>& measurements) {
+  return load_study_set(path, measurements).studies;
+}
+
+Json profile_of(const Study& study, const Catalog& catalog) {
+  const Json base = load_json_file(study.scenario_file);
+  const JsonReader calibration = JsonReader{base, study.scenario_file}.child("calibration");
+  return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
 }
 
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,

@@ -91,6 +91,17 @@ struct Study {
   bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
 };
 
+/// Studies of a set whose errors are told in one line.
+struct Headline {
+  std::string of;                    // what they measure
+  std::vector<std::string> studies;  // their names
+};
+
+struct StudySet {
+  std::vector<Study> studies;
+  std::vector<Headline> headlines;
+};
+
 std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
 /// FNV-1a of the measurements' file, in hexadecimal.
 std::string measurements_hash(const Study& study);
@@ -102,8 +113,13 @@ std::string study_kind(const Json& file);
 
 /// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the file of
 /// measurements by another of the same format. Throws InputError.
+StudySet load_study_set(const std::filesystem::path& path,
+                        const std::optional<std::filesystem::path>& measurements = {});
 std::vector<Study> load_studies(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& measurements = {});
+
+/// The profile file's value that the study's scenario names or contains; null without.
+Json profile_of(const Study& study, const Catalog& catalog);
 
 struct Prediction {
   std::optional<double> value;

@@ -67,7 +67,11 @@ std::string study_set_schema() {
   "additionalProperties": false,
   "properties": {
     "format": { "const": 1 },
-    "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "study files, relative to this file" }
+    "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "study files, relative to this file" },
+    "headlines": { "type": "array", "description": "studies whose errors are told in one line", "items": {
+      "type": "object", "required": ["of", "studies"], "additionalProperties": false, "properties": {
+        "of": { "type": "string", "description": "what they measure" },
+        "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "as in the list of all" } } } }
   }
 })json");
 }

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "calibration/study_schemas.hpp"
 #include "platforms/schemas.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
+#include "sim/app/output/schema_keys.hpp"
 #include "sim/app/schema_kinds.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
@@ -42,17 +44,23 @@ std::span<const SchemaKind> schema_kinds() {
   return kKinds;
 }
 
+bool is_schema_kind(const std::string& name) {
+  return std::ranges::find(schema_kinds(), name, &SchemaKind::name) != schema_kinds().end();
+}
+
 namespace {
 
 struct SchemaCommand {
   CommonOptions common;
   std::string kind;
+  bool prints_keys = false;
 };
 
 void add_options(Options options, SchemaCommand& command) {
   std::string kinds;
   for (const SchemaKind& kind : schema_kinds()) kinds += (kinds.empty() ? "" : ", ") + std::string{kind.name};
   options.add_option("KIND", command.kind, kinds).required();
+  options.add_flag("--keys", command.prints_keys, "Print a line for each key instead of the schema");
 }
 
 int run(const SchemaCommand& command) {
@@ -63,7 +71,8 @@ int run(const SchemaCommand& command) {
     for (const SchemaKind& other : schema_kinds()) known.emplace_back(other.name);
     throw InputError{"schema: " + unknown_name_message("kind", kind, known)};
   }
-  std::cout << found->schema();
+  const std::string schema = found->schema();
+  std::cout << (command.prints_keys ? schema_keys(parse_json(schema, kind), is_schema_kind) : schema);
   std::cout.flush();
   return kSuccess;
 }
@@ -71,7 +80,8 @@ int run(const SchemaCommand& command) {
 }  // namespace
 
 CommandVerb schema_verb() {
-  return make_verb<SchemaCommand>("schema", "JSON Schema of a file kind\n\nExample: rehearse schema scenario",
+  return make_verb<SchemaCommand>("schema",
+                                  "JSON Schema of a file kind, or its keys\n\nExample: rehearse schema scenario --keys",
                                   add_options, run);
 }
 

@@ -12,5 +12,6 @@ struct SchemaKind {
 };
 
 std::span<const SchemaKind> schema_kinds();
+bool is_schema_kind(const std::string& name);
 
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
@@ -128,32 +129,6 @@ void print_validation(const Study& study, const Validation& validation, const St
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
 
-/// The profile file's value that a study's scenario names or contains; null without.
-Json profile_of(const Study& study, const Catalog& catalog) {
-  const Json base = load_json_file(study.scenario_file);
-  const JsonReader calibration = JsonReader{base, study.scenario_file}.child("calibration");
-  return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
-}
-
-std::size_t count_free_values(const Json& profile) {
-  std::size_t count = profile.value("step_times", Json::array()).size();
-  for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
-    count += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
-  return count;
-}
-
-std::string describe(StudyQuality::Of of) {
-  switch (of) {
-    case StudyQuality::Of::kCrossValidated:
-      return "cross-validated";
-    case StudyQuality::Of::kPredicted:
-      return "not fitted";
-    case StudyQuality::Of::kFitted:
-      return "fitted";
-  }
-  return {};
-}
-
 /// A study of which no row can be simulated, because of its metric or scenario, has no errors.
 void require_result(const Study& study, const std::vector<Prediction>& predictions) {
   if (std::ranges::any_of(predictions, [](const Prediction& row) { return row.value.has_value(); })) return;
@@ -162,30 +137,12 @@ void require_result(const Study& study, const std::vector<Prediction>& predictio
                       (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
 }
 
-constexpr const char* kAccuracyHeader =
-    "| study | source | hardware | rows | of them | free values | median | MAPE | p90 | noise | best published on like "
-    "data |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
-
-/// One line of the table over a set of studies: errors in percent. Step times are counted apart from other values.
-std::string accuracy_row(const Study& study, const StudyQuality& quality, const Json& profile) {
-  const std::size_t step_times = profile.value("step_times", Json::array()).size();
-  std::string values = std::to_string(count_free_values(profile) - step_times);
-  if (step_times > 0) values += " + " + std::to_string(step_times) + " step times";
-  std::string row = "|";
-  for (const std::string& cell :
-       {study.name, study.about.source, study.about.hardware, std::to_string(quality.errors.rows), describe(quality.of),
-        values, display(quality.errors.median_ape), display(quality.errors.mape), display(quality.errors.p90_ape),
-        quality.errors.noise_floor ? display(*quality.errors.noise_floor) : std::string{}, study.about.best_published})
-    row += " " + cell + " |";
-  return row + "\n";
-}
-
 int run(const ValidateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  const std::vector<Study> studies = load_studies(command.study, command.measurements);
+  const auto [studies, headlines] = load_study_set(command.study, command.measurements);
   const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;
-  std::string table = kAccuracyHeader;
+  std::vector<StudyAccuracy> accuracies;
   Json summaries = Json::array();
   std::size_t rows = 0, rows_done = 0;
   for (const Study& study : studies) rows += study.rows.size();
@@ -206,16 +163,16 @@ int run(const ValidateCommand& command) {
     if (!is_set) require_result(study, predictions);
     const Validation validation = validate(study, predictions);
     const Json profile = profile_of(study, catalog);
-    const std::size_t free_values = count_free_values(profile);
-    const StudyQuality quality = study_quality(study, validation, profile);
+    const StudyAccuracy accuracy = study_accuracy(study, validation, profile);
+    const StudyQuality& quality = accuracy.quality;
+    const std::size_t free_values = accuracy.free_values + accuracy.step_times;
     const IntervalCoverage coverage =
         interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
-    table += accuracy_row(study, quality, profile);
     notes += study.name + ": " + coverage_text(study, coverage) + unscored_text(study, validation, study.name + ": ");
     Json summary = to_json(study, validation);
     summary["free_values"] = free_values;
     summary["quality"] = to_json(quality.errors);
-    summary["quality"]["of"] = describe(quality.of);
+    summary["quality"]["of"] = to_text(quality.of);
     if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
     if (command.common.output) {
       const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
@@ -228,14 +185,19 @@ int run(const ValidateCommand& command) {
     }
     if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, coverage, free_values);
     summaries.push_back(std::move(summary));
+    accuracies.push_back(accuracy);
   }
-  if (is_set && command.common.output) write_file(*command.common.output / "accuracy.md", table);
+  const std::string tables = accuracy_tables(accuracies), lines = headline_table(headlines, accuracies);
+  if (is_set && command.common.output) {
+    write_file(*command.common.output / "accuracy.md", tables);
+    if (!lines.empty()) write_file(*command.common.output / "headlines.md", lines);
+  }
   if (parts) parts->finish();
   progress.clear();
   if (command.common.prints_json)
     std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
   else if (is_set)
-    std::printf("%s\n%s", table.c_str(), notes.c_str());
+    std::printf("%s\n%s%s%s", tables.c_str(), lines.c_str(), lines.empty() ? "" : "\n", notes.c_str());
   if (command.common.output) say_written(command.common, *command.common.output);
   return kSuccess;
 }

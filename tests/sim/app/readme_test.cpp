@@ -52,7 +52,8 @@ bool is_slow(const std::string& command) {
 
 void check_commands(bool slow_ones) {
   std::size_t count = 0;
-  for (const std::string readme : {"README.md", "sim/README.md", "sim/plan/README.md", "predictor/README.md"}) {
+  for (const std::string readme :
+       {"README.md", "sim/README.md", "sim/plan/README.md", "predictor/README.md", "scenarios/studies/own/README.md"}) {
     CAPTURE(readme);
     const TemporaryFolder folder;
     for (const std::string part : {"scenarios", "calibration"})

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Writes again what the program states in the READMEs, each part between two comments that name it:
+#   cmake/refresh_readmes.sh [PART...]       (default: all)
+#   keys                scenarios/README.md: the keys of a scenario
+#   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
+#   accuracy=FOLDER     the same from what `rehearse validate scenarios/studies/all.json -o FOLDER` has written
+# Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
+# tests/sim/app/output/schema_keys_test.cpp).
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+export PATH=$PWD/build:$PATH
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# replace_part README PART TEXT: the lines of file TEXT come between the comments of PART.
+replace_part() {
+  awk -v part="$2" -v text="$3" '
+    $0 == "<!-- " part ": end -->" { is_inside = 0; ++ends; print "" }
+    !is_inside
+    index($0, "<!-- " part ", written by ") == 1 { is_inside = 1; ++begins; print ""; while ((getline line < text) > 0) print line }
+    END { exit !(begins == 1 && ends == 1) }' "$1" > "$scratch/readme" ||
+    { echo "refresh_readmes.sh: $1: expected one part \"$2\" between its two comments" >&2; exit 1; }
+  cat "$scratch/readme" > "$1"
+  echo "$1: $2"
+}
+
+[ $# -gt 0 ] || set -- keys accuracy
+for part in "$@"; do
+  case $part in
+    keys)
+      { echo '```' && rehearse schema scenario --keys && echo '```'; } > "$scratch/keys"
+      replace_part scenarios/README.md keys "$scratch/keys"
+      ;;
+    accuracy | accuracy=*)
+      folder=${part#accuracy}
+      folder=${folder#=}
+      if [ -z "$folder" ]; then
+        folder=$scratch/accuracy
+        rehearse validate scenarios/studies/all.json -o "$folder" > "$scratch/printed"
+      fi
+      replace_part calibration/README.md accuracy "$folder/accuracy.md"
+      replace_part README.md headlines "$folder/headlines.md"
+      ;;
+    *)
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, accuracy" >&2
+      exit 2
+      ;;
+  esac
+done

@@ -1,0 +1,106 @@
+#include "sim/app/output/accuracy_document.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/output/document.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string row = "|";
+  for (const std::string& cell : cells) row += " " + cell + " |";
+  return row + "\n";
+}
+
+std::string markdown_header(const std::vector<std::string>& names) {
+  return markdown_row(names) + markdown_row(std::vector<std::string>(names.size(), "---"));
+}
+
+/// One digit after the point: a headline's percent.
+std::string rounded(double percent) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", percent);
+  return text.data();
+}
+
+}  // namespace
+
+StudyAccuracy study_accuracy(const Study& study, const Validation& validation, const Json& profile) {
+  StudyAccuracy accuracy{.study = study.name,
+                         .about = study.about,
+                         .quality = study_quality(study, validation, profile),
+                         .step_times = profile.value("step_times", Json::array()).size()};
+  for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
+    accuracy.free_values += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
+  return accuracy;
+}
+
+std::string to_text(StudyQuality::Of of) {
+  switch (of) {
+    case StudyQuality::Of::kCrossValidated:
+      return "cross-validated";
+    case StudyQuality::Of::kPredicted:
+      return "not fitted";
+    case StudyQuality::Of::kFitted:
+      return "fitted";
+  }
+  return {};
+}
+
+std::string accuracy_row(const StudyAccuracy& study) {
+  const ErrorStatistics& errors = study.quality.errors;
+  std::string values = std::to_string(study.free_values);
+  if (study.step_times > 0) values += " + " + std::to_string(study.step_times) + " step times";
+  return markdown_row({study.study, std::to_string(errors.rows), to_text(study.quality.of), values,
+                       display(errors.median_ape), display(errors.mape), display(errors.p90_ape),
+                       errors.noise_floor ? display(*errors.noise_floor) : std::string{}});
+}
+
+std::string accuracy_tables(const std::vector<StudyAccuracy>& studies) {
+  std::string errors = markdown_header({"study", "rows", "of them", "free values", "median", "MAPE", "p90", "noise"});
+  std::string sources = markdown_header({"study", "source", "hardware"});
+  std::vector<std::pair<std::string, std::string>> published;  // the text, and the studies that it goes with
+  for (const StudyAccuracy& study : studies) {
+    errors += accuracy_row(study);
+    sources += markdown_row({study.study, study.about.source, study.about.hardware});
+    if (study.about.best_published.empty()) continue;
+    const auto known =
+        std::ranges::find(published, study.about.best_published, &decltype(published)::value_type::first);
+    if (known == published.end())
+      published.emplace_back(study.about.best_published, study.study);
+    else
+      known->second += ", " + study.study;
+  }
+  std::string text = errors + "\n" + sources;
+  if (!published.empty()) text += "\nBest published on like data:\n\n";
+  for (const auto& [what, names] : published) text += "- " + names + ":\n  " + what + "\n";
+  return text;
+}
+
+std::string headline_table(const std::vector<Headline>& headlines, const std::vector<StudyAccuracy>& studies) {
+  if (headlines.empty()) return {};
+  std::string text = markdown_header({"what", "rows", "MAPE"});
+  for (const Headline& headline : headlines) {
+    std::size_t rows = 0;
+    std::vector<double> errors;
+    bool is_cross_validated = true;
+    for (const StudyAccuracy& study : studies) {
+      if (std::ranges::find(headline.studies, study.study) == headline.studies.end()) continue;
+      rows += study.quality.errors.rows;
+      errors.push_back(study.quality.errors.mape);
+      is_cross_validated &= study.quality.of == StudyQuality::Of::kCrossValidated;
+    }
+    const auto [low, high] = std::ranges::minmax(errors);
+    text += markdown_row(
+        {headline.of + (is_cross_validated ? ", cross-validated" : ""), std::to_string(rows),
+         errors.size() == 1 ? rounded(low) + " %" : rounded(low) + " to " + rounded(high) + " %, by study"});
+  }
+  return text;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,167 @@
+#include "sim/app/output/accuracy_document.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "sim/base/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/readme_part.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRefresh = "cmake/refresh_readmes.sh accuracy";
+
+/// The cells of the row of a Markdown table that begins with `name`; none if there is no such row.
+std::vector<std::string> cells_of(const std::vector<std::string>& lines, const std::string& name) {
+  std::vector<std::string> cells;
+  for (const std::string& line : lines) {
+    if (!line.starts_with("| " + name + " |")) continue;
+    std::istringstream text{line.substr(2)};
+    for (std::string cell; std::getline(text, cell, '|');) {
+      cell.erase(0, cell.find_first_not_of(' '));
+      cells.push_back(cell.substr(0, cell.find_last_not_of(' ') + 1));
+    }
+    break;
+  }
+  return cells;
+}
+
+/// Studies that take a minute of processor time together, and those that take minutes each.
+const std::set<std::string> kSlow{"cscs-tf-ps-scaling-2017", "mxnet-perf-ps", "nvidia-deeplearningexamples",
+                                  "spotdnn-others", "tensorflow-benchmarks-2017"};
+const std::set<std::string> kSlowest{"pollux-t4-traces", "vtrain-a100-megatron-allreduce"};
+
+/// The studies' accuracy as it is today: cross-validated errors as the profiles state them, others simulated now. Of
+/// studies that are too slow for that the three errors are those of `stated`; their numbers of rows and values and their
+/// noise are not.
+std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated,
+                                      const std::function<bool(const std::string&)>& is_too_slow) {
+  const Catalog catalog = test::shipped_catalog();
+  std::vector<StudyAccuracy> found;
+  for (const Study& study : studies) {
+    const Json profile = profile_of(study, catalog);
+    const auto accuracy_with = [&](const std::vector<Prediction>& predictions) {
+      return study_accuracy(study, validate(study, predictions), profile);
+    };
+    StudyAccuracy accuracy = accuracy_with(std::vector<Prediction>(study.rows.size()));
+    if (accuracy.quality.of != StudyQuality::Of::kCrossValidated) {
+      const std::vector<std::string> cells = cells_of(stated, study.name);
+      if (!is_too_slow(study.name)) {
+        accuracy = accuracy_with(predict(study, catalog, 2));
+      } else if (cells.size() > 6) {
+        accuracy.quality.errors.median_ape = std::stod(cells[4]);
+        accuracy.quality.errors.mape = std::stod(cells[5]);
+        accuracy.quality.errors.p90_ape = std::stod(cells[6]);
+      }
+    }
+    found.push_back(std::move(accuracy));
+  }
+  return found;
+}
+
+void check_readmes(const std::function<bool(const std::string&)>& is_too_slow) {
+  const auto [studies, headlines] = load_study_set(test::kRoot + "/scenarios/studies/all.json");
+  const std::vector<std::string> stated = test::readme_part("calibration/README.md", "accuracy");
+  const std::vector<StudyAccuracy> now = accuracies(studies, stated, is_too_slow);
+  test::check_readme_part("calibration/README.md", "accuracy", accuracy_tables(now), kRefresh);
+  test::check_readme_part("README.md", "headlines", headline_table(headlines, now), kRefresh);
+}
+
+}  // namespace
+
+TEST_CASE("the READMEs state the accuracy that studies and profiles have") {
+  check_readmes([](const std::string& study) { return kSlow.contains(study) || kSlowest.contains(study); });
+}
+
+/// ctest -L slow.
+TEST_CASE("the READMEs state the accuracy of larger studies, too") {
+  check_readmes([](const std::string& study) { return kSlowest.contains(study); });
+}
+
+TEST_CASE("the tables of a set of studies") {
+  const StudyAccuracy fitted{
+      .study = "ours",
+      .about = {.source = "us", .hardware = "8 P100", .best_published = "7 %: others"},
+      .quality = {.of = StudyQuality::Of::kCrossValidated,
+                  .errors = {.rows = 72, .mape = 5.7706, .median_ape = 4.72, .p90_ape = 12.1, .noise_floor = 1.876}},
+      .step_times = 0,
+      .free_values = 11};
+  StudyAccuracy predicted{.study = "theirs",
+                          .about = {.source = "them", .hardware = "4 K80", .best_published = "7 %: others"},
+                          .quality = {.of = StudyQuality::Of::kPredicted,
+                                      .errors = {.rows = 5, .mape = 9.96, .median_ape = 9, .p90_ape = 12345.6}},
+                          .step_times = 3,
+                          .free_values = 1};
+  CHECK(accuracy_tables({fitted, predicted}) ==
+        "| study | rows | of them | free values | median | MAPE | p90 | noise |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| ours | 72 | cross-validated | 11 | 4.72 | 5.771 | 12.1 | 1.876 |\n"
+        "| theirs | 5 | not fitted | 1 + 3 step times | 9 | 9.96 | 12346 |  |\n"
+        "\n"
+        "| study | source | hardware |\n"
+        "| --- | --- | --- |\n"
+        "| ours | us | 8 P100 |\n"
+        "| theirs | them | 4 K80 |\n"
+        "\n"
+        "Best published on like data:\n"
+        "\n"
+        "- ours, theirs:\n"
+        "  7 %: others\n");
+  CHECK(headline_table({}, {fitted}).empty());
+  CHECK(headline_table({{"our own", {"ours"}}, {"both", {"theirs", "ours"}}}, {fitted, predicted}) ==
+        "| what | rows | MAPE |\n"
+        "| --- | --- | --- |\n"
+        "| our own, cross-validated | 72 | 5.8 % |\n"
+        "| both | 77 | 5.8 to 10.0 %, by study |\n");
+}
+
+TEST_CASE("a headline is of studies of its set") {
+  const test::TemporaryFolder folder;
+  const std::string study = test::kRoot + "/scenarios/studies/cm-dare-latency.json";
+  const auto refused = [&](const std::string& headline, const std::string& message) {
+    const Json set{{"format", 1}, {"studies", {study}}, {"headlines", {parse_json(headline, "headline")}}};
+    const std::string file = folder.write("set.json", to_json_text(set)).string();
+    CHECK_THROWS_WITH_AS(load_study_set(file), doctest::Contains((file + ": " + message).c_str()), InputError);
+  };
+  refused(R"({"of": "ours", "studies": ["cm-dare"]})", "/headlines/0/studies: unknown study of this set \"cm-dare\"");
+  refused(R"({"of": "ours", "studies": []})", "/headlines/0/studies: expected at least one study");
+  refused(R"({"studies": ["cm-dare"]})", "/headlines/0: expected the key \"of\"");
+}
+
+TEST_CASE("cmake/refresh_readmes.sh replaces the parts that it is asked for, and nothing else") {
+  const test::TemporaryFolder folder;
+  fs::create_directories(folder.path / "cmake");
+  fs::create_directories(folder.path / "calibration");
+  fs::create_directories(folder.path / "new");
+  fs::copy_file(test::kRoot + "/cmake/refresh_readmes.sh", folder.path / "cmake/refresh_readmes.sh");
+  const auto readme = [](const std::string& part, const std::string& text) {
+    return "before\n\n<!-- " + part + ", written by " + kRefresh + ": begin -->\n\n" + text + "\n\n<!-- " + part +
+           ": end -->\n\nafter\n";
+  };
+  write_file(folder.path / "calibration/README.md", readme("accuracy", "old\nlines"));
+  write_file(folder.path / "README.md", readme("headlines", "old"));
+  write_file(folder.path / "new/accuracy.md", "| new |\n| --- |\n");
+  write_file(folder.path / "new/headlines.md", "newer\n");
+  const std::string script = (folder.path / "cmake/refresh_readmes.sh").string();
+  const std::string quietly = " >" + (folder.path / "said").string() + " 2>&1";
+  REQUIRE(std::system((script + " accuracy=" + (folder.path / "new").string() + quietly).c_str()) == 0);
+  CHECK(read_file(folder.path / "calibration/README.md", kMiB) == readme("accuracy", "| new |\n| --- |"));
+  CHECK(read_file(folder.path / "README.md", kMiB) == readme("headlines", "newer"));
+
+  write_file(folder.path / "README.md", "no such part\n");
+  CHECK(std::system((script + " accuracy=" + (folder.path / "new").string() + quietly).c_str()) != 0);
+  CHECK(read_file(folder.path / "README.md", kMiB) == "no such part\n");
+}
+
+}  // namespace rehearse
