@@ -30,7 +30,7 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   if (json.has("nvlinks") || json.has("nvlink_rate")) {  // neither means anything without the other
     interconnect.nvlink_rate = read_rate(json, "nvlink_rate");
     const std::vector<JsonReader> pairs = json.children("nvlinks");
-    json.expect(pairs.size() <= kMostGpus * kMostGpus, "nvlinks", "at most 4096 pairs");
+    json.expect(pairs.size() <= std::size_t{kMostGpus} * kMostGpus, "nvlinks", "at most 4096 pairs");
     for (const JsonReader& entry : pairs) {
       const NvlinkPair pair{entry.required<int>("a"), entry.required<int>("b"), entry.optional<int>("count", 1)};
       for (const char* end : {"a", "b"})

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -235,8 +236,8 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
   const RunRecord record = record_of(scenario, options);
   const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();
-  const auto first = static_cast<std::ptrdiff_t>(profile.covered.start / profile.period + 0.5);
-  const auto last = static_cast<std::ptrdiff_t>(profile.covered.end / profile.period + 0.5);
+  const auto first = std::lround(profile.covered.start / profile.period);
+  const auto last = std::lround(profile.covered.end / profile.period);
   const auto mean_of = [&](const auto& series) {
     return std::accumulate(series.begin() + first, series.begin() + last, 0.0) /
            static_cast<double>(std::max<std::ptrdiff_t>(1, last - first));

@@ -172,7 +172,8 @@ std::vector<Tensor> build(GraphBuilder& graph, const YoloV3& net, const Tensor& 
       x = convolution_unit(graph, name + "/conv" + std::to_string(i + 1), x, i % 2 == 0 ? width : 2 * width,
                            square(i % 2 == 0 ? 1 : 3));
     const Tensor wide = convolution_unit(graph, name + "/conv6", x, 2 * width, square(3));
-    detections.push_back(graph.convolution(name + "/detect", wide, kAnchors * (kBox + classes), 1, 1, true));
+    detections.push_back(
+        graph.convolution(name + "/detect", wide, std::int64_t{kAnchors} * (kBox + classes), 1, 1, true));
   }
   return detections;
 }

@@ -343,8 +343,9 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   return workload;
 }
 
-std::string_view model_schema() {
-  return R"({
+namespace {
+
+constexpr std::string_view kModelSchema = R"({
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "Rehearse model",
   "type": "object",
@@ -527,6 +528,9 @@ std::string_view model_schema() {
   }
 }
 )";
-}
+
+}  // namespace
+
+std::string_view model_schema() { return kModelSchema; }
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #include "workloads/timed_layers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
@@ -76,8 +77,7 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
     if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
     if (timed.layers[i].output > Bytes{})
-      kernel.output = std::max(
-          Bytes{1}, Bytes{static_cast<std::int64_t>(as_double(timed.layers[i].output * scalar) / 4 * scale + 0.5)});
+      kernel.output = std::max(Bytes{1}, Bytes{std::lround(as_double(timed.layers[i].output * scalar) / 4 * scale)});
     if (i == 0) continue;
     kernel.kept = workload.graph[i - 1].output;
     workload.activation_bytes += kernel.kept;

@@ -75,6 +75,7 @@ CsvTable parse_csv(std::string text, const std::string& file_name);
 /// finite).
 class CsvField {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): rows are written as {"K80", 1.5}
   CsvField(std::string_view text) : text_{text} {}
   CsvField(const std::string& text) : text_{text} {}
   CsvField(const char* text) : text_{text} {}
@@ -85,6 +86,8 @@ class CsvField {
   CsvField(unsigned value) : text_{std::to_string(value)} {}
   CsvField(unsigned long value) : text_{std::to_string(value)} {}
   CsvField(unsigned long long value) : text_{std::to_string(value)} {}
+  // NOLINTEND(google-explicit-constructor)
+
   const std::string& text() const { return text_; }
 
  private:

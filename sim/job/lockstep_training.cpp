@@ -96,12 +96,12 @@ class LockstepTraining final : public ProgramSession {
 
   void describe(RunRecord& record) const override {
     if (!programs_.empty()) record.unit_names = labels();
-    record.unit_names.push_back("model");
+    record.unit_names.emplace_back("model");
   }
 
   std::string deadlock() const override {
     for (const auto& group : formation_->groups)
-      if (const std::string waiting =
+      if (std::string waiting =
               group->waits_for([this](int label) { return labels()[static_cast<std::size_t>(label)]; });
           !waiting.empty())
         return waiting;
@@ -414,7 +414,7 @@ class LockstepTraining final : public ProgramSession {
     if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
       change_members(done_.updates);
     else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
-      look_for_steady_state(std::move(ends));
+      look_for_steady_state(ends);
     job_.updated(done_);
   }
 

@@ -34,9 +34,10 @@ class ProgramSession : public Session, protected Executor::Client {
   /// Whole cycles of `steps` steps, of `samples` each, from now until the next change, and before the last step.
   std::int64_t cycles_left(std::int64_t steps, Seconds length, std::int64_t samples) const {
     const std::int64_t steps_left = (all_samples_ - done_.samples + samples - 1) / samples;
+    const std::int64_t cycles = (steps_left - 1) / steps;
     const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
     return static_cast<std::int64_t>(
-        std::min(static_cast<double>((steps_left - 1) / steps), std::ceil(until_change / length.value()) - 1));
+        std::min(static_cast<double>(cycles), std::ceil(until_change / length.value()) - 1));
   }
 
   /// Counts so many steps, of `samples` and `use` each, that take `time` and are not run.

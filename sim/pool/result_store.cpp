@@ -72,7 +72,7 @@ RunKey run_key(std::string_view scenario, std::string_view program) {
 
 /// The database and its three prepared statements.
 struct ResultStore::Connection {
-  Connection(std::string file, const std::string& shown, bool writes) : shown_name{shown}, may_write{writes} {
+  Connection(const std::string& file, const std::string& shown, bool writes) : shown_name{shown}, may_write{writes} {
     if (!file.empty() && std::filesystem::exists(file)) require_regular_file(file);  // SQLite waits for pipes
     const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
     const std::string name = writes ? file : uri_to_read(file);

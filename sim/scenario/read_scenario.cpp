@@ -57,13 +57,13 @@ void read_output(const JsonReader& root, OutputOptions& output, Json& effective)
 
 JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name,
                    const FindEntry& find) {
-  const JsonReader value = json.child(key);
+  JsonReader value = json.child(key);
   if (!value.is_string()) {
     name = name_of_inline(value);
     return value;
   }
   name = value.as<std::string>();
-  const JsonReader found = find(name, value);
+  JsonReader found = find(name, value);
   Json copy;
   copy["name"] = name;
   for (const auto& [entry_key, entry] : found.value().items()) copy[entry_key] = entry;

@@ -397,21 +397,11 @@ class Substitution {
       if (group.role == Role::kWorker && done.insert(group.interconnect.name).second) collectives_of(group);
   }
 
-  void collectives_of(const Group& group) {
-    const std::string& name = group.interconnect.name;
+  /// The interconnects that have protocols, the nearest first: those of which one works, of the same kind, with the fewest
+  /// of `needed` not stated, of the nearest rate, of the nearest GPU.
+  std::vector<Candidate> nearest_first(const Group& group, const std::vector<std::string>& needed) {
     const LinkKind kind = kind_of(group.interconnect);
     const bool spans = spans_machines(), has_switch = kind == LinkKind::kSwitch;
-    std::vector<std::string> needed{"launch"};
-    if (group.workers_per_machine() > 1) {
-      if (kind != LinkKind::kPcie) needed.emplace_back("nvlink_step");
-      if (kind != LinkKind::kSwitch) needed.emplace_back("pcie_step");
-    }
-    if (spans) needed.emplace_back("network_step");
-
-    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
-    const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
-    const bool is_known = std::any_of(protocols.begin(), protocols.end(),
-                                      [&](const Json& protocol) { return works(protocol, spans, has_switch); });
     std::vector<Candidate> list = candidates(*group.accelerator);
     const auto lacks = [&](const Candidate& candidate) {
       int most = 0;
@@ -435,6 +425,25 @@ class Substitution {
                   [](const Candidate& c) { return !c.entry.contains("protocols") || c.entry["protocols"].empty(); });
     std::stable_sort(list.begin(), list.end(),
                      [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+    return list;
+  }
+
+  void collectives_of(const Group& group) {
+    const std::string& name = group.interconnect.name;
+    const LinkKind kind = kind_of(group.interconnect);
+    const bool spans = spans_machines(), has_switch = kind == LinkKind::kSwitch;
+    std::vector<std::string> needed{"launch"};
+    if (group.workers_per_machine() > 1) {
+      if (kind != LinkKind::kPcie) needed.emplace_back("nvlink_step");
+      if (kind != LinkKind::kSwitch) needed.emplace_back("pcie_step");
+    }
+    if (spans) needed.emplace_back("network_step");
+
+    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
+    const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
+    const bool is_known = std::any_of(protocols.begin(), protocols.end(),
+                                      [&](const Json& protocol) { return works(protocol, spans, has_switch); });
+    const std::vector<Candidate> list = nearest_first(group, needed);
     Json components = Json::object();
     std::string pointer = "/collectives";
     if (!name.empty()) pointer = extend_json_pointer(pointer + "/by_interconnect", name);

@@ -199,7 +199,7 @@ std::int64_t fewest_workers_for_shares(const Scenario& scenario) {
 }
 
 std::string gibibytes(Bytes bytes) {
-  const auto hundredths = static_cast<std::int64_t>(as_double(bytes) / (1024.0 * 1024 * 1024) * 100 + 0.5);
+  const auto hundredths = std::llround(as_double(bytes) / (1024.0 * 1024 * 1024) * 100);
   const std::string rest = std::to_string(hundredths % 100);
   return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
 }

@@ -298,7 +298,7 @@ class Compiler {
           if (--gradients_left[u] > 0) continue;
           ready.push_back(u);
           const OperationIndex added = add_on_gpus(exchange_.overlap == Overlap::kNone ? last_ : kernels.last[k], u);
-          if (added != kNone) copied.push_back({u, copy(added, u, kFromGpu, units_[u].gradient_bytes)});
+          if (added != kNone) copied.emplace_back(u, copy(added, u, kFromGpu, units_[u].gradient_bytes));
         }
     if (copies_at_once()) {
       const OperationIndex all = join(last_);
