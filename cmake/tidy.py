@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks C++ by .clang-tidy: cmake/tidy.py [--build FOLDER] [--jobs N] [--most N] [FILE...]
+"""Checks C++ by .clang-tidy: cmake/tidy.py [--build FOLDER] [--jobs N] [--most N] [PATH...]
 
-Without FILE these are all sources but tests. A source that was found clean is known by a hash of it and of all that it
-includes, in FOLDER/tidy/clean, and is not checked again. --most: no more than so many of the others, those that were
-committed last. Sources that are built alike are checked together, as the headers that they share are then read once;
-where that does not compile, since two of them mean different things by a name, in halves.
+PATHs are files, or folders with all sources below; without, all sources but tests. A source that was found clean is
+known by a hash of it and of all that it includes, in FOLDER/tidy/clean, and is not checked again. --most: no more than
+so many of the others, those that were committed last. Sources that are built alike are checked together, as the headers
+that they share are then read once; where that does not compile, since two of them mean different things by a name, in
+halves.
 
 Exit code 1 after findings; 77 if clang-tidy is not installed or FOLDER is not configured.
 """
@@ -76,7 +77,9 @@ class Sources:
         return sorted(seen)
 
     def that_show(self, path):
-        """The source itself; of a header that of the same name, or else one that includes it."""
+        """The source itself; of a header that of the same name, or else one that includes it; all below a folder."""
+        if os.path.isdir(os.path.join(ROOT, path)):
+            return [source for source in self.options if source.startswith(path + os.sep)]
         candidates = [path, os.path.splitext(path)[0] + ".cpp"]
         named = [source for source in candidates if source in self.options]
         return (named or sorted(source for source in self.options if path in self.reach(source)))[:1]
@@ -155,7 +158,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--most", type=int)
-    parser.add_argument("files", nargs="*")
+    parser.add_argument("paths", nargs="*")
     arguments = parser.parse_args()
 
     program = shutil.which("clang-tidy")
@@ -164,11 +167,10 @@ def main():
         print("skipped: " + (build + " is not configured" if program else "clang-tidy is not installed"))
         return SKIPPED
     sources = Sources(build)
-    if arguments.files:
-        files = [os.path.relpath(path, ROOT) for path in arguments.files]
-        chosen = list(dict.fromkeys(source for path in files for source in sources.that_show(path)))
-    else:
-        chosen = [source for source in sources.last_committed_first() if not source.startswith("tests/")]
+    chosen = [source for source in sources.last_committed_first() if not source.startswith("tests/")]
+    if arguments.paths:
+        named = {source for path in arguments.paths for source in sources.that_show(os.path.relpath(path, ROOT))}
+        chosen = [source for source in sources.last_committed_first() if source in named]
 
     checker = Checker(program, build, sources)
     unknown = [source for source in chosen if not checker.is_known(source)]

@@ -57,8 +57,7 @@ struct TorchValue {
                TorchDict>
       value;
 
-  TorchValue() = default;
-  // NOLINTBEGIN(google-explicit-constructor): files are written as {{"epoch", 3}, {"weights", tensor}}
+  TorchValue() = default;  // NOLINTBEGIN(google-explicit-constructor): written as {{"epoch", 3}, {"weights", tensor}}
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, TorchValue> && !std::is_same_v<std::remove_cvref_t<T>, TorchTensor>)
       TorchValue(T&& from)
@@ -67,7 +66,6 @@ struct TorchValue {
   TorchValue(const char* text) : value{std::string{text}} {}
   TorchValue(TorchTensor tensor) : value{std::make_shared<const TorchTensor>(std::move(tensor))} {}
   // NOLINTEND(google-explicit-constructor)
-
   // Each throws InputError, "<where>: expected a tensor; found a dict", unless the value is of that kind.
   const TorchTensor& tensor(const std::string& where) const;
   const TorchDict& dict(const std::string& where) const;

@@ -65,7 +65,8 @@ double stage_messages(const Scenario& scenario) {
 
 /// Of one all-reduce.
 CollectiveSize collective_size(const Scenario& scenario) {
-  const double ranks = scenario.count(Role::kWorker) / stages_of(scenario);
+  const int pipelines = scenario.count(Role::kWorker) / stages_of(scenario);
+  const double ranks = pipelines;
   double machines = 0, rings = 1;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;

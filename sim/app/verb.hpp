@@ -122,7 +122,7 @@ struct CommandVerb {
 };
 
 /// A verb whose options are read into a Command, which has CommonOptions `common` among them.
-template <class Command>
+template <class Command>  // NOLINTNEXTLINE(performance-unnecessary-value-param): both are moved from, in a template
 CommandVerb make_verb(std::string name, std::string help, void (*add_options)(Options options, Command& command),
                       int (*run)(const Command& command)) {
   const auto command = std::make_shared<Command>();

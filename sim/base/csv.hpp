@@ -73,9 +73,8 @@ CsvTable parse_csv(std::string text, const std::string& file_name);
 
 /// A field to be written: text, an integer, or a double as the shortest text that reads back the same (empty if not
 /// finite).
-class CsvField {
+class CsvField {  // NOLINTBEGIN(google-explicit-constructor): rows are written as {"K80", 1.5}
  public:
-  // NOLINTBEGIN(google-explicit-constructor): rows are written as {"K80", 1.5}
   CsvField(std::string_view text) : text_{text} {}
   CsvField(const std::string& text) : text_{text} {}
   CsvField(const char* text) : text_{text} {}
@@ -85,9 +84,7 @@ class CsvField {
   CsvField(long long value) : text_{std::to_string(value)} {}
   CsvField(unsigned value) : text_{std::to_string(value)} {}
   CsvField(unsigned long value) : text_{std::to_string(value)} {}
-  CsvField(unsigned long long value) : text_{std::to_string(value)} {}
-  // NOLINTEND(google-explicit-constructor)
-
+  CsvField(unsigned long long value) : text_{std::to_string(value)} {}  // NOLINTEND(google-explicit-constructor)
   const std::string& text() const { return text_; }
 
  private:

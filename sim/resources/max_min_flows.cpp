@@ -218,7 +218,7 @@ void MaxMinFlows::take_into_region(std::uint32_t index) {
   if (link.is_in_region) return;
   link.is_in_region = true;
   region_.push_back(index);
-  for_each_flow(flows_, link.members, kFlowOf, [this](FlowIndex flow) {
+  for_each_flow(flows_, link.members, flow_of, [this](FlowIndex flow) {
     if (flows_[flow].mark != mark_) take_flow(flow);
   });
 }
@@ -281,7 +281,7 @@ void MaxMinFlows::fill() {
       continue;
     }
     link.limits = true;
-    for_each_flow(flows_, link.members, kFlowOf, [&](FlowIndex index) {
+    for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
       const Flow& flow = flows_[index];
       if (flow.mark != mark_ || flow.new_rate >= 0) return;
       freeze(index, share, number);

@@ -84,7 +84,7 @@ class MaxMinFlows {
     FlowIndex flow;
     std::uint32_t slot;  // which of the flow's links this is
   };
-  static constexpr auto kFlowOf = [](const Member& member) { return member.flow; };
+  static constexpr auto flow_of = [](const Member& member) { return member.flow; };
   /// The first cache line is all that a solve needs of a link outside of the region.
   struct alignas(64) Link {
     double capacity = 0;

@@ -119,9 +119,12 @@ class Tidy(unittest.TestCase):
         self.assertIn("1 are checked, 2 are left", self.tidy("--most", "1")[1])
         self.assertEqual(self.checked, ["c.cpp"])
 
-    def test_files_that_are_named_are_checked_and_headers_with_a_source_that_includes_them(self):
+    def test_what_is_named_is_checked_and_headers_with_a_source_that_includes_them(self):
         self.tidy("sim/b.cpp")
         self.assertEqual(self.checked, ["b.cpp"])
+        self.tidy("sim")
+        self.assertEqual(self.checked, ["a.cpp c.cpp"])
+        os.remove(os.path.join(self.root, "build/tidy/clean"))
         self.tidy("sim/shared.hpp")
         self.assertEqual(self.checked, ["a.cpp"])
 
