@@ -19,7 +19,7 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
   study.free = {{.pointer = "/host/step_overhead"}, {.pointer = "/gpu/peak_efficiency/K80"}};
   study.cross_validate = {};
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   Json truth = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
   truth.erase("fit");
   set_json_pointer(truth, "/host/step_overhead", "20ms");
@@ -80,7 +80,7 @@ double number_of(const std::string& text) {
 
 TEST_CASE("intervals of fits to noisy measurements hold the values that these were made with in 95 % of repetitions") {
   constexpr int kRepetitions = 60;
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   const Study exact = synthetic_study(truth, catalog);
   Json start = truth;
@@ -107,7 +107,7 @@ TEST_CASE("intervals of fits to noisy measurements hold the values that these we
 }
 
 TEST_CASE("a fitted value stays within its limits") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   Study study = synthetic_study(truth, catalog);
   study.free = {{.pointer = "/gpu/peak_efficiency/K80", .min = "0.55", .max = "0.8"}};
@@ -117,7 +117,7 @@ TEST_CASE("a fitted value stays within its limits") {
 }
 
 TEST_CASE("values that the rows cannot tell apart, or do not depend on, are named") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   Study study = synthetic_study(truth, catalog);
   study.rows.erase(study.rows.begin() + 4, study.rows.end());
@@ -134,7 +134,7 @@ TEST_CASE("values that the rows cannot tell apart, or do not depend on, are name
 }
 
 TEST_CASE("rows that are left out do not change the fit that predicts them") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   Study study = synthetic_study(truth, catalog);
   study.cross_validate = {"model"};
@@ -151,7 +151,7 @@ TEST_CASE("rows that are left out do not change the fit that predicts them") {
 }
 
 TEST_CASE("a fitted profile says where it comes from and how far its predictions were off") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   Study study = synthetic_study(truth, catalog);
   study.cross_validate = {"model"};
@@ -182,7 +182,7 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
 }
 
 TEST_CASE("rows of one worker give step times, with which other rows are predicted") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   std::erase_if(study.rows,
                 [](const StudyRow& row) { return row.row.text("gpu") != "K80" || row.row.text("run") != "sweep20"; });
@@ -227,7 +227,7 @@ TEST_CASE("rows of one worker give step times, with which other rows are predict
 TEST_CASE("what cannot be fitted is refused") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   const Json profile = load_json_file(source_folder() + "/calibration/profiles/cm-dare.json");
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const auto refusal = [&](const std::string& pointer) -> std::string {
     study.free = {{.pointer = pointer}};
     try {

@@ -35,7 +35,7 @@ namespace {
 /// Studies of CM-DARE with the shipped profile.
 std::pair<Study, Validation> shipped(const char* name) {
   Study study = load_studies(source_folder() + "/scenarios/studies/" + name).front();
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   Validation validation = validate(study, predict(study, catalog, 2));
   return {std::move(study), std::move(validation)};
 }
@@ -125,7 +125,7 @@ TEST_CASE(
 
 TEST_CASE("CM-DARE's far parameter servers are predicted within 15 %, and 30.3 ms is a round trip") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-latency.json").front();
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const auto far_mape = [&] {
     return error_statistics(study, validate(study, predict(study, catalog, 2)).rows, RowUse::kPredicted).mape;
   };
@@ -244,7 +244,7 @@ TEST_CASE("mistakes in a study are named") {
 
 TEST_CASE("another metric than summary.json has is a problem of each row, not a crash") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   study.metric = "steps_per_sec";
   const auto predictions = test::predict({study.rows[0].scenario, ""}, study, catalog, 1);
   CHECK(predictions[0].problem == "unknown metric \"steps_per_sec\"; did you mean \"steps_per_s\"?");

@@ -34,7 +34,7 @@ std::string bytes(const std::filesystem::path& file) { return read_file(file, 64
 
 TEST_CASE("a dataset is the same whatever the number of threads") {
   const test::TemporaryFolder folder;
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const Generated one = generate_dataset(small_space(), catalog, request(folder / "one", 30, 1));
   const Generated three = generate_dataset(small_space(), catalog, request(folder / "three", 30, 3));
   CHECK(one.is_complete);
@@ -87,7 +87,7 @@ TEST_CASE("workers on Google Cloud, rings and Driple's machines are settings of 
 
 TEST_CASE("an interrupted dataset goes on where it stopped and has the same bytes") {
   const test::TemporaryFolder folder;
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   (void)generate_dataset(small_space(), catalog, request(folder / "whole", 40, 2));
   GenerateRequest stopped = request(folder / "parts", 40, 1);
   std::int64_t finished = 0;
@@ -104,7 +104,7 @@ TEST_CASE("an interrupted dataset goes on where it stopped and has the same byte
 }
 
 TEST_CASE("a part of something else is refused and stays as it is") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const test::TemporaryFolder folder;
   CHECK(generate_dataset(small_space(), catalog, request(folder / "whole", 4, 1)).is_complete);
   std::filesystem::copy_file(folder / "whole", folder / "other.part");
@@ -115,7 +115,7 @@ TEST_CASE("a part of something else is refused and stays as it is") {
 
 TEST_CASE("a killed dataset goes on where it stopped and has the same bytes") {
   const test::TemporaryFolder folder;
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   (void)generate_dataset(small_space(), catalog, request(folder / "whole", 40, 1));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -170,7 +170,7 @@ TEST_CASE("groups with their own batch keep its ratio, and machines join and lea
   Json json = load_json_file(source_folder() + "/scenarios/spaces/small.json");
   json["clusters"] = parse_json(R"([{ "name": "mixed", "scenario": "scenario.json" }])", "clusters");
   const Space space = read_space(json, folder / "space.json");
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   REQUIRE(generate_dataset(space, catalog, request(folder / "data", 12, 2)).without_result == 0);
   const Dataset data = load_dataset(folder / "data");
   const auto value = [&](const Sample& sample, const std::string& name) {

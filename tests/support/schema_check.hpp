@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/json.hpp"
@@ -52,9 +53,13 @@ class SchemaCheck {
     throw std::runtime_error{"schema: unknown type " + type};
   }
 
-  static const std::regex& pattern(const std::string& text) {
-    static std::map<std::string, std::regex> known;
-    return known.try_emplace(text, text).first->second;
+  /// Files repeat their texts, and a search costs more than all else.
+  static bool matches(const std::string& text, const std::string& pattern) {
+    static std::map<std::string, std::regex> patterns;
+    static std::map<std::pair<std::string, std::string>, bool> known;
+    const auto [place, is_new] = known.try_emplace({pattern, text}, false);
+    if (is_new) place->second = std::regex_search(text, patterns.try_emplace(pattern, pattern).first->second);
+    return place->second;
   }
 
   Errors check(const Json& rule, const Json& value, const std::string& at) const {
@@ -115,7 +120,7 @@ class SchemaCheck {
           if (const auto size = value.get<std::string>().size(); word == "minLength" ? size < said : size > said)
             fail("another length");
       } else if (word == "pattern") {
-        if (value.is_string() && !std::regex_search(value.get<std::string>(), pattern(said.get<std::string>())))
+        if (value.is_string() && !matches(value.get<std::string>(), said.get<std::string>()))
           fail("expected " + said.dump());
       } else if (word == "minimum" || word == "maximum" || word == "exclusiveMinimum") {
         if (value.is_number() && (word == "minimum" ? value < said : word == "maximum" ? value > said : value <= said))

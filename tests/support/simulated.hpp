@@ -14,10 +14,15 @@
 
 namespace rehearse::test {
 
-inline Catalog shipped_catalog() {
-  const std::string root = source_folder();
-  return Catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+/// Read once: it takes longer than a short simulation.
+inline const Catalog& shipped_catalog() {
+  static const std::string root = source_folder();
+  static const Catalog catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  return catalog;
 }
+
+/// Before the first child, which then has it too.
+inline const bool kHasReadCatalog = shipped_catalog().accelerator_names().size() > 0;
 
 /// Runs `job` in a child and parses the JSON that it returns; an exception there becomes {"error": message}.
 inline Json in_child(const std::function<Json()>& job) {

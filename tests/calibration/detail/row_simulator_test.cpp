@@ -25,7 +25,7 @@ Json shipped_profile() { return load_json_file(source_folder() + "/calibration/p
 
 TEST_CASE("rows are simulated as `validate` does, in any order, and each once") {
   const std::vector<Study> studies{one_row_per_gpu()};
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 2};
   REQUIRE(simulator.rows().size() == 3);
   const auto values = simulator.simulate({shipped_profile()}, {{2, 0, 1, 0}});
@@ -41,7 +41,7 @@ TEST_CASE("rows are simulated as `validate` does, in any order, and each once") 
 
 TEST_CASE("a row is not simulated again when the profile changed where its scenario does not look") {
   const std::vector<Study> studies{one_row_per_gpu()};
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 2};
   std::vector<std::size_t> k80_rows, other_rows;
   for (std::size_t i = 0; i < simulator.rows().size(); ++i)
@@ -67,7 +67,7 @@ TEST_CASE("a row is not simulated again when the profile changed where its scena
 
 TEST_CASE("what a profile leaves out is the same for a fit as for `validate`, and follows the values that are fitted") {
   const std::vector<Study> studies{one_row_per_gpu()};
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 2};
   Json profile = shipped_profile();
   profile.erase("fit");
@@ -95,7 +95,7 @@ TEST_CASE("a study of collectives takes from elsewhere what its profile does not
   std::vector<Study> studies =
       load_studies(source_folder() + "/scenarios/studies/baidu-deepbench-allreduce-pascal.json");
   studies[0].rows.erase(studies[0].rows.begin() + 4, studies[0].rows.end());
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 1};
   Json profile = load_json_file(source_folder() + "/calibration/profiles/baidu-deepbench-pascal.json");
   profile.erase("fit");
@@ -131,7 +131,7 @@ TEST_CASE("without parameter servers their times do not matter") {
 TEST_CASE("a row that gives no value names its line") {
   std::vector<Study> studies{one_row_per_gpu()};
   studies[0].metric = "steps_per_sec";
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   RowSimulator simulator{studies, catalog, 1};
   try {
     (void)simulator.simulate({shipped_profile()}, {{0}});

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -71,6 +72,8 @@ struct Shipped {
   Json value;
 };
 
+/// The smallest first: what several have is tried with the one that is read and checked soonest.
+
 const std::vector<Shipped>& shipped_values() {
   static const std::map<std::string, std::string> kEntries{
       {"accelerators", "accelerator"}, {"instances", "instance"},   {"interconnects", "interconnect"},
@@ -87,6 +90,7 @@ const std::vector<Shipped>& shipped_values() {
         if (kEntries.contains(key))
           for (const auto& [name, entry] : entries.items()) found.push_back({kEntries.at(key), path, entry});
     }
+    std::ranges::stable_sort(found, {}, [](const Shipped& one) { return one.value.dump().size(); });
     return found;
   }();
   return values;

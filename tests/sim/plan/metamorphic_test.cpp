@@ -241,7 +241,7 @@ std::string swept(const Json& scenario, const std::string& values, int parallel,
   write_file(path, to_json_text(scenario));
   SweepRequest request = load_sweep_request(path);
   add_axis(request, read_grid_option("/seed=" + values));
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   Sweep sweep{std::move(request), catalog, "test"};
   sweep.check();
   ResultStore store = ResultStore::temporary();

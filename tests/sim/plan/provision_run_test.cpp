@@ -412,7 +412,7 @@ TEST_CASE("the sooner machines are revoked, the more of them are rented, or othe
 TEST_CASE("the later the deadline, the more likely a plan is in time; its cost is the same") {
   const ProvisionCase provision_case = prepared(spot_request(2600, "1h"));
   const std::string scenario = scenario_of(provision_case, evaluate_plan(provision_case.problem, {2, 2, 0}));
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   const PlanEvaluator evaluate = evaluate_by_monte_carlo(catalog, provision_case.file_name, {.pool = 2}, 100);
   const std::vector<PlanRisk> risks =
       evaluate(std::vector<std::string>(4, scenario), {Seconds{2500}, Seconds{2600}, Seconds{2800}, Seconds{1e5}});

@@ -19,7 +19,7 @@ namespace {
 const std::string kScenario = source_folder() + "/scenarios/cm-dare.json";
 
 const Catalog& catalog() {
-  static const Catalog shipped = test::shipped_catalog();
+  static const Catalog& shipped = test::shipped_catalog();
   return shipped;
 }
 

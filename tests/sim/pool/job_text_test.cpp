@@ -40,7 +40,7 @@ std::vector<fs::path> shipped_scenarios() {
 }  // namespace
 
 TEST_CASE("a shipped scenario's job gives its summary, warnings included") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   std::vector<Scenario> scenarios;
   std::size_t warnings = 0;
   for (const fs::path& file : shipped_scenarios()) {

@@ -64,7 +64,7 @@ TEST_CASE("a batch beyond the GPU's memory has no result, and says by how much")
 }
 
 TEST_CASE("every configuration that CM-DARE measured fits into the GPU's memory") {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   for (const std::string& model : catalog.model_names())
     if (model.starts_with("cm-dare/")) CHECK(refusal({{"/workload/model", model}}) == "accepted");
 }
