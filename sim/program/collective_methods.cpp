@@ -1,8 +1,11 @@
 #include "sim/program/collective_methods.hpp"
 
 #include <cmath>
+#include <string>
 #include <utility>
 #include <variant>
+
+#include "sim/base/errors.hpp"
 
 namespace rehearse {
 
@@ -33,9 +36,15 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
   }
-  if (methods.empty())
-    methods.push_back(
-        {{}, plan_all_reduce(takes_any ? CollectiveAlgorithm::kRing : wanted, gpus, network), gpus.size()});
+  if (methods.empty()) {
+    const CollectiveAlgorithm algorithm = takes_any ? CollectiveAlgorithm::kRing : wanted;
+    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network);
+    if (plan.empty() && gpus.size() > 1)
+      throw InputError{site.scenario.file_name + ": /training/strategy/algorithm: a " +
+                       all_reduce_algorithm(algorithm).title + " does not work among " + std::to_string(gpus.size()) +
+                       " GPUs of these machines"};
+    methods.push_back({{}, std::move(plan), gpus.size()});
+  }
   if (kind != CollectiveKind::kAllReduce)
     for (CollectiveMethod& method : methods)
       for (CollectivePhase& phase : method.plan) phase.repeat /= 2;

@@ -3,11 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platforms/collective_algorithm.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_schema.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/strategy_words.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
@@ -137,7 +139,7 @@ constexpr std::string_view kSchema = R"json({
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
             "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
-            "algorithm": { "enum": ["ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "nvls", "chain_tree", "fastest"], "default": "ring", "description": "all_reduce" },
+            "algorithm": { "enum": [], "default": "ring", "description": "all_reduce" },
             "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
             "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use" },
             "pipeline": {
@@ -238,6 +240,9 @@ std::string scenario_schema() {
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
   network["allOf"] = fabric["allOf"];
+  Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
+  for (const auto& [word, algorithm] : collective_algorithms()) strategy["algorithm"]["enum"].push_back(word);
+  for (const auto& [word, title] : added_strategies()) strategy["kind"]["enum"].push_back(word);
   return to_json_text(schema);
 }
 

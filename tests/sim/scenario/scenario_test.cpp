@@ -143,6 +143,14 @@ TEST_CASE("the schema names every key that the reader accepts") {
     CHECK_MESSAGE(network.contains(entry.key()), entry.key());
 }
 
+TEST_CASE("the schema has the all-reduce algorithms that there are") {
+  const Json schema = parse_json(scenario_schema(), "schema");
+  const Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
+  std::vector<std::string> words;
+  for (const auto& [word, algorithm] : collective_algorithms()) words.push_back(word);
+  CHECK(strategy["algorithm"]["enum"] == Json(words));
+}
+
 TEST_CASE("the schema ties the sizes of a fabric to its topology") {
   const Json schema = parse_json(scenario_schema(), "schema");
   const Json& network = schema["properties"]["cluster"]["properties"]["network"];

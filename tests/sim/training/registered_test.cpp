@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "sim/collective/collective.hpp"
@@ -14,12 +16,14 @@ namespace {
 
 using test::check_time;
 
-/// In rounds, with a partner twice as far away in each, workers exchange what they have added up: log2(p) (a + n / b).
+/// In rounds, with a partner twice as far away in each, workers exchange what they have added up: log2(p) (a + n / b),
+/// p a power of two.
 const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
     "recursive_doubling", {.title = "recursive doubling all-reduce",
                            .plan =
                                [](const std::vector<Endpoint>& gpus, Network& network, bool) {
                                  CollectivePlan plan;
+                                 if (!std::has_single_bit(gpus.size())) return plan;
                                  for (std::size_t distance = 1; distance < gpus.size(); distance *= 2) {
                                    plan.emplace_back();
                                    for (std::size_t i = 0; i < gpus.size(); ++i)
@@ -71,6 +75,25 @@ TEST_CASE("an all-reduce that is registered is one of a scenario's, and takes th
   check_time(scenario, 4 * (3e-3 + 3 * (10e-6 + 10e-3)));
   CHECK(describe_strategy(test::resolved(scenario).training.strategy) == "recursive doubling all-reduce");
   CHECK_THROWS_WITH(register_all_reduce("ring", {}), "there is an all-reduce algorithm \"ring\" already");
+}
+
+TEST_CASE("an all-reduce that does not work among the GPUs is refused, not free") {
+  const Json scenario =
+      test::timed_scenario(6, {{"10000000B"}}, {{"kind", "all_reduce"}, {"algorithm", "recursive_doubling"}});
+  const Json outcome = test::in_child([&] { return Json{simulate(test::resolved(scenario)).end.value()}; });
+  REQUIRE(outcome.contains("error"));
+  CHECK(outcome["error"].get<std::string>().find("/training/strategy/algorithm: a recursive doubling all-reduce does "
+                                                 "not work among 6 GPUs of these machines") != std::string::npos);
+}
+
+TEST_CASE("a registered algorithm and a registered strategy are in the schema") {
+  const Json schema = parse_json(scenario_schema(), "schema");
+  const Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
+  const auto has = [](const Json& words, const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  CHECK(has(strategy["algorithm"]["enum"], "recursive_doubling"));
+  CHECK(has(strategy["kind"]["enum"], "sparse_gradients"));
 }
 
 TEST_CASE("a strategy that is registered is one of a scenario's, and runs its program") {
