@@ -214,9 +214,9 @@ Split split_of(const std::string& text) {
   throw InputError{"--split: expected train, validation or test; found " + text};
 }
 
-Contender contender_of(const std::string& name, Predictor& contender, const Dataset& dataset,
+Contender contender_of(const std::string& name, Predictor& predictor, const Dataset& dataset,
                        const std::vector<std::size_t>& samples) {
-  Contender contender{.name = name, .predictions = contender.predict(dataset, samples)};
+  Contender contender{.name = name, .predictions = predictor.predict(dataset, samples)};
   for (const PredictedMetrics& prediction : contender.predictions) {
     std::vector<double>& values = contender.values.emplace_back();
     for (const LabelPrediction& label : prediction.labels) values.push_back(label.value);

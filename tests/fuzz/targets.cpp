@@ -537,8 +537,8 @@ void run_graph_def(std::string_view input) {
 void run_measurement_list(std::string_view input) {
   try {
     const MeasurementList list = read_measurement_list(parse_json(input, "input"), "input");
-    require(!list.profiles.empty() || !list.jobs.empty(), "a list has entries");
-    for (const MeasuredRun& profile : list.profiles) {
+    require(!list.runs.empty() || !list.jobs.empty(), "a list has entries");
+    for (const MeasuredRun& profile : list.runs) {
       require(profile.series || profile.step_time, "a profile has a label");
       for (const std::string& text : profile.where.overrides)
         require(text.starts_with('/') && text.find('=') != std::string::npos, "overrides are pointer=value");

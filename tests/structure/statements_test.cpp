@@ -60,12 +60,12 @@ std::vector<std::size_t> lines_of_double_returns(const std::string& text) {
     int depth = 0;
     for (std::size_t i = at + 6; i < code.size() && !(code[i] == ';' && depth == 0); ++i) {
       const char c = code[i];
-      const bool is_spaced = code[i - 1] == ' ' || code[i + 1] == ' ' || code[i + 1] == '=';  // then no bracket
-      if (c == '(' || c == '[' || c == '{' || (c == '<' && !is_spaced)) ++depth;
-      if (c == ')' || c == ']' || c == '}' ||
-          (c == '>' && code[i - 1] != '-' && code[i - 1] != ' ' && depth > 0 && code[i + 1] != '=')) {
-        --depth;
-      }
+      // A comparison or a shift has blanks around it, a bracket of a template has not.
+      const std::size_t first = code.find_last_not_of('>', i) + 1;  // of ">>"
+      const bool opens = c == '<' && code[i - 1] != ' ' && code[i + 1] != ' ' && code[i + 1] != '=';
+      const bool closes = c == '>' && code[first - 1] != ' ' && code[first - 1] != '-' && depth > 0;
+      if (c == '(' || c == '[' || c == '{' || opens) ++depth;
+      if (c == ')' || c == ']' || c == '}' || closes) --depth;
       if (c != ',' || depth > 0) continue;
       lines.push_back(
           static_cast<std::size_t>(std::count(code.begin(), code.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1));
@@ -84,7 +84,7 @@ TEST_CASE("a return statement that does two things is found, and no other") {
   for (const char* fine :
        {"return {.a = 1, .b = 2};", "return f(a, b);", "return std::pair<int, int>{a = 1, 2};",
         "return [a, b = c](int d, int e) { return d < e; };", "// return a = b, c;", "return \"a = b, c\";",
-        "return a < b ? c : d;", "int returned = a, b;", "return R\"json(\" = , \")json\";"})
+        "return a < b ? c : d;", "return f(a >> 2, b);", "int returned = a, b;", "return R\"json(\" = , \")json\";"})
     CHECK_MESSAGE(lines_of_double_returns(fine).empty(), fine);
 }
 
