@@ -41,8 +41,8 @@ bool skip_text(std::string_view line, std::size_t& at, std::string_view text) {
 }  // namespace
 
 LinePattern::LinePattern(std::string_view pattern, const std::string& place) {
-  constexpr std::size_t kLongest = 1000;
-  if (pattern.size() > kLongest) throw InputError{place + ": expected at most 1000 characters"};
+  constexpr std::size_t kLongestPattern = 1000;
+  if (pattern.size() > kLongestPattern) throw InputError{place + ": expected at most 1000 characters"};
   std::string text;
   const auto end_text = [&] {
     if (!text.empty()) parts_.push_back({Part::Kind::kText, text});

@@ -223,7 +223,7 @@ class MemoisedSession final : public Session {
 }  // namespace
 
 Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
-  constexpr Seconds kLongest{60 * 86400.0};
+  constexpr Seconds kGivesUpAfter{60 * 86400.0};
   const Training& training = site.scenario.training;
   Trajectory trajectory;
   Clock clock;
@@ -236,7 +236,7 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
                },
            .run =
                [&] {
-                 const Seconds limit = training.recovery.give_up_after.value_or(kLongest);
+                 const Seconds limit = training.recovery.give_up_after.value_or(kGivesUpAfter);
                  while (!clock.is_empty() && clock.next_date() <= limit) {
                    clock.advance_to(clock.next_date());
                    unwanted.clear();
