@@ -47,7 +47,7 @@ const std::set<std::string> kSlowest{"pollux-t4-traces", "vtrain-a100-megatron-a
 /// noise are not.
 std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated,
                                       const std::function<bool(const std::string&)>& is_too_slow) {
-  const Catalog catalog = test::shipped_catalog();
+  const Catalog& catalog = test::shipped_catalog();
   std::vector<StudyAccuracy> found;
   for (const Study& study : studies) {
     const Json profile = profile_of(study, catalog);
