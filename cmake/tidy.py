@@ -169,7 +169,12 @@ def main():
     sources = Sources(build)
     chosen = [source for source in sources.last_committed_first() if not source.startswith("tests/")]
     if arguments.paths:
-        named = {source for path in arguments.paths for source in sources.that_show(os.path.relpath(path, ROOT))}
+        named = set()
+        for path in arguments.paths:
+            shown = sources.that_show(os.path.relpath(path, ROOT))
+            if not shown:
+                parser.error(f"{path}: no source that is built shows it")
+            named.update(shown)
         chosen = [source for source in sources.last_committed_first() if source in named]
 
     checker = Checker(program, build, sources)
