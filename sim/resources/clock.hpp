@@ -16,7 +16,7 @@ class Clock {
   using Action = std::function<void()>;
 
   /// The end of time: doubles beyond it are more than 1e-7 s apart, too far for messages and kernels.
-  static constexpr Seconds kLatest{1e9};
+  static constexpr Seconds kLatest = kLongest;
 
   Seconds now() const { return now_; }
 
