@@ -10,12 +10,12 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# Six sources of a folder are compiled as one: headers cost more than what is in a file, and the whole takes less than
+# Ten sources of a folder are compiled as one: headers cost more than what is in a file, and the whole takes less than
 # half of the time. Presets for development compile each by itself, so that a missing include is found.
 if(NOT DEFINED CMAKE_UNITY_BUILD)
   set(CMAKE_UNITY_BUILD ON)
 endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
 if(CMAKE_UNITY_BUILD)
   add_compile_options(-Wno-subobject-linkage)  # of a type with a member of an unnamed namespace: each is in one source
 endif()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "platforms/lifetime.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
@@ -25,11 +26,10 @@ ChurnClock::ChurnClock(const Churn& churn, Rng rng) : churn_{churn}, rng_{rng} {
 }
 
 void ChurnClock::extend(Seconds at) {
-  constexpr Seconds kShortest{1};
   while (spells_.back().from <= at) {
     const Spell& last = spells_.back();
     const Seconds mean = last.is_churn ? churn_.churn_mean : churn_.calm_mean;
-    const Seconds length = std::max(Seconds{rng_.exponential(mean.value())}, kShortest);
+    const Seconds length = std::max(Seconds{rng_.exponential(mean.value())}, kShortestPeriod);
     spells_.push_back({last.from + length, last.age + length * rate(last), !last.is_churn});
   }
 }

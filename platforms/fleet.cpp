@@ -14,7 +14,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kShortest{1};
 /// So far ahead dates in calm and churn are looked for, more than any notice.
 constexpr Seconds kHorizon{10 * 86400.0};
 
@@ -178,7 +177,7 @@ void Fleet::State::start_life(Seconds now, int slot) {
     const Lifetime::Age age = pool->lifetime.draw_age(machine.streams.life);
     machine.runs_since = now;
     machine.dies_at_age = age.is_lost_at_start ? kNever : zones[*machine.zone].clock->aged(now) + age.value;
-    machine.dies_by = now + std::min(age.is_lost_at_start ? std::max(age.value, kShortest) : kNever,
+    machine.dies_by = now + std::min(age.is_lost_at_start ? std::max(age.value, kShortestPeriod) : kNever,
                                      pool->lifetime.cap.value_or(kNever));
     return plan_revocation(now, slot);
   }
@@ -198,7 +197,7 @@ void Fleet::State::set_revocation(Seconds now, int slot, Seconds at) {
 void Fleet::State::plan_revocation(Seconds now, int slot) {
   Slot& machine = slots[index(slot)];
   const std::optional<Seconds> date = zones[*machine.zone].clock->date(machine.dies_at_age, now + kHorizon);
-  const Seconds at = std::min(date ? std::max(*date, machine.runs_since + kShortest) : kNever, machine.dies_by);
+  const Seconds at = std::min(date ? std::max(*date, machine.runs_since + kShortestPeriod) : kNever, machine.dies_by);
   if (at <= now + kHorizon) return set_revocation(now, slot, at);
   set_revocation(now, slot, kNever);
   schedule(now + kHorizon - group_of(slot).pool->notice, Action::Kind::kPlan, slot, machine.life);
@@ -206,7 +205,7 @@ void Fleet::State::plan_revocation(Seconds now, int slot) {
 
 void Fleet::State::schedule_bulk(Seconds now, int zone) {
   Zone& place = zones[index(zone)];
-  place.next_age += std::max(place.pool->bulk->interval.draw(place.rng), kShortest);
+  place.next_age += std::max(place.pool->bulk->interval.draw(place.rng), kShortestPeriod);
   plan_bulk(now, zone);
 }
 
@@ -215,7 +214,7 @@ void Fleet::State::plan_bulk(Seconds now, int zone) {
   const std::optional<Seconds> date =
       place.clock ? place.clock->date(place.next_age, now + kHorizon) : std::optional{place.next_age};
   if (!date) return schedule(now + kHorizon - place.pool->notice, Action::Kind::kPlanBulk, zone, 0);
-  place.next_at = std::max(*date, place.next_at + kShortest);
+  place.next_at = std::max(*date, place.next_at + kShortestPeriod);
   schedule(std::max(now, place.next_at - place.pool->notice), Action::Kind::kBulk, zone, 0);
 }
 

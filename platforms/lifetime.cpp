@@ -12,10 +12,9 @@ namespace rehearse {
 
 namespace {
 
-constexpr Seconds kShortest{1};
 constexpr double kDay = 86400;
 
-struct Cumulative {
+struct CumulativeOfLaw {
   Seconds t;  // above 0
   double operator()(const Distribution& law) const { return law.cumulative(t); }
   double operator()(const Mixture& law) const {
@@ -138,7 +137,7 @@ HourFactors read_hours(const JsonReader& json) {
 
 }  // namespace
 
-double TimeLaw::cumulative(Seconds t) const { return t > Seconds{} ? std::visit(Cumulative{t}, law) : 0; }
+double TimeLaw::cumulative(Seconds t) const { return t > Seconds{} ? std::visit(CumulativeOfLaw{t}, law) : 0; }
 
 Seconds TimeLaw::at(double uniform) const { return std::visit(TimeAt{uniform}, law); }
 
@@ -176,7 +175,7 @@ Lifetime::Age Lifetime::draw_age(Rng& rng) const {
 
 Seconds Lifetime::draw(Rng& rng, double start_s_utc) const {
   const auto [age, is_lost_at_start] = draw_age(rng);
-  const Seconds lived = std::max(hours && !is_lost_at_start ? hours->stretch(age, start_s_utc) : age, kShortest);
+  const Seconds lived = std::max(hours && !is_lost_at_start ? hours->stretch(age, start_s_utc) : age, kShortestPeriod);
   return cap ? std::min(lived, *cap) : lived;
 }
 
@@ -205,7 +204,7 @@ Lifetime read_lifetime(const JsonReader& json) {
   }
   if (json.has("cap")) {
     lifetime.cap = read_time(json, "cap");
-    json.expect(*lifetime.cap >= kShortest, "cap", "at least 1s");
+    json.expect(*lifetime.cap >= kShortestPeriod, "cap", "at least 1s");
   }
   if (json.has("hours")) lifetime.hours = read_hours(json.child("hours"));
   json.reject_unknown_keys();

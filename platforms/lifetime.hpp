@@ -13,6 +13,9 @@ namespace rehearse {
 class JsonReader;
 class Rng;
 
+/// No machine runs, no wait and no phase of a pool lasts for less: a second, the unit of recorded dates.
+inline constexpr Seconds kShortestPeriod{1};
+
 /// Shares of the machines and how long those live: F(t) = sum_i weight_i F_i(t). What the weights, each in (0, 1],
 /// leave to 1 is never revoked.
 struct Mixture {

@@ -13,7 +13,7 @@
 #include "platforms/catalog.hpp"
 #include "tests/support/paths.hpp"
 
-namespace rehearse {
+namespace rehearse::interconnect_test {
 
 namespace {
 
@@ -211,4 +211,4 @@ TEST_CASE("mistakes in an interconnect are one line with their place") {
   CHECK(pair("3") == "i.json: /nvlinks/1: expected an object; found 3");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::interconnect_test

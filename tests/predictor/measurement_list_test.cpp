@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace rehearse {
+namespace rehearse::measurement_list_test {
 namespace {
 
 MeasurementList read(const std::string& text) {
@@ -52,4 +52,4 @@ TEST_CASE("a list that is not sound is refused with its place") {
                 "/profiles/0: unknown key \"serie\"; did you mean \"series\"?");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::measurement_list_test

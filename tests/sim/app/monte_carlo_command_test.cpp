@@ -14,16 +14,16 @@ namespace {
 
 using namespace test;
 
-const std::string kSimulate = "simulate " + test::kRoot + "/scenarios/cm-dare-spot.json --runs 5 --quiet ";
+const std::string kFiveRuns = "simulate " + test::kRoot + "/scenarios/cm-dare-spot.json --runs 5 --quiet ";
 
 }  // namespace
 
 TEST_CASE("simulate --runs prints and writes percentiles, the same bytes whatever -j") {
   const TemporaryFolder one, two;
-  const Outcome outcome = rehearse_with(kSimulate + "--deadline 1h --json -j 1 -o " + one.path.string());
+  const Outcome outcome = rehearse_with(kFiveRuns + "--deadline 1h --json -j 1 -o " + one.path.string());
   CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
   CHECK(outcome.err.empty());
-  CHECK(rehearse_with(kSimulate + "--deadline 1h --json -j 2 -o " + two.path.string()).out == outcome.out);
+  CHECK(rehearse_with(kFiveRuns + "--deadline 1h --json -j 2 -o " + two.path.string()).out == outcome.out);
   for (const char* file : {"summary.json", "runs.csv", "report.html", "scenario.json"})
     CHECK(read_file(one.path / file, kMiB) == read_file(two.path / file, kMiB));
   const Json summary = load_json_file(one.path / "summary.json");
@@ -47,7 +47,7 @@ TEST_CASE("simulate --runs prints and writes percentiles, the same bytes whateve
 }
 
 TEST_CASE("runs that do not end are said to take for ever") {
-  const Outcome outcome = rehearse_with(kSimulate +
+  const Outcome outcome = rehearse_with(kFiveRuns +
                                         "--set '/cluster/groups/1/spot_pool={\"source\": \"test\", \"lifetime\": "
                                         "{\"law\": {\"law\": \"exponential\", \"mean\": \"20s\"}}}' --set "
                                         "'/cluster/groups/1/replacement={\"with\": \"none\"}'");

@@ -12,7 +12,7 @@
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::sweep_test {
 
 namespace {
 
@@ -204,4 +204,4 @@ TEST_CASE("another executor gives the same bytes, and it has seen nothing but te
   for (const std::string& text : texts) CHECK(Json::parse(text)["verb"] == "simulate");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::sweep_test
