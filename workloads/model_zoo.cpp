@@ -1,6 +1,7 @@
 #include "workloads/model_zoo.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -133,56 +134,67 @@ std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, i
 
 using Tensor = GraphBuilder::Tensor;
 
+/// A block of a residual network for small images.
+struct ResidualBlock {
+  std::string name;
+  Tensor input;
+  int width = 0, stride = 1;  // channels of its output; of its first convolution
+  bool is_first = false;      // of its stage
+};
+
+/// The stages of such a network, of which `add` adds each block and gives its output.
+template <class Net>
+Tensor build_stages(const Net& net, Tensor x, const std::function<Tensor(const ResidualBlock&)>& add) {
+  for (std::size_t stage = 0; stage < net.widths.size(); ++stage)
+    for (int block = 0; block < net.blocks_per_stage[stage]; ++block)
+      x = add({.name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1),
+               .input = x,
+               .width = net.widths[stage],
+               .stride = block == 0 && stage > 0 ? 2 : 1,
+               .is_first = block == 0});
+  return x;
+}
+
 Tensor build(GraphBuilder& graph, const ResnetV2Basic& net, const Tensor& images, int classes) {
-  Tensor x = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, false);
-  x = graph.batch_norm("stem/bn", x);
-  for (std::size_t stage = 0; stage < net.widths.size(); ++stage) {
-    const int width = net.widths[stage];
-    for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
-      const std::string name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1);
-      const int stride = block == 0 && stage > 0 ? 2 : 1;
-      const Tensor active = graph.activation(name + "/relu1", graph.batch_norm(name + "/bn1", x));
-      Tensor skip = x;
-      if (block == 0) {
-        skip = graph.convolution(name + "/projection", active, width, 1, stride, false);
-        skip = graph.batch_norm(name + "/projection/bn", skip);
-      }
-      Tensor branch = graph.convolution(name + "/conv1", active, width, 3, stride, false);
-      branch = graph.activation(name + "/relu2", graph.batch_norm(name + "/bn2", branch));
-      branch = graph.convolution(name + "/conv2", branch, width, 3, 1, false);
-      x = graph.add(name + "/sum", std::vector{branch, skip});
+  const Tensor stem = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, false);
+  const Tensor x = build_stages(net, graph.batch_norm("stem/bn", stem), [&](const ResidualBlock& block) {
+    const auto& [name, input, width, stride, is_first] = block;
+    const Tensor active = graph.activation(name + "/relu1", graph.batch_norm(name + "/bn1", input));
+    Tensor skip = input;
+    if (is_first) {
+      skip = graph.convolution(name + "/projection", active, width, 1, stride, false);
+      skip = graph.batch_norm(name + "/projection/bn", skip);
     }
-  }
+    Tensor branch = graph.convolution(name + "/conv1", active, width, 3, stride, false);
+    branch = graph.activation(name + "/relu2", graph.batch_norm(name + "/bn2", branch));
+    branch = graph.convolution(name + "/conv2", branch, width, 3, 1, false);
+    return graph.add(name + "/sum", std::vector{branch, skip});
+  });
   return graph.dense("logits", graph.global_average_pool("pool", x), classes);
 }
 
 Tensor build(GraphBuilder& graph, const ShakeShake& net, const Tensor& images, int classes) {
-  Tensor x = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, true);
-  x = graph.batch_norm("stem/bn", x);
-  for (std::size_t stage = 0; stage < net.widths.size(); ++stage) {
-    const int width = net.widths[stage];
-    for (int block = 0; block < net.blocks_per_stage[stage]; ++block) {
-      const std::string name = "stage" + std::to_string(stage + 1) + "/block" + std::to_string(block + 1);
-      const int stride = block == 0 && stage > 0 ? 2 : 1;
-      std::vector<Tensor> branches;
-      for (const char* side : {"/left", "/right"}) {
-        const std::string path = name + side;
-        Tensor branch = graph.activation(path + "/relu1", x);
-        branch = graph.batch_norm(path + "/bn1", graph.convolution(path + "/conv1", branch, width, 3, stride, true));
-        branch = graph.activation(path + "/relu2", branch);
-        branches.push_back(
-            graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
-      }
-      Tensor skip = x;
-      if (x.channels != width) {
-        const Tensor active = graph.activation(name + "/skip/relu", x);
-        const Tensor left = graph.convolution(name + "/skip/conv1", active, width / 2, 1, stride, true);
-        const Tensor right = graph.convolution(name + "/skip/conv2", active, width / 2, 1, stride, true);
-        skip = graph.batch_norm(name + "/skip/bn", graph.concatenate(name + "/skip/concat", std::vector{left, right}));
-      }
-      x = graph.add(name + "/sum", std::vector{graph.mix(name + "/shake", branches), skip});
+  const Tensor stem = graph.convolution("stem", images, net.stem_channels, net.stem_kernel, 1, true);
+  const Tensor x = build_stages(net, graph.batch_norm("stem/bn", stem), [&](const ResidualBlock& block) {
+    const auto& [name, input, width, stride, is_first] = block;
+    std::vector<Tensor> branches;
+    for (const char* side : {"/left", "/right"}) {
+      const std::string path = name + side;
+      Tensor branch = graph.activation(path + "/relu1", input);
+      branch = graph.batch_norm(path + "/bn1", graph.convolution(path + "/conv1", branch, width, 3, stride, true));
+      branch = graph.activation(path + "/relu2", branch);
+      branches.push_back(
+          graph.batch_norm(path + "/bn2", graph.convolution(path + "/conv2", branch, width, 3, 1, true)));
     }
-  }
+    Tensor skip = input;
+    if (input.channels != width) {
+      const Tensor active = graph.activation(name + "/skip/relu", input);
+      const Tensor left = graph.convolution(name + "/skip/conv1", active, width / 2, 1, stride, true);
+      const Tensor right = graph.convolution(name + "/skip/conv2", active, width / 2, 1, stride, true);
+      skip = graph.batch_norm(name + "/skip/bn", graph.concatenate(name + "/skip/concat", std::vector{left, right}));
+    }
+    return graph.add(name + "/sum", std::vector{graph.mix(name + "/shake", branches), skip});
+  });
   return graph.dense("logits", graph.global_average_pool("pool", graph.activation("last_relu", x)), classes);
 }
 

@@ -246,27 +246,6 @@ std::string with_unit(double value, std::span<const Unit> units, std::size_t bas
 
 }  // namespace
 
-template <>
-std::string_view expected_quantity<Seconds>() {
-  return R"(a time with a unit, such as "1.5us" or "24h")";
-}
-template <>
-std::string_view expected_quantity<Bytes>() {
-  return R"(a size with a unit, such as "80GiB")";
-}
-template <>
-std::string_view expected_quantity<BytesPerSecond>() {
-  return R"(a rate with a unit, such as "25GBps")";
-}
-template <>
-std::string_view expected_quantity<Flops>() {
-  return R"(an amount of work with a unit, such as "3.9Gflop")";
-}
-template <>
-std::string_view expected_quantity<FlopsPerSecond>() {
-  return R"(a speed with a unit, such as "312Tflops")";
-}
-
 Seconds parse_seconds(std::string_view text) { return parse_real<Seconds>(text); }
 BytesPerSecond parse_bytes_per_second(std::string_view text) { return parse_real<BytesPerSecond>(text); }
 Flops parse_flops(std::string_view text) { return parse_real<Flops>(text); }

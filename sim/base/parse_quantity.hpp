@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "sim/base/units.hpp"
 
@@ -34,41 +35,23 @@ FlopsPerSecond parse_flops_per_second(std::string_view text);
 
 /// The same, chosen by type: parse_quantity<Seconds>("30s").
 template <class Q>
-Q parse_quantity(std::string_view text);
-template <>
-inline Seconds parse_quantity<Seconds>(std::string_view text) {
-  return parse_seconds(text);
-}
-template <>
-inline Bytes parse_quantity<Bytes>(std::string_view text) {
-  return parse_bytes(text);
-}
-template <>
-inline BytesPerSecond parse_quantity<BytesPerSecond>(std::string_view text) {
-  return parse_bytes_per_second(text);
-}
-template <>
-inline Flops parse_quantity<Flops>(std::string_view text) {
-  return parse_flops(text);
-}
-template <>
-inline FlopsPerSecond parse_quantity<FlopsPerSecond>(std::string_view text) {
-  return parse_flops_per_second(text);
+Q parse_quantity(std::string_view text) {
+  if constexpr (std::is_same_v<Q, Seconds>) return parse_seconds(text);
+  if constexpr (std::is_same_v<Q, Bytes>) return parse_bytes(text);
+  if constexpr (std::is_same_v<Q, BytesPerSecond>) return parse_bytes_per_second(text);
+  if constexpr (std::is_same_v<Q, Flops>) return parse_flops(text);
+  if constexpr (std::is_same_v<Q, FlopsPerSecond>) return parse_flops_per_second(text);
 }
 
 /// `a rate with a unit, such as "25GBps"`: what an error says was expected.
 template <class Q>
-std::string_view expected_quantity();
-template <>
-std::string_view expected_quantity<Seconds>();
-template <>
-std::string_view expected_quantity<Bytes>();
-template <>
-std::string_view expected_quantity<BytesPerSecond>();
-template <>
-std::string_view expected_quantity<Flops>();
-template <>
-std::string_view expected_quantity<FlopsPerSecond>();
+constexpr std::string_view expected_quantity() {
+  if constexpr (std::is_same_v<Q, Seconds>) return R"(a time with a unit, such as "1.5us" or "24h")";
+  if constexpr (std::is_same_v<Q, Bytes>) return R"(a size with a unit, such as "80GiB")";
+  if constexpr (std::is_same_v<Q, BytesPerSecond>) return R"(a rate with a unit, such as "25GBps")";
+  if constexpr (std::is_same_v<Q, Flops>) return R"(an amount of work with a unit, such as "3.9Gflop")";
+  if constexpr (std::is_same_v<Q, FlopsPerSecond>) return R"(a speed with a unit, such as "312Tflops")";
+}
 
 /// The shortest text that parses back to exactly the same value, with the prefix that suits its size: "1.5us", "80GiB".
 std::string to_text(Seconds value);

@@ -79,7 +79,7 @@ double number_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("intervals of fits to noisy measurements hold the values that these were made with in 95 % of repetitions") {
-  constexpr int kRepetitions = 60;
+  constexpr int kRepetitions = 24;
   const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();
   const Study exact = synthetic_study(truth, catalog);
@@ -100,9 +100,9 @@ TEST_CASE("intervals of fits to noisy measurements hold the values that these we
       ++values;
     }
   }
-  // 120 trials, of which the two of a repetition depend on each other: a standard deviation of 2 to 2.8 %.
+  // 48 trials, of which the two of a repetition depend on each other: a standard deviation of 3.1 to 4.4 %.
   MESSAGE("held: ", held, " of ", values);
-  CHECK(held >= 0.88 * values);
+  CHECK(held >= 0.84 * values);
   CHECK(held < values);
 }
 
