@@ -516,7 +516,7 @@ void Executor::advance(RunningWorker& worker, int slot, std::size_t s) {
       ready = step.ready[at(stream.next)].date;
       const Seconds dispatch = operation.is_chain ? operation.first_host : operation.host;
       const Seconds stall = ready + dispatch - std::max(stream.gpu, stream.host + dispatch);
-      if (stall > Seconds{}) {
+      if (stall > Seconds{} && step.program->counts_waits) {
         worker.stalled_ += stall;
         const Waits waited = waits(worker, slot, step.ready[at(stream.next)].latest, ready, stall);
         worker.stalls_.latency += waited.latency;

@@ -66,6 +66,8 @@ class RunningWorker {
   Seconds has_variables_at() const;
   /// Whether kernels of the step wait for something.
   bool waits_in_kernels() const;
+  /// When all that the operation of the step waits for had ended, valid once it has.
+  Seconds ready_at(OperationIndex operation) const { return steps_[at(slot_)].ready[at(operation)].date; }
   /// The latest date that is known.
   Seconds latest() const { return latest_; }
 

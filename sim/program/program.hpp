@@ -88,6 +88,7 @@ struct Program {
   OperationIndex has_variables = -1;          // when it ends the GPU has all variables of the step; -1: from the start
   std::vector<std::string> labels;            // of what is exchanged; of collectives, in each group once a step
   Seconds kernel_time{};                      // sum over kernels, at no slowdown
+  bool counts_waits = true;                   // whether it is asked what kernels have waited for
 };
 
 /// Builds a program in any order that has the kernels of each stream in theirs.

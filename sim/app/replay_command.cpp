@@ -1,0 +1,139 @@
+// rehearse replay: what a trace recorded, simulated from its durations and dependencies alone.
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/program.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/app/verb.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/plan/replay_report.hpp"
+
+namespace rehearse {
+
+namespace {
+
+struct ReplayCommand {
+  CommonOptions common;
+  std::vector<std::filesystem::path> traces;
+  std::vector<std::string> factors, delays;  // as typed
+  bool is_forced = false;
+};
+
+void add_options(Options options, ReplayCommand& command) {
+  options.add_option("TRACE", command.traces, "Trace of PyTorch's profiler (JSON, plain or gzip), one of each rank")
+      .required();
+  options.add_repeatable("--scale", command.factors, "WORK=X",
+                         "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
+                         "such as convolution or collective; repeatable");
+  options.add_repeatable("--delay", command.delays, "STREAM=TIME",
+                         "What if: the first work on a stream, such as 0/7, begins so much later; repeatable");
+  options.add_flag("--force", command.is_forced, "What-ifs also on a trace that is not replayed well");
+  options.add_flag("--json", command.common.prints_json, "Print the replay as JSON instead of tables");
+  add_wall_time(options, command.common);
+}
+
+/// "WORK=X" in its parts.
+std::pair<std::string, std::string> split(const std::string& option, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError{option + ": expected NAME=VALUE; found " + in_quotes(text)};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job) {
+  RecordedChange change;
+  for (const std::string& text : command.factors) {
+    const auto [work, value] = split("--scale", text);
+    char* end = nullptr;
+    const double factor = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != '\0' || !(factor >= 0 && factor <= 1e6))
+      throw InputError{"--scale: " + work + ": expected a factor from 0 to 1000000; found " + in_quotes(value)};
+    scale(change, work, factor);
+  }
+  for (const std::string& text : command.delays) {
+    const auto [stream, value] = split("--delay", text);
+    for (const RecordedRun& run : job.ranks)
+      if (std::ranges::find(run.streams, stream) == run.streams.end())
+        throw InputError{"--delay: " + unknown_name_message("stream", stream, run.streams)};
+    change.delays.push_back({stream, *read_seconds("--delay", value)});
+  }
+  return change;
+}
+
+void print_steps(const ReplayReport& report, bool is_changed) {
+  std::printf("%-24s %6s  %12s  %12s  %10s", "step", "rank", "measured", "replayed", "");
+  std::printf(is_changed ? "  %12s  %10s\n" : "\n", "what if", "");
+  for (const ReplayedStep& step : report.steps) {
+    std::printf("%-24s %6d  %9.3f ms  %9.3f ms  %+8.2f %%", shortened(step.name, 24).c_str(), step.rank,
+                step.measured.value() * 1e3, step.replayed.value() * 1e3, 100 * step.error());
+    if (is_changed)
+      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3, 100 * (step.changed / step.replayed - 1));
+    std::printf("\n");
+  }
+}
+
+void print_shares(const ReplayReport& report) {
+  std::printf("\n%-20s %8s  %14s  %8s\n", "kernels", "of them", "time", "share");
+  for (const ReplayedClass& work : report.classes)
+    std::printf("%-20s %8lld  %11.3f ms  %6.1f %%\n", std::string{to_text(work.kernel)}.c_str(),
+                static_cast<long long>(work.kernels), work.time.value() * 1e3, 100 * work.share);
+  std::printf("\n%-20s %6s  %8s  %14s  %14s\n", "stream", "rank", "of them", "busy, measured", "busy, replayed");
+  for (const ReplayedStream& stream : report.streams)
+    std::printf("%-20s %6d  %8lld  %12.1f %%  %12.1f %%\n", stream.name.c_str(), stream.rank,
+                static_cast<long long>(stream.kernels), 100 * stream.busy_measured, 100 * stream.busy_replayed);
+  if (report.meetings.empty()) return;
+  std::printf("\n%-44s  %10s  %10s  %14s  %14s\n", "collective", "payload", "transfer", "wait, measured",
+              "wait, replayed");
+  for (const ReplayedMeeting& meeting : report.meetings)
+    std::printf("%-44s  %10s  %7.3f ms  %11.3f ms  %11.3f ms\n", shortened(meeting.name, 44).c_str(),
+                meeting.bytes ? to_text(*meeting.bytes).c_str() : "?", meeting.transfer.value() * 1e3,
+                meeting.wait_measured.value() * 1e3, meeting.wait_replayed.value() * 1e3);
+}
+
+void print_report(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
+  std::printf("%s: %zu of %d ranks, %s\n", job.ranks.front().file_name.c_str(), job.ranks.size(),
+              job.ranks.front().world_size,
+              job.ranks.front().gpu.empty() ? "a GPU that is not named" : job.ranks.front().gpu.c_str());
+  for (const std::string& remark : report.remarks) std::printf("note: %s\n", remark.c_str());
+  std::printf("\n");
+  print_steps(report, is_changed);
+  print_shares(report);
+  std::printf("\nunexplained: %.1f %% of the recorded time up to the last step's end\n", 100 * report.unexplained);
+  for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
+  const std::string refusal = report.refusal();
+  std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
+}
+
+int run(const ReplayCommand& command) {
+  std::vector<RecordedRun> ranks;
+  for (const std::filesystem::path& file : command.traces) ranks.push_back(recorded_run(read_kineto_trace(file)));
+  const RecordedJob job = recorded_job(std::move(ranks));
+  const RecordedChange change = read_change(command, job);
+  const bool is_changed = !command.factors.empty() || !command.delays.empty();
+  ReplayReport report = replay_report(job, replay(job));
+  if (is_changed) {
+    if (const std::string refusal = report.refusal(); !refusal.empty() && !command.is_forced)
+      throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
+    add_changed(report, job, replay(job, change));
+  }
+  if (command.common.prints_json)
+    std::printf("%s", to_json_text(replay_json(job, report, is_changed)).c_str());
+  else
+    print_report(job, report, is_changed);
+  return kSuccess;
+}
+
+}  // namespace
+
+CommandVerb replay_verb() {
+  return make_verb<ReplayCommand>(
+      "replay",
+      "A recorded step, simulated beside its trace, and what if\n\nExamples: rehearse replay trace.json.gz\n"
+      "          rehearse replay rank0.json rank1.json --scale collective=0.5",
+      add_options, run);
+}
+
+}  // namespace rehearse

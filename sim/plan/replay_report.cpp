@@ -1,0 +1,228 @@
+#include "sim/plan/replay_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kLargestError = 0.05;
+constexpr double kMostUnexplained = 0.10;
+constexpr std::size_t kListedGaps = 3;
+constexpr Nanoseconds kListedGap = 1'000'000;
+
+Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * 1e-9}; }
+
+bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
+
+std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay) {
+  std::vector<ReplayedStep> steps;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const RecordedRun& run = job.ranks[r];
+    const std::vector<Seconds>& dates = replay.ranks[r].steps;
+    for (std::size_t s = 0; s < run.steps.size(); ++s)
+      steps.push_back({.name = run.steps[s].name,
+                       .rank = run.rank,
+                       .measured = seconds(run.steps[s].recorded_end - run.steps[s].recorded_start),
+                       .replayed = dates[s + 1] - dates[s]});
+    if (!run.steps.empty()) continue;
+    Nanoseconds end = 0;
+    for (const RecordedOperation& operation : run.operations) end = std::max(end, operation.recorded_end);
+    Seconds replayed{};
+    for (const Span& span : replay.ranks[r].operations) replayed = std::max(replayed, span.end);
+    const Nanoseconds later = run.recorded_start() + job.clock_offset[r] - job.recorded_start();
+    steps.push_back({.name = "whole recording",
+                     .rank = run.rank,
+                     .measured = seconds(end - run.recorded_start()),
+                     .replayed = replayed - seconds(later)});
+  }
+  return steps;
+}
+
+std::vector<ReplayedClass> classes_of(const RecordedJob& job) {
+  std::array<ReplayedClass, kKernelClassNames.size()> classes;
+  Seconds all{};
+  for (const RecordedRun& run : job.ranks) {
+    for (const RecordedOperation& operation : run.operations) {
+      if (!is_on_gpu(operation)) continue;
+      ReplayedClass& work = classes[static_cast<std::size_t>(operation.kernel)];
+      ++work.kernels;
+      work.time += seconds(operation.duration);
+      all += seconds(operation.duration);
+    }
+  }
+  std::vector<ReplayedClass> found;
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    if (classes[c].kernels == 0) continue;
+    classes[c].kernel = static_cast<KernelClass>(c);
+    classes[c].share = all > Seconds{} ? classes[c].time / all : 0;
+    found.push_back(classes[c]);
+  }
+  std::ranges::stable_sort(found, std::ranges::greater{}, &ReplayedClass::time);
+  return found;
+}
+
+void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, const ReplayedRank& replayed) {
+  for (std::size_t s = 0; s < run.streams.size(); ++s) {
+    ReplayedStream stream{.name = run.streams[s], .rank = run.rank};
+    Nanoseconds first = 0, last = 0, busy = 0;
+    Span span{Seconds{1e300}, Seconds{}};
+    Seconds busy_replayed{};
+    for (std::size_t i = 0; i < run.operations.size(); ++i) {
+      const RecordedOperation& operation = run.operations[i];
+      if (!is_on_gpu(operation) || operation.lane != static_cast<std::int32_t>(s)) continue;
+      if (stream.kernels++ == 0) first = operation.recorded_start;
+      first = std::min(first, operation.recorded_start);
+      last = std::max(last, operation.recorded_end);
+      busy += operation.recorded_end - operation.recorded_start;
+      const Span& dates = replayed.operations[i];
+      span = {std::min(span.start, dates.start), std::max(span.end, dates.end)};
+      busy_replayed += dates.end - dates.start;
+    }
+    if (stream.kernels == 0) continue;
+    if (last > first) stream.busy_measured = static_cast<double>(busy) / static_cast<double>(last - first);
+    if (span.end > span.start) stream.busy_replayed = busy_replayed / (span.end - span.start);
+    streams.push_back(std::move(stream));
+  }
+}
+
+std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& replay) {
+  std::vector<ReplayedMeeting> meetings;
+  for (const RecordedMeeting& meeting : job.meetings) {
+    ReplayedMeeting found{.transfer = seconds(meeting.transfer)};
+    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+      const RecordedRun& run = job.ranks[r];
+      const RecordedCollective& collective = run.collectives[static_cast<std::size_t>(meeting.collective[r])];
+      const auto index = static_cast<std::size_t>(collective.operation);
+      found.name = run.names[static_cast<std::size_t>(run.operations[index].name)];
+      if (collective.bytes >= 0) found.bytes = Bytes{collective.bytes};
+      found.wait_measured += seconds(run.operations[index].duration - meeting.transfer);
+      // On its stream the kernel begins to wait when what it waits for by itself has ended.
+      Seconds ready{};
+      for (const Dependency& dependency :
+           std::ranges::equal_range(run.dependencies, collective.operation, {}, &Dependency::later))
+        ready = std::max(ready, replay.ranks[r].operations[static_cast<std::size_t>(dependency.earlier)].end +
+                                    seconds(run.lag(dependency)));
+      found.wait_replayed += std::max(replay.ranks[r].operations[index].start - ready, Seconds{});
+    }
+    meetings.push_back(std::move(found));
+  }
+  return meetings;
+}
+
+std::string describe_gap(const RecordedRun& run, const UnexplainedTime::Gap& gap) {
+  const RecordedOperation& operation = run.operations[static_cast<std::size_t>(gap.before)];
+  const bool on_gpu = is_on_gpu(operation);
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), "%.3f ms at %.3f ms of rank %d, ", static_cast<double>(gap.time) * 1e-6,
+                static_cast<double>(operation.recorded_start - run.recorded_start()) * 1e-6, run.rank);
+  return std::string{text.data()} +
+         (on_gpu ? "stream " + run.streams[static_cast<std::size_t>(operation.lane)] + ": " +
+                       shortened(run.names[static_cast<std::size_t>(operation.name)], 60) + " could have begun earlier"
+                 : "thread " + run.threads[static_cast<std::size_t>(operation.lane)] + ": nothing recorded");
+}
+
+}  // namespace
+
+std::string ReplayReport::refusal() const {
+  std::array<char, 160> text{};
+  for (const ReplayedStep& step : steps) {
+    if (std::abs(step.error()) <= kLargestError) continue;
+    std::snprintf(text.data(), text.size(), "the replay of %s of rank %d is %.1f %% off, more than 5 %%: no what-ifs",
+                  shortened(step.name, 60).c_str(), step.rank, 100 * step.error());
+    return text.data();
+  }
+  if (unexplained <= kMostUnexplained) return "";
+  std::snprintf(text.data(), text.size(), "%.1f %% of the time is unexplained, more than 10 %%: no what-ifs",
+                100 * unexplained);
+  return text.data();
+}
+
+ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
+  ReplayReport report{.steps = steps_of(job, replay),
+                      .classes = classes_of(job),
+                      .meetings = meetings_of(job, replay),
+                      .remarks = job.remarks};
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const RecordedRun& run = job.ranks[r];
+    add_streams(report.streams, run, replay.ranks[r]);
+    const UnexplainedTime unexplained = unexplained_time(run);
+    report.unexplained = std::max(report.unexplained, unexplained.share());
+    for (std::size_t i = 0; i < std::min(kListedGaps, unexplained.gaps.size()); ++i)
+      if (unexplained.gaps[i].time >= kListedGap) report.gaps.push_back(describe_gap(run, unexplained.gaps[i]));
+    for (const std::string& remark : run.remarks)
+      report.remarks.push_back((job.ranks.size() > 1 ? run.file_name + ": " : "") + remark);
+  }
+  return report;
+}
+
+void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed) {
+  const std::vector<ReplayedStep> steps = steps_of(job, changed);
+  for (std::size_t i = 0; i < steps.size(); ++i) report.steps[i].changed = steps[i].replayed;
+}
+
+void scale(RecordedChange& change, const std::string& work, double factor) {
+  if (work == "host") {
+    change.host *= factor;
+    return;
+  }
+  bool is_known = false;
+  for (std::size_t c = 0; c < kKernelClassNames.size(); ++c) {
+    const auto kernel = static_cast<KernelClass>(c);
+    const bool is_kernel = kernel != KernelClass::kCollective && kernel != KernelClass::kCopy;
+    if (work != kKernelClassNames[c] && !(work == "kernels" && is_kernel)) continue;
+    change.kernels[c] *= factor;
+    is_known = true;
+  }
+  if (is_known) return;
+  std::vector<std::string> names{"host", "kernels"};
+  names.insert(names.end(), kKernelClassNames.begin(), kKernelClassNames.end());
+  throw InputError{"--scale: " + unknown_name_message("work", work, names)};
+}
+
+Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
+  Json json{{"format", 1},
+            {"trace", job.ranks.front().file_name},
+            {"ranks", job.ranks.size()},
+            {"world_size", job.ranks.front().world_size},
+            {"gpu", job.ranks.front().gpu},
+            {"unexplained_share", report.unexplained},
+            {"allows_what_ifs", report.refusal().empty()},
+            {"remarks", report.remarks},
+            {"steps", Json::array()},
+            {"classes", Json::array()},
+            {"streams", Json::array()},
+            {"collectives", Json::array()}};
+  for (const ReplayedStep& step : report.steps) {
+    json["steps"].push_back({{"name", step.name},
+                             {"rank", step.rank},
+                             {"measured_s", step.measured.value()},
+                             {"replayed_s", step.replayed.value()}});
+    if (is_changed) json["steps"].back()["changed_s"] = step.changed.value();
+  }
+  for (const ReplayedClass& work : report.classes)
+    json["classes"].push_back(
+        {{"class", to_text(work.kernel)}, {"kernels", work.kernels}, {"time_s", work.time.value()}});
+  for (const ReplayedStream& stream : report.streams)
+    json["streams"].push_back({{"stream", stream.name},
+                               {"rank", stream.rank},
+                               {"kernels", stream.kernels},
+                               {"busy_measured", stream.busy_measured},
+                               {"busy_replayed", stream.busy_replayed}});
+  for (const ReplayedMeeting& meeting : report.meetings) {
+    json["collectives"].push_back({{"name", meeting.name},
+                                   {"transfer_s", meeting.transfer.value()},
+                                   {"wait_measured_s", meeting.wait_measured.value()},
+                                   {"wait_replayed_s", meeting.wait_replayed.value()}});
+    if (meeting.bytes) json["collectives"].back()["bytes"] = meeting.bytes->value();
+  }
+  return json;
+}
+
+}  // namespace rehearse

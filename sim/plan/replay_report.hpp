@@ -1,0 +1,66 @@
+#pragma once
+// A replay beside its recording: how far a what-if on it can be trusted.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/json.hpp"
+#include "sim/base/units.hpp"
+#include "sim/job/replay.hpp"
+
+namespace rehearse {
+
+struct ReplayedStep {
+  std::string name;
+  int rank = 0;
+  Seconds measured{}, replayed{}, changed{};  // changed: of a what-if
+  double error() const { return replayed / measured - 1; }
+};
+
+/// Kernels and copies of all ranks.
+struct ReplayedClass {
+  KernelClass kernel = KernelClass::kOther;
+  std::int64_t kernels = 0;
+  Seconds time{};
+  double share = 0;  // of the time of all
+};
+
+struct ReplayedStream {
+  std::string name;
+  int rank = 0;
+  std::int64_t kernels = 0;
+  double busy_measured = 0, busy_replayed = 0;  // share of the time from its first work to its last
+};
+
+/// A collective of all ranks. Waits are sums over them.
+struct ReplayedMeeting {
+  std::string name;
+  std::optional<Bytes> bytes;
+  Seconds transfer{}, wait_measured{}, wait_replayed{};
+};
+
+struct ReplayReport {
+  std::vector<ReplayedStep> steps;  // without marked steps: the whole recording
+  std::vector<ReplayedClass> classes;
+  std::vector<ReplayedStream> streams;
+  std::vector<ReplayedMeeting> meetings;
+  double unexplained = 0;         // largest share of a rank, see unexplained_time()
+  std::vector<std::string> gaps;  // the longest of them
+  std::vector<std::string> remarks;
+
+  /// Why no what-if is answered from this replay; empty if there is no reason. A step may be 5 % off, and 10 % of the
+  /// time may be unexplained.
+  std::string refusal() const;
+};
+
+ReplayReport replay_report(const RecordedJob& job, const Replay& replay);
+/// Adds the steps of a what-if.
+void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed);
+
+/// `work`: "host", "kernels" (all but collectives and copies), or a class. Throws InputError.
+void scale(RecordedChange& change, const std::string& work, double factor);
+
+Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_changed);
+
+}  // namespace rehearse

@@ -1,0 +1,137 @@
+#include "sim/training/compile_recorded.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+/// The executor ends operations within one another where dates are known: so many at most.
+constexpr std::size_t kMostAtOnce = 256;
+
+Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * kNanosecond}; }
+
+class RecordedCompiler {
+ public:
+  RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change)
+      : job_{job}, run_{job.ranks[rank]}, rank_{rank}, change_{change}, compiled_(run_.operations.size(), -1) {}
+
+  RecordedProgram compile() {
+    add_gpu_work();
+    const OperationIndex begin = add_begin();
+    add_host_work();
+    add_dependencies(begin);
+    add_meetings(begin);
+    builder_.program().counts_waits = false;
+    const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
+    for (const OperationIndex operation : compiled_) builder_.order(operation, fence);
+    return {builder_.finish(), std::move(compiled_), seconds(run_.kernel_gap)};
+  }
+
+ private:
+  const RecordedOperation& recorded(std::size_t operation) const { return run_.operations[operation]; }
+  static bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
+
+  Seconds gpu_time(const RecordedOperation& work) const {
+    Nanoseconds time = work.duration;
+    if (work.collective >= 0 && !job_.meetings.empty()) time = job_.meetings[at(work.collective)].transfer;
+    return seconds(run_.kernel_gap) + seconds(time) * change_.kernels[at(work.kernel)];
+  }
+
+  void add_gpu_work() {
+    std::vector<std::vector<std::size_t>> streams(run_.streams.size());
+    for (std::size_t i = 0; i < run_.operations.size(); ++i)
+      if (is_on_gpu(recorded(i))) streams[at(recorded(i).lane)].push_back(i);
+    for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+      if (streams[stream].empty()) continue;
+      std::ranges::stable_sort(streams[stream], {}, [&](std::size_t i) { return recorded(i).recorded_start; });
+      const auto first = static_cast<OperationIndex>(builder_.program().operations.size());
+      for (const std::size_t i : streams[stream])
+        compiled_[i] = builder_.add({.kind = OperationKind::kCompute,
+                                     .resource = static_cast<int>(stream),
+                                     .label = static_cast<int>(i),
+                                     .time = gpu_time(recorded(i))});
+      builder_.add_stretch(static_cast<int>(stream), first);
+      for (const RecordedChange::Delay& delay : change_.delays)
+        if (delay.stream == run_.streams[stream]) delays_.push_back({streams[stream].front(), delay.time});
+    }
+  }
+
+  /// Of the rank's clock: recordings of ranks do not begin together.
+  OperationIndex add_begin() {
+    const Nanoseconds later = run_.recorded_start() + job_.clock_offset[rank_] - job_.recorded_start();
+    const OperationIndex wait = builder_.add({.kind = OperationKind::kDelay, .time = seconds(later)});
+    const OperationIndex begin = builder_.add({.kind = OperationKind::kBegin});
+    builder_.order(wait, begin);
+    return begin;
+  }
+
+  void add_host_work() {
+    std::size_t added = 0;
+    for (std::size_t i = 0; i < run_.operations.size(); ++i)
+      if (!is_on_gpu(recorded(i)))
+        compiled_[i] = builder_.add({.kind = OperationKind::kDelay,
+                                     .is_event = ++added % kMostAtOnce == 0,
+                                     .time = seconds(recorded(i).duration) * change_.host});
+  }
+
+  /// `later` is ready `lag` after `earlier` has ended.
+  void order(OperationIndex earlier, OperationIndex later, Seconds lag) {
+    if (lag > Seconds{}) {
+      const OperationIndex delay = builder_.add({.kind = OperationKind::kDelay, .time = lag});
+      builder_.order(earlier, delay);
+      earlier = delay;
+    }
+    builder_.order(earlier, later);
+  }
+
+  void add_dependencies(OperationIndex begin) {
+    const Seconds latency = seconds(run_.launch_latency - run_.kernel_gap);  // a gap is in the kernel's own time
+    std::vector<bool> waits(run_.operations.size());
+    for (const Dependency& dependency : run_.dependencies) {
+      waits[at(dependency.later)] = true;
+      const OperationIndex earlier = compiled_[at(dependency.earlier)], later = compiled_[at(dependency.later)];
+      if (dependency.reason != Dependency::Reason::kStream)
+        order(earlier, later, dependency.reason == Dependency::Reason::kLaunch ? latency : Seconds{});
+    }
+    for (std::size_t i = 0; i < run_.operations.size(); ++i)
+      if (!waits[i] || is_on_gpu(recorded(i))) builder_.order(begin, compiled_[i]);
+    for (const auto& [operation, time] : delays_) order(begin, compiled_[operation], time);
+  }
+
+  /// A rank comes to a meeting when the collective could start on its stream.
+  void add_meetings(OperationIndex begin) {
+    if (job_.meetings.empty()) return;
+    const auto ranks = static_cast<int>(job_.ranks.size());
+    for (const RecordedCollective& collective : run_.collectives) {
+      const auto meeting = recorded(at(collective.operation)).collective;
+      const OperationIndex arrival = builder_.add(
+          {.kind = OperationKind::kDelay, .signal_scope = CounterScope::kTeam, .is_event = true, .signals = meeting});
+      const OperationIndex gate = builder_.add(
+          {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = meeting, .each = ranks});
+      const auto waits = std::ranges::equal_range(run_.dependencies, collective.operation, {}, &Dependency::later);
+      for (const Dependency& dependency : waits)
+        order(compiled_[at(dependency.earlier)], arrival, seconds(run_.lag(dependency)));
+      builder_.order(begin, arrival);
+      builder_.order(arrival, gate);
+      builder_.order(gate, compiled_[at(collective.operation)]);
+    }
+  }
+
+  const RecordedJob& job_;
+  const RecordedRun& run_;
+  std::size_t rank_;
+  const RecordedChange& change_;
+  ProgramBuilder builder_;
+  std::vector<OperationIndex> compiled_;  // [recorded operations]
+  std::vector<std::pair<std::size_t, Seconds>> delays_;
+};
+
+}  // namespace
+
+RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change) {
+  return RecordedCompiler{job, rank, change}.compile();
+}
+
+}  // namespace rehearse

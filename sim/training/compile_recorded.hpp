@@ -1,0 +1,43 @@
+#pragma once
+// Programs of what traces recorded: each rank's work with its own times, and what it waits for. No date of the trace is
+// in them but one: how much later than the first a rank began to be recorded.
+
+#include <array>
+#include <vector>
+
+#include "sim/program/program.hpp"
+#include "workloads/traces/recorded_job.hpp"
+
+namespace rehearse {
+
+/// What is different from the recording: factors of times.
+struct RecordedChange {
+  std::array<double, kKernelClassNames.size()> kernels = all_one();  // [KernelClass]
+  double host = 1;
+  struct Delay {
+    std::string stream;  // "0/7", of every rank; its first work begins so much later
+    Seconds time{};
+  };
+  std::vector<Delay> delays;
+
+ private:
+  static constexpr std::array<double, kKernelClassNames.size()> all_one() {
+    std::array<double, kKernelClassNames.size()> factors{};
+    factors.fill(1);
+    return factors;
+  }
+};
+
+struct RecordedProgram {
+  Program program;                         // kernels are labelled by their recorded operation
+  std::vector<OperationIndex> operations;  // [recorded operations]
+  Seconds gap{};                           // at the front of each kernel's time
+};
+
+/// The whole recording of a rank as one step: host work is a delay, work on the GPU is on stream i for the i-th of the
+/// run's. A stream's gap is at the front of its work:
+///   end = max(end before, ready - gap) + gap + time
+/// At the job's meetings a rank waits at a counter of its team, to which all ranks have to come.
+RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change);
+
+}  // namespace rehearse

@@ -1,0 +1,377 @@
+#include "workloads/traces/kineto.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr Nanoseconds kLatest = std::int64_t{1} << 62;
+constexpr double kNanosecondsPerMicrosecond = 1000;
+constexpr std::size_t kLongestName = 4096;
+constexpr std::size_t kDeepest = 64;
+
+/// The characters of a file, unpacked if it is gzip.
+class Characters {
+ public:
+  explicit Characters(const std::filesystem::path& file) : name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
+    if (!file_ || std::filesystem::is_directory(file)) throw InputError{name_ + ": cannot be read"};
+    ::gzbuffer(file_.get(), static_cast<unsigned>(buffer_.size()));
+    fill();
+  }
+
+  bool is_at_end() const { return next_ == end_; }
+  char get() const { return buffer_[next_]; }
+  void advance() {
+    if (++next_ == end_) fill();
+  }
+
+ private:
+  void fill() {
+    const int count = ::gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    int error = Z_OK;
+    if (count < 0 || (count == 0 && (::gzerror(file_.get(), &error), error != Z_OK)))
+      throw InputError{name_ + ": the gzip data are damaged or cut short"};
+    next_ = 0;
+    end_ = static_cast<std::size_t>(count);
+  }
+
+  struct Close {
+    void operator()(gzFile file) const { ::gzclose(file); }
+  };
+  std::string name_;
+  std::unique_ptr<gzFile_s, Close> file_;
+  std::array<char, 1 << 16> buffer_{};
+  std::size_t next_ = 0, end_ = 0;
+};
+
+/// Characters as the parser wants them.
+struct CharacterIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  Characters* characters = nullptr;
+
+  char operator*() const { return characters->get(); }
+  CharacterIterator& operator++() {
+    characters->advance();
+    return *this;
+  }
+  CharacterIterator operator++(int) {
+    const CharacterIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool is_at_end() const { return characters == nullptr || characters->is_at_end(); }
+  friend bool operator==(const CharacterIterator& a, const CharacterIterator& b) {
+    return a.is_at_end() == b.is_at_end();
+  }
+};
+
+/// Texts and their numbers.
+class Interned {
+ public:
+  explicit Interned(std::vector<std::string>& texts) : texts_{texts} {}
+  std::int32_t operator()(const std::string& text) {
+    const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::int32_t>(texts_.size()));
+    if (is_new) texts_.push_back(text);
+    return entry->second;
+  }
+
+ private:
+  std::vector<std::string>& texts_;
+  std::unordered_map<std::string, std::int32_t> numbers_;
+};
+
+std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
+  using Kind = KinetoEvent::Kind;
+  static const std::unordered_map<std::string, Kind> kKinds{
+      {"cpu_op", Kind::kOperator},   {"operator", Kind::kOperator}, {"user_annotation", Kind::kAnnotation},
+      {"cuda_runtime", Kind::kCall}, {"runtime", Kind::kCall},      {"cuda_driver", Kind::kCall},
+      {"cuda_sync", Kind::kSync},    {"kernel", Kind::kKernel},     {"gpu_memcpy", Kind::kCopy},
+      {"memcpy", Kind::kCopy},       {"gpu_memset", Kind::kSet},    {"memset", Kind::kSet},
+  };
+  if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") return Kind::kAnnotation;
+  std::string lower = category;
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const auto found = kKinds.find(lower);
+  return found == kKinds.end() ? std::nullopt : std::optional{found->second};
+}
+
+/// Bytes of an element of a tensor, by the names that PyTorch and NCCL have for its type; 0: none of them.
+std::int64_t element_size(const std::string& type) {
+  static const std::unordered_map<std::string, std::int64_t> kSizes{
+      {"float", 4},       {"Float", 4}, {"int", 4},           {"Int", 4},  {"double", 8},        {"Double", 8},
+      {"long int", 8},    {"Long", 8},  {"c10::Half", 2},     {"Half", 2}, {"c10::BFloat16", 2}, {"BFloat16", 2},
+      {"signed char", 1}, {"Char", 1},  {"unsigned char", 1}, {"Byte", 1}, {"bool", 1},          {"Bool", 1},
+  };
+  const auto found = kSizes.find(type);
+  return found == kSizes.end() ? 0 : found->second;
+}
+
+/// What the parser calls, value by value.
+class KinetoHandler {
+ public:
+  explicit KinetoHandler(KinetoTrace& trace) : trace_{trace} {}
+
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(std::int64_t value) { return number(static_cast<double>(value), value); }
+  bool number_unsigned(std::uint64_t value) {
+    return number(static_cast<double>(value),
+                  value > std::uint64_t{kLatest} ? kLatest : static_cast<std::int64_t>(value));
+  }
+  bool number_float(double value, const std::string& text) {
+    if (place() == Place::kEvent && (key_ == "ts" || key_ == "dur"))
+      return set_time(decimal_nanoseconds(text, value), text);
+    return number(value, static_cast<std::int64_t>(std::clamp(value, -9e18, 9e18)));
+  }
+  bool string(std::string& value) {
+    if (value.size() > kLongestName) value.resize(kLongestName);
+    switch (place()) {
+      case Place::kEvent:
+        if (key_ == "ph") event_.phase = value;
+        if (key_ == "cat") event_.category = value;
+        if (key_ == "name") event_.name = value;
+        if (key_ == "pid") event_.process = value;
+        if (key_ == "tid") event_.thread = value;
+        if (key_ == "ts" || key_ == "dur") fail_event(key_, "a number of microseconds", '"' + value + '"');
+        break;
+      case Place::kArguments:
+        if (key_ == "dtype") event_.element = element_size(value);
+        break;
+      case Place::kTypes:
+        if (event_.element == 0) event_.element = element_size(value);
+        break;
+      case Place::kDevice:
+        if (key_ == "name" && trace_.gpu.empty()) trace_.gpu = value;
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+  bool binary(std::vector<std::uint8_t>&) { return true; }
+  bool key(std::string& name) {
+    key_ = name;
+    return true;
+  }
+  bool start_object(std::size_t) {
+    if (places_.empty()) return enter(Place::kRoot);
+    switch (place()) {
+      case Place::kRoot:
+        return enter(key_ == "distributedInfo" ? Place::kDistributed : Place::kOther);
+      case Place::kEvents:
+        event_ = {};
+        return enter(Place::kEvent);
+      case Place::kEvent:
+        return enter(key_ == "args" ? Place::kArguments : Place::kOther);
+      case Place::kDevices:
+        return enter(Place::kDevice);
+      default:
+        return enter(Place::kOther);
+    }
+  }
+  bool end_object() {
+    if (place() == Place::kEvent) end_event();
+    places_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) {
+    if (places_.empty()) return enter(Place::kEvents);  // a list of events is a trace, too
+    switch (place()) {
+      case Place::kRoot:
+        has_events_ = has_events_ || key_ == "traceEvents";
+        return enter(key_ == "traceEvents"        ? Place::kEvents
+                     : key_ == "deviceProperties" ? Place::kDevices
+                                                  : Place::kOther);
+      case Place::kArguments:
+        return enter(key_ == "Input Dims" ? Place::kShapes : key_ == "Input type" ? Place::kTypes : Place::kOther);
+      case Place::kShapes:
+        ++event_.shapes;
+        if (event_.shapes == 1) event_.elements = 1;
+        return enter(event_.shapes == 1 ? Place::kShape : Place::kOther);
+      default:
+        return enter(Place::kOther);
+    }
+  }
+  bool end_array() {
+    has_events_ = has_events_ || places_.size() == 1;
+    places_.pop_back();
+    return true;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception& error) {
+    const std::string_view what = error.what();
+    const std::size_t colon = what.find("- ");
+    throw InputError{trace_.file_name + ": byte " + std::to_string(byte) + ", in or after event " +
+                     std::to_string(count_) +
+                     ": no JSON: " + printable(what.substr(colon == std::string_view::npos ? 0 : colon + 2))};
+  }
+
+  bool has_events() const { return has_events_; }
+
+ private:
+  enum class Place : std::uint8_t {
+    kRoot,
+    kEvents,
+    kEvent,
+    kArguments,
+    kShapes,
+    kShape,
+    kTypes,
+    kDevices,
+    kDevice,
+    kDistributed,
+    kOther
+  };
+  struct RawEvent {
+    std::string phase, category, name, process, thread;
+    std::optional<Nanoseconds> start, duration;
+    std::int64_t correlation = -1, bytes = -1, device = 0, stream = -1, waits_for = -1, on_stream = -1;
+    std::int64_t elements = -1, element = 0, shapes = 0;
+  };
+
+  Place place() const { return places_.empty() ? Place::kOther : places_.back(); }
+  bool enter(Place place) {
+    if (places_.size() == kDeepest) throw InputError{trace_.file_name + ": more than 64 nested levels"};
+    places_.push_back(place);
+    return true;
+  }
+
+  bool number(double value, std::int64_t whole) {
+    switch (place()) {
+      case Place::kEvent:
+        if (key_ == "ts" || key_ == "dur")
+          return set_time(std::abs(value) < 4e15 ? whole * 1000 : kLatest, std::to_string(whole));
+        if (key_ == "pid") event_.process = std::to_string(whole);
+        if (key_ == "tid") event_.thread = std::to_string(whole);
+        break;
+      case Place::kArguments:
+        if (key_ == "correlation") event_.correlation = whole;
+        if (key_ == "bytes") event_.bytes = whole;
+        if (key_ == "device") event_.device = whole;
+        if (key_ == "stream") event_.stream = whole;
+        if (key_ == "wait_on_stream") event_.on_stream = whole;
+        if (key_ == "wait_on_cuda_event_record_corr_id") event_.waits_for = whole;
+        if (key_ == "In msg nelems") event_.elements = whole;
+        break;
+      case Place::kShape:
+        if (whole < 0 || (whole > 0 && event_.elements > kLatest / whole)) event_.elements = 0;
+        event_.elements *= whole;
+        break;
+      case Place::kDistributed:
+        if (key_ == "rank" || key_ == "world_size") {
+          if (whole < 0 || whole > 1'000'000)
+            throw InputError{trace_.file_name + ": /distributedInfo/" + key_ + ": expected 0 to 1000000; found " +
+                             std::to_string(whole)};
+          (key_ == "rank" ? trace_.rank : trace_.world_size) = static_cast<int>(whole);
+          trace_.has_rank = true;
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
+  /// Microseconds with up to three decimals are exact; those of "1.7e15" are those of the double.
+  static Nanoseconds decimal_nanoseconds(const std::string& text, double value) {
+    const std::size_t point = text.find('.');
+    if (std::abs(value) >= 4e15) return kLatest;
+    if (point == std::string::npos || text.find_first_of("eE") != std::string::npos)
+      return std::llround(value * kNanosecondsPerMicrosecond);
+    std::int64_t whole = 0;
+    std::from_chars(text.data(), text.data() + point, whole);
+    std::int64_t part = 0;
+    for (std::size_t digit = 1; digit <= 3; ++digit)
+      part = 10 * part + (point + digit < text.size() ? text[point + digit] - '0' : 0);
+    return whole * 1000 + (text.front() == '-' ? -part : part);
+  }
+
+  bool set_time(Nanoseconds time, const std::string& found) {
+    const bool is_date = key_ == "ts";
+    if (time >= kLatest || -time >= kLatest) fail_event(key_, "microseconds below 4e15", found);
+    if (!is_date && time < 0) fail_event(key_, "0 microseconds or more", found);
+    (is_date ? event_.start : event_.duration) = time;
+    return true;
+  }
+
+  [[noreturn]] void fail_event(const std::string& key, const std::string& expected, const std::string& found) const {
+    throw InputError{trace_.file_name + ": event " + std::to_string(count_ + 1) +
+                     (event_.name.empty() ? "" : " \"" + shortened(event_.name, 80) + '"') + ": " + key +
+                     ": expected " + expected + "; found " + shortened(found, 80)};
+  }
+
+  void end_event() {
+    ++count_;
+    if (event_.phase != "X") return;
+    const std::optional<KinetoEvent::Kind> kind = kind_of(event_.category, event_.name);
+    if (!kind) return;
+    if (!event_.start || !event_.duration) {
+      ++trace_.without_duration;
+      return;
+    }
+    KinetoEvent event{.start = *event_.start,
+                      .duration = *event_.duration,
+                      .correlation = event_.correlation,
+                      .bytes = event_.bytes,
+                      .waits_for = event_.waits_for,
+                      .kind = *kind};
+    if (event_.elements > 0 && event_.element > 0 && event_.elements < kLatest / event_.element && event_.bytes < 0)
+      event.bytes = event_.elements * event_.element;
+    event.name = names_(event_.name);
+    const auto on_device = [&](std::int64_t stream) {
+      return streams_(std::to_string(event_.device) + '/' + std::to_string(stream));
+    };
+    if (event.is_on_gpu() || *kind == KinetoEvent::Kind::kSync) {
+      event.lane = event_.stream >= 0 ? on_device(event_.stream) : streams_(event_.process + '/' + event_.thread);
+      if (event_.on_stream >= 0) event.on_stream = on_device(event_.on_stream);
+    } else {
+      event.lane = threads_(event_.process + '/' + event_.thread);
+    }
+    trace_.events.push_back(event);
+  }
+
+  KinetoTrace& trace_;
+  Interned names_{trace_.names}, threads_{trace_.threads}, streams_{trace_.streams};
+  std::vector<Place> places_;
+  std::string key_;
+  RawEvent event_;
+  std::int64_t count_ = 0;
+  bool has_events_ = false;
+};
+
+}  // namespace
+
+KinetoTrace read_kineto_trace(const std::filesystem::path& file) {
+  KinetoTrace trace;
+  trace.file_name = file.string();
+  Characters characters{file};
+  KinetoHandler handler{trace};
+  nlohmann::json::sax_parse(CharacterIterator{&characters}, CharacterIterator{}, &handler);
+  if (!handler.has_events())
+    throw InputError{trace.file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
+  std::ranges::stable_sort(trace.events, [](const KinetoEvent& a, const KinetoEvent& b) {
+    return a.start != b.start ? a.start < b.start : a.duration > b.duration;
+  });
+  return trace;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,56 @@
+#pragma once
+// Traces of PyTorch's profiler (Kineto, in Chrome's trace format): what the threads of one process and its GPUs did,
+// event by event. recorded_run.hpp makes of it what waits for what.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// Dates and durations of traces. They are whole: a date of today, in microseconds, fills a double.
+using Nanoseconds = std::int64_t;
+
+struct KinetoEvent {
+  enum class Kind : std::uint8_t {
+    kOperator,    // on a thread: an operator of the framework
+    kAnnotation,  // on a thread: "ProfilerStep#4", or what the user or the framework calls a part of the program
+    kCall,        // on a thread: of the GPU's runtime or driver
+    kSync,        // on a stream: says more about the call of its correlation, such as for what a stream waits
+    kKernel,      // on a stream
+    kCopy,        // on a stream
+    kSet,         // on a stream: memory is filled
+  };
+
+  Nanoseconds start = 0, duration = 0;
+  std::int64_t correlation = -1;  // of a call and what it starts on the GPU; -1: not recorded
+  std::int64_t bytes = -1;        // of a copy, of a collective's payload; -1: not recorded
+  std::int64_t waits_for = -1;    // kSync, of a stream: correlation of the call that recorded the event
+  std::int32_t name = 0;          // in KinetoTrace::names
+  std::int32_t lane = -1;         // in KinetoTrace::threads or streams
+  std::int32_t on_stream = -1;    // kSync, of a stream: on which stream that event was recorded
+  Kind kind = Kind::kOperator;
+
+  Nanoseconds end() const { return start + duration; }
+  bool is_on_gpu() const { return kind == Kind::kKernel || kind == Kind::kCopy || kind == Kind::kSet; }
+};
+
+struct KinetoTrace {
+  std::string file_name;
+  std::vector<std::string> names;
+  std::vector<std::string> threads;   // "process/thread", as the trace names them
+  std::vector<std::string> streams;   // "device/stream"
+  std::vector<KinetoEvent> events;    // by start; of those that start together the longest first
+  int rank = 0, world_size = 1;       // as distributedInfo says
+  bool has_rank = false;              // whether it does
+  std::string gpu;                    // name of the first device; empty: not recorded
+  std::int64_t without_duration = 0;  // complete events that state none, which are left out
+};
+
+/// The trace of a file, plain or gzip, read event by event: 88 bytes are kept of each that matters. Categories may have
+/// the names of any version ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws
+/// InputError "FILE: event 17 "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken.
+KinetoTrace read_kineto_trace(const std::filesystem::path& file);
+
+}  // namespace rehearse

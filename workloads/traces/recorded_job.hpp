@@ -1,0 +1,33 @@
+#pragma once
+// Processes of one job, each with its trace, and where they meet: collectives.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "workloads/traces/recorded_run.hpp"
+
+namespace rehearse {
+
+/// A collective of several ranks. All start when the last has come; it then takes as long as on the rank that came
+/// last: the shortest of the recorded kernels, the others include waiting.
+struct RecordedMeeting {
+  std::vector<std::int32_t> collective;  // [ranks] in RecordedRun::collectives
+  Nanoseconds transfer = 0;
+};
+
+struct RecordedJob {
+  std::vector<RecordedRun> ranks;
+  std::vector<RecordedMeeting> meetings;  // none if ranks are missing: their collectives last as recorded
+  std::vector<Nanoseconds> clock_offset;  // [ranks] what is added to dates, so that collectives end together
+  std::vector<std::string> remarks;
+
+  /// Of all ranks, by the clock of the first.
+  Nanoseconds recorded_start() const;
+};
+
+/// Throws InputError if two traces are of the same rank, or of jobs of different sizes.
+RecordedJob recorded_job(std::vector<RecordedRun> ranks);
+
+}  // namespace rehearse

@@ -1,0 +1,99 @@
+#pragma once
+// What a trace says about a run: work, each with the time that it takes by itself, and what it waits for. Dates are not
+// part of it but to compare with: whoever replays it finds every start from what has to come before.
+//
+// Rules, by which work waits (Dependency):
+//   thread     what a thread does comes in its order; time between two recorded calls is host work
+//   hand-over  a thread that was idle goes on when another one has become idle: the thread of the backward pass begins
+//              when the one that called it waits, and that goes on when the backward pass has ended
+//   launch     a kernel is ready a launch latency after the call that starts it began
+//   stream     what is on a stream comes in its order, with a gap between two kernels
+//   event      a stream waits for an event: cudaStreamWaitEvent
+//   sync       the host waits for the GPU: synchronizations, copies from and to pageable memory
+//   queue      the GPU takes so many launches, not more, until one of them has ended (1023 on CUDA)
+// Sources: the CUDA programming guide (streams, events, API synchronization behavior); latency, gap and queue are those
+// of the trace itself.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workloads/traces/kernel_class.hpp"
+#include "workloads/traces/kineto.hpp"
+
+namespace rehearse {
+
+struct RecordedOperation {
+  enum class Kind : std::uint8_t { kHost, kGpu };
+  Kind kind = Kind::kHost;
+  KernelClass kernel = KernelClass::kOther;  // kGpu
+  bool is_idle = false;          // kHost: nothing was recorded for longer than kLongestSilence, and nothing explains it
+  std::int32_t lane = 0;         // thread or stream
+  std::int32_t name = -1;        // of a kernel; of the call at a host operation's end, -1: of none
+  std::int32_t step = -1;        // kHost: that begins when this has ended, of RecordedRun::steps; -1: none does
+  std::int32_t collective = -1;  // of RecordedRun::collectives
+  Nanoseconds duration = 0;      // without the waits that dependencies explain
+  Nanoseconds recorded_start = 0, recorded_end = 0;
+};
+
+struct Dependency {
+  enum class Reason : std::uint8_t { kThread, kHandOver, kLaunch, kStream, kEvent, kSync, kQueue };
+  std::int32_t earlier = 0, later = 0;
+  Reason reason = Reason::kThread;
+};
+inline constexpr std::array<std::string_view, 7> kReasonNames{"thread", "hand-over", "launch", "stream",
+                                                              "event",  "sync",      "queue"};
+
+struct RecordedStep {
+  std::string name;                                  // "ProfilerStep#4"
+  Nanoseconds recorded_start = 0, recorded_end = 0;  // of the thread that runs the loop
+};
+
+struct RecordedCollective {
+  std::int32_t operation = 0;
+  std::int64_t bytes = -1;  // of the payload; -1: not recorded
+};
+
+/// One process of a job.
+struct RecordedRun {
+  std::string file_name;
+  int rank = 0, world_size = 1;
+  std::string gpu;
+  std::vector<std::string> names, threads, streams;
+  std::vector<RecordedOperation> operations;  // what waits comes after what it waits for
+  std::vector<Dependency> dependencies;       // by `later`
+  std::vector<RecordedStep> steps;            // one after the other; the last one ends with `end_of_steps`
+  std::int32_t end_of_steps = -1;             // host operation at whose end the last step has ended
+  std::vector<RecordedCollective> collectives;
+  Nanoseconds launch_latency = 0, kernel_gap = 0;
+  int queue_depth = 0;               // 0: never full
+  std::vector<std::string> remarks;  // what was missing, and what was done about it
+
+  Nanoseconds recorded_start() const;
+  /// Of an edge, between the end of `earlier` and the start of `later`.
+  Nanoseconds lag(const Dependency& dependency) const;
+};
+
+/// So long may a thread be silent, in the interpreter for example, before that counts as time that nothing explains.
+inline constexpr Nanoseconds kLongestSilence = 1'000'000;
+
+/// Back from the end of the last step, or of the recording, each thing from what it waited for last: time in which nothing
+/// that was recorded explains why the next had not begun.
+struct UnexplainedTime {
+  struct Gap {
+    std::int32_t before = 0;  // the operation that could have begun earlier
+    Nanoseconds time = 0;
+  };
+  Nanoseconds total = 0, of = 0;  // of the recording up to there
+  std::vector<Gap> gaps;          // the longest first
+
+  double share() const { return of > 0 ? static_cast<double>(total) / static_cast<double>(of) : 0; }
+};
+UnexplainedTime unexplained_time(const RecordedRun& run);
+
+/// Throws InputError if the trace has no work on a GPU, or dependencies that go in a circle, with the events of it.
+RecordedRun recorded_run(const KinetoTrace& trace);
+
+}  // namespace rehearse
