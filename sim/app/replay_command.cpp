@@ -101,7 +101,7 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
   std::printf("\n");
   print_steps(report, is_changed);
   print_shares(report);
-  std::printf("\nunexplained: %.1f %% of the recorded time up to the last step's end\n", 100 * report.unexplained);
+  std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
   for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
   const std::string refusal = report.refusal();
   std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());

@@ -246,6 +246,7 @@ class KinetoHandler {
     std::optional<Nanoseconds> start, duration;
     std::int64_t correlation = -1, bytes = -1, device = 0, stream = -1, waits_for = -1, on_stream = -1;
     std::int64_t elements = -1, element = 0, shapes = 0;
+    float warps = -1;
   };
 
   Place place() const { return places_.empty() ? Place::kOther : places_.back(); }
@@ -267,6 +268,7 @@ class KinetoHandler {
         if (key_ == "correlation") event_.correlation = whole;
         if (key_ == "bytes") event_.bytes = whole;
         if (key_ == "device") event_.device = whole;
+        if (key_ == "warps per SM" && value >= 0) event_.warps = static_cast<float>(std::min(value, 1e9));
         if (key_ == "stream") event_.stream = whole;
         if (key_ == "wait_on_stream") event_.on_stream = whole;
         if (key_ == "wait_on_cuda_event_record_corr_id") event_.waits_for = whole;
@@ -333,6 +335,7 @@ class KinetoHandler {
                       .correlation = event_.correlation,
                       .bytes = event_.bytes,
                       .waits_for = event_.waits_for,
+                      .warps = event_.warps,
                       .kind = *kind};
     if (event_.elements > 0 && event_.element > 0 && event_.elements < kLatest / event_.element && event_.bytes < 0)
       event.bytes = event_.elements * event_.element;

@@ -27,6 +27,7 @@ struct KinetoEvent {
   std::int64_t correlation = -1;  // of a call and what it starts on the GPU; -1: not recorded
   std::int64_t bytes = -1;        // of a copy, of a collective's payload; -1: not recorded
   std::int64_t waits_for = -1;    // kSync, of a stream: correlation of the call that recorded the event
+  float warps = -1;               // kKernel: on each multiprocessor, were all of them there at once; -1: not recorded
   std::int32_t name = 0;          // in KinetoTrace::names
   std::int32_t lane = -1;         // in KinetoTrace::threads or streams
   std::int32_t on_stream = -1;    // kSync, of a stream: on which stream that event was recorded

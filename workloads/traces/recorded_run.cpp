@@ -1,6 +1,7 @@
 #include "workloads/traces/recorded_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/traces/period.hpp"
 
 namespace rehearse {
 
@@ -17,6 +19,8 @@ namespace {
 constexpr Nanoseconds kHandOverSilence = 30'000;  // a thread that is silent for less goes on by itself
 constexpr Nanoseconds kClearly = 20'000;          // apart: more than any latency of the GPU's
 constexpr Nanoseconds kClockError = 1'000;        // between dates of host and GPU
+constexpr float kFullMultiprocessor = 64;         // warps: CUDA programming guide, compute capabilities 7.0, 8.0, 9.0
+constexpr double kTail = 0.05;                    // of a kernel that fills the GPU: its last threads leave room
 constexpr int kFullQueue = 1000;                  // launches under way that are no coincidence
 constexpr std::int64_t kStagedCopy = 65'536;      // bytes: larger copies from pageable memory keep the host waiting
 
@@ -57,11 +61,13 @@ class RunBuilder {
     find_gpu_work();
     find_threads();
     find_steps();
+    if (run_.steps.empty()) find_period_of_launches();
     measure_latencies();
     measure_queue();
     add_host_work();
     add_gpu_work();
     add_stream_waits();
+    add_full_gpu();
     add_syncs();
     put_in_order();
     remark();
@@ -163,6 +169,35 @@ class RunBuilder {
     }
   }
 
+  /// Steps that nobody has marked: what the GPU is given repeats. One begins after the longest pause, in the mean.
+  void find_period_of_launches() {
+    std::vector<std::int32_t> sequence;
+    for (const EventIndex i : launched_) sequence.push_back(event(i).name);
+    const std::optional<Period> period = find_period(sequence);
+    if (!period) return;
+    const auto called = [&](std::size_t i) { return event(launch_.at(launched_[i])).start; };
+    std::size_t best = 0;
+    Nanoseconds longest = -1;
+    for (std::size_t offset = 0; offset < period->length; ++offset) {
+      Nanoseconds pauses = 0;
+      for (std::size_t k = 1; k < period->count; ++k) {
+        const std::size_t i = period->first + offset + k * period->length;
+        pauses += called(i) - called(i - 1);
+      }
+      if (pauses <= longest) continue;
+      longest = pauses;
+      best = offset;
+    }
+    for (std::size_t i = period->first + best; i < sequence.size(); i += period->length) {
+      if (!run_.steps.empty()) run_.steps.back().recorded_end = called(i);
+      step_of_launch_.emplace(launch_.at(launched_[i]), run_.steps.size());
+      run_.steps.push_back({"step " + std::to_string(run_.steps.size() + 1), called(i), called(i)});
+    }
+    run_.steps.pop_back();  // that may have no end
+    run_.remarks.push_back("no step is marked: " + std::to_string(period->length) +
+                           " kernels and copies that repeat count as one, from launch to launch");
+  }
+
   void measure_latencies() {
     std::vector<Nanoseconds> latencies, gaps;
     std::map<std::int32_t, Nanoseconds> free;  // [streams]
@@ -209,9 +244,9 @@ class RunBuilder {
       for (const EventIndex call : calls_[at(thread)])
         points.push_back({event(call).start, Point::Kind::kCall, thread, call});
     }
-    for (std::size_t step = 0; step < run_.steps.size(); ++step)
+    for (std::size_t step = 0; step < run_.steps.size() && step_of_launch_.empty(); ++step)
       points.push_back({run_.steps[step].recorded_start, Point::Kind::kStep, loop_thread_, step});
-    if (!run_.steps.empty())
+    if (!run_.steps.empty() && step_of_launch_.empty())
       points.push_back({run_.steps.back().recorded_end, Point::Kind::kStep, loop_thread_, run_.steps.size()});
     std::ranges::sort(points, {}, &Point::key);
     return points;
@@ -257,6 +292,10 @@ class RunBuilder {
       const OperationIndex added = add_until(thread, when);
       RecordedOperation& silence = run_.operations[at(added)];
       silence.is_idle = silence.duration > kLongestSilence && !is_input(thread, silence.recorded_start, when);
+      if (silence.is_idle && copies_samples_after(thread, when)) {
+        silence.is_idle = false;
+        ++inputs_waited_for_;
+      }
       return;
     }
     const OperationIndex added = add({.is_idle = when - by->first > kLongestSilence,
@@ -278,6 +317,14 @@ class RunBuilder {
     });
   }
 
+  /// Whether the first that the thread gives the GPU from then on is a copy to it: it had waited for samples.
+  bool copies_samples_after(std::int32_t thread, Nanoseconds when) const {
+    const std::vector<EventIndex>& calls = calls_[at(thread)];
+    auto call = std::ranges::lower_bound(calls, when, {}, [&](EventIndex i) { return event(i).start; });
+    while (call != calls.end() && started_by(event(*call)).empty()) ++call;
+    return call != calls.end() && has(name(started_by(event(*call)).front()), "HtoD");
+  }
+
   void add_host_work() {
     for (const Point& point : points()) {
       Reached& reached = reached_[at(point.thread)];
@@ -288,14 +335,9 @@ class RunBuilder {
         case Point::Kind::kSleep:
           reached.sleeps.emplace_back(point.when, add_until(point.thread, point.when));
           break;
-        case Point::Kind::kStep: {
-          const OperationIndex mark = add_until(point.thread, point.when);
-          if (point.event < run_.steps.size())
-            run_.operations[at(mark)].step = static_cast<std::int32_t>(point.event);
-          else
-            run_.end_of_steps = mark;
+        case Point::Kind::kStep:
+          begin_step(point.event, add_until(point.thread, point.when));
           break;
-        }
         case Point::Kind::kCall:
           add_call(point);
           break;
@@ -303,11 +345,21 @@ class RunBuilder {
     }
   }
 
+  /// The step begins, or after the last one their end has come, when the operation has ended.
+  void begin_step(std::size_t step, OperationIndex mark) {
+    if (step < run_.steps.size())
+      run_.operations[at(mark)].step = static_cast<std::int32_t>(step);
+    else
+      run_.end_of_steps = mark;
+  }
+
   void add_call(const Point& point) {
     const KinetoEvent& call = event(point.event);
     const OperationIndex before = add_until(point.thread, call.start);
     run_.operations[at(before)].name = call.name;
     began_.emplace(point.event, before);
+    if (const auto step = step_of_launch_.find(point.event); step != step_of_launch_.end())
+      begin_step(step->second, before);
     const std::span<const EventIndex> started = started_by(call);
     const bool waits = is_sync(name(point.event)) || (!started.empty() && (run_.queue_depth > 0 || is_staged(started)));
     if (!waits) return;
@@ -436,6 +488,30 @@ class RunBuilder {
     ++inferred_waits_;
   }
 
+  /// Kernels that were ready, and began only when one on another stream that fills the GPU had all but ended.
+  void add_full_gpu() {
+    std::vector<Nanoseconds> ready(run_.operations.size());
+    for (const Dependency& dependency : run_.dependencies)
+      ready[at(dependency.later)] = std::max(
+          ready[at(dependency.later)], run_.operations[at(dependency.earlier)].recorded_end + run_.lag(dependency));
+    std::vector<EventIndex> filling;  // in the order of their starts, those that may not have ended
+    for (const EventIndex i : gpu_) {
+      const KinetoEvent& work = event(i);
+      const OperationIndex operation = operation_.at(i);
+      std::erase_if(filling, [&](EventIndex k) { return event(k).end() + kClearly < work.start; });
+      if (work.kind == Kind::kKernel && work.start > ready[at(operation)] + kClearly) {
+        for (const EventIndex k : filling) {
+          const auto tail = static_cast<Nanoseconds>(kTail * static_cast<double>(event(k).duration));
+          if (event(k).lane == work.lane || std::abs(event(k).end() - work.start) > std::max(tail, kClearly)) continue;
+          wait(operation_.at(k), operation, Reason::kFullGpu);
+          ++full_;
+          break;
+        }
+      }
+      if (work.kind == Kind::kKernel && work.warps >= kFullMultiprocessor) filling.push_back(i);
+    }
+  }
+
   void add_syncs() {
     for (const Waiting& waiting : waiting_) {
       const KinetoEvent& call = event(waiting.call);
@@ -548,8 +624,11 @@ class RunBuilder {
     say(inferred_waits_,
         "waits of a stream do not say for which event: taken as for the latest to end on another stream, of what was "
         "launched before");
+    say(full_, "kernels were ready while one of another stream filled the GPU: they wait for its end");
     say(unused_waits_, "waits of a stream for an event have no work on both sides");
-    if (run_.steps.empty()) run_.remarks.push_back("no step is marked: the whole recording counts as one");
+    say(inputs_waited_for_, "silences of a thread before it copies to the GPU count as waits for samples");
+    if (run_.steps.empty())
+      run_.remarks.push_back("no step is marked and nothing repeats: the whole recording counts as one");
     if (run_.world_size > 1)
       run_.remarks.push_back("rank " + std::to_string(run_.rank) + " of " + std::to_string(run_.world_size));
   }
@@ -573,7 +652,8 @@ class RunBuilder {
   std::map<std::int32_t, std::vector<Launched>> on_stream_;
   std::int32_t loop_thread_ = 0;
   Nanoseconds begin_ = 0;
-  std::int64_t without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0;
+  std::unordered_map<EventIndex, std::size_t> step_of_launch_;  // calls with which one begins, if none is marked
+  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0;
 };
 
 }  // namespace
@@ -600,13 +680,14 @@ UnexplainedTime unexplained_time(const RecordedRun& run) {
   const auto latest = std::ranges::max_element(run.operations, {}, &RecordedOperation::recorded_end);
   OperationIndex here =
       run.end_of_steps >= 0 ? run.end_of_steps : static_cast<OperationIndex>(latest - run.operations.begin());
-  UnexplainedTime unexplained{.of = operation_at(here).recorded_end - run.recorded_start()};
+  const Nanoseconds from = run.steps.empty() ? run.recorded_start() : run.steps.front().recorded_start;
+  UnexplainedTime unexplained{.of = operation_at(here).recorded_end - from};
   const auto add = [&](OperationIndex before, Nanoseconds time) {
     if (time <= 0) return;
     unexplained.total += time;
     unexplained.gaps.push_back({before, time});
   };
-  while (here >= 0) {
+  while (here >= 0 && operation_at(here).recorded_end > from) {
     const RecordedOperation& operation = operation_at(here);
     OperationIndex before = -1;
     Nanoseconds ready = 0;

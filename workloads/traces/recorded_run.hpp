@@ -8,6 +8,7 @@
 //              when the one that called it waits, and that goes on when the backward pass has ended
 //   launch     a kernel is ready a launch latency after the call that starts it began
 //   stream     what is on a stream comes in its order, with a gap between two kernels
+//   full GPU   a kernel that was ready began when one of another stream ended that has more threads than the GPU holds
 //   event      a stream waits for an event: cudaStreamWaitEvent
 //   sync       the host waits for the GPU: synchronizations, copies from and to pageable memory
 //   queue      the GPU takes so many launches, not more, until one of them has ended (1023 on CUDA)
@@ -39,12 +40,12 @@ struct RecordedOperation {
 };
 
 struct Dependency {
-  enum class Reason : std::uint8_t { kThread, kHandOver, kLaunch, kStream, kEvent, kSync, kQueue };
+  enum class Reason : std::uint8_t { kThread, kHandOver, kLaunch, kStream, kFullGpu, kEvent, kSync, kQueue };
   std::int32_t earlier = 0, later = 0;
   Reason reason = Reason::kThread;
 };
-inline constexpr std::array<std::string_view, 7> kReasonNames{"thread", "hand-over", "launch", "stream",
-                                                              "event",  "sync",      "queue"};
+inline constexpr std::array<std::string_view, 8> kReasonNames{"thread",   "hand-over", "launch", "stream",
+                                                              "full GPU", "event",     "sync",   "queue"};
 
 struct RecordedStep {
   std::string name;                                  // "ProfilerStep#4"
@@ -79,14 +80,14 @@ struct RecordedRun {
 /// So long may a thread be silent, in the interpreter for example, before that counts as time that nothing explains.
 inline constexpr Nanoseconds kLongestSilence = 1'000'000;
 
-/// Back from the end of the last step, or of the recording, each thing from what it waited for last: time in which nothing
+/// Back from the end of the last step to the beginning of the first, or of the recording, each thing from what it waited for last: time in which nothing
 /// that was recorded explains why the next had not begun.
 struct UnexplainedTime {
   struct Gap {
     std::int32_t before = 0;  // the operation that could have begun earlier
     Nanoseconds time = 0;
   };
-  Nanoseconds total = 0, of = 0;  // of the recording up to there
+  Nanoseconds total = 0, of = 0;  // of what time
   std::vector<Gap> gaps;          // the longest first
 
   double share() const { return of > 0 ? static_cast<double>(total) / static_cast<double>(of) : 0; }
