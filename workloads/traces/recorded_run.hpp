@@ -11,7 +11,7 @@
 //   full GPU   a kernel that was ready began when one of another stream ended that has more threads than the GPU holds
 //   event      a stream waits for an event: cudaStreamWaitEvent
 //   sync       the host waits for the GPU: synchronizations, copies from and to pageable memory
-//   queue      the GPU takes so many launches, not more, until one of them has ended (1023 on CUDA)
+//   queue      the GPU takes so many launches, not more, until one of them has ended (about a thousand on CUDA)
 // Sources: the CUDA programming guide (streams, events, API synchronization behavior); latency, gap and queue are those
 // of the trace itself.
 
@@ -69,7 +69,7 @@ struct RecordedRun {
   std::int32_t end_of_steps = -1;             // host operation at whose end the last step has ended
   std::vector<RecordedCollective> collectives;
   Nanoseconds launch_latency = 0, kernel_gap = 0;
-  int queue_depth = 0;               // 0: never full
+  int queue_depth = 0;  // launches under way at most, that of the call itself included; 0: never full
   std::vector<std::string> remarks;  // what was missing, and what was done about it
 
   Nanoseconds recorded_start() const;
@@ -77,6 +77,8 @@ struct RecordedRun {
   Nanoseconds lag(const Dependency& dependency) const;
 };
 
+/// Dates on the GPU that differ by more are apart for a reason: no latency of its own is as long.
+inline constexpr Nanoseconds kClearlyApart = 20'000;
 /// So long may a thread be silent, in the interpreter for example, before that counts as time that nothing explains.
 inline constexpr Nanoseconds kLongestSilence = 1'000'000;
 

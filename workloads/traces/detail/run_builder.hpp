@@ -1,0 +1,189 @@
+#pragma once
+// Makes a RecordedRun of a trace: threads.cpp adds what threads do, gpu_work.cpp what GPUs do and who waits for it.
+
+#include <map>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "workloads/traces/recorded_run.hpp"
+
+namespace rehearse {
+
+inline constexpr Nanoseconds kClockError = 1'000;  // between dates of host and GPU
+
+class RunBuilder {
+ public:
+  explicit RunBuilder(const KinetoTrace& trace);
+
+  RecordedRun build();
+
+ private:
+  using Kind = KinetoEvent::Kind;
+  using OperationIndex = std::int32_t;
+  using EventIndex = std::size_t;
+  using Reason = Dependency::Reason;
+
+  struct Interval {
+    Nanoseconds start = 0, end = 0;
+  };
+  /// A date at which something may begin or end to wait.
+  struct Point {
+    enum class Kind : std::uint8_t { kStep, kWake, kCall, kSleep };
+    Nanoseconds when = 0;
+    Kind kind = Kind::kCall;
+    std::int32_t thread = 0;
+    EventIndex event = 0;  // kCall; of kStep the step
+    auto key() const { return std::tuple{when, kind, thread, event}; }
+  };
+  /// How far the work of a thread has been added.
+  struct Reached {
+    OperationIndex last = -1;
+    Nanoseconds when = 0;
+    std::vector<std::pair<Nanoseconds, OperationIndex>> sleeps;  // since when it was idle, after what
+  };
+  /// A call that returns when the GPU has come so far.
+  struct Waiting {
+    OperationIndex operation = 0;  // that the call is
+    EventIndex call = 0;
+  };
+
+  const KinetoEvent& event(EventIndex index) const { return trace_.events[index]; }
+  const std::string& name(EventIndex index) const { return trace_.names[at(event(index).name)]; }
+  std::span<const EventIndex> started_by(const KinetoEvent& call) const {
+    const auto found = of_correlation_.find(call.correlation);
+    if (call.correlation < 0 || found == of_correlation_.end()) return {};
+    return found->second;
+  }
+
+  void find_gpu_work();
+
+  template <class Index>
+  static std::size_t at(Index index) {
+    return static_cast<std::size_t>(index);
+  }
+  static bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+  static bool is_sync(std::string_view call) { return has(call, "Synchronize"); }
+  static bool is_stream_wait(std::string_view call) { return has(call, "StreamWaitEvent"); }
+
+  /// Calls that matter and when each thread did anything. Threads that only ask whether something has ended, such as
+  /// NCCL's watchdog, are left out.
+  void find_threads();
+
+  void find_steps();
+
+  /// Steps that nobody has marked: what the GPU is given repeats. One begins after the longest pause, in the mean.
+  void find_period_of_launches();
+
+  void measure_latencies();
+
+  /// How many launches are under way at most.
+  void measure_queue();
+
+  std::vector<Point> points() const;
+
+  OperationIndex add(RecordedOperation operation) {
+    run_.operations.push_back(operation);
+    return static_cast<OperationIndex>(run_.operations.size() - 1);
+  }
+  void wait(OperationIndex earlier, OperationIndex later, Reason reason) {
+    run_.dependencies.push_back({earlier, later, reason});
+  }
+
+  /// What the thread does until `when`, after what it did before.
+  OperationIndex add_until(std::int32_t thread, Nanoseconds when);
+
+  /// Who became idle last, while the thread was silent, and has been since.
+  const std::pair<Nanoseconds, OperationIndex>* waker(std::int32_t thread, Nanoseconds when) const;
+
+  void add_wake(std::int32_t thread, Nanoseconds when);
+
+  /// Whether the thread gets samples: its time is the host's.
+  bool is_input(std::int32_t thread, Nanoseconds start, Nanoseconds end) const;
+
+  /// Whether the first that the thread gives the GPU from then on is a copy to it: it had waited for samples.
+  bool copies_samples_after(std::int32_t thread, Nanoseconds when) const;
+
+  void add_host_work();
+
+  /// The step begins, or after the last one their end has come, when the operation has ended.
+  void begin_step(std::size_t step, OperationIndex mark);
+
+  void add_call(const Point& point);
+
+  /// Of memory that the GPU cannot reach: the host takes part.
+  bool is_staged(std::span<const EventIndex> started) const;
+
+  void add_gpu_work();
+
+  /// What the kernel states, or the innermost annotation or operator around its launch.
+  std::int64_t payload(EventIndex kernel) const;
+
+  struct Launched {
+    Nanoseconds when = 0;  // of the call
+    OperationIndex operation = -1;
+  };
+  /// The latest that was launched on the stream before `when` and had ended by `ended`.
+  OperationIndex latest_on(std::int32_t stream, Nanoseconds when, Nanoseconds ended) const;
+
+  /// Who waits for an event, and for which, is stated by new traces. In others the next kernel that the thread launches
+  /// waits for what was the latest to end, on another stream, of what had been launched before.
+  void add_stream_waits();
+
+  void infer_wait(EventIndex call, EventIndex waits);
+
+  /// Kernels that were ready, and began only when one on another stream that fills the GPU had all but ended.
+  void add_full_gpu();
+
+  void add_syncs();
+
+  /// The call's own time is what is left of it then.
+  void returns_after(OperationIndex call, OperationIndex earlier, Reason reason);
+
+  /// What a copy from or to pageable memory makes its call wait for: its own end, or that of what is before it.
+  OperationIndex staged(const KinetoEvent& call, EventIndex copy) const;
+
+  /// The stream on which the thread has launched last; of a stated one that.
+  std::int32_t stream_of_sync(EventIndex call) const {
+    const std::vector<EventIndex>& calls = calls_[at(event(call).lane)];
+    for (auto before = std::ranges::lower_bound(calls, call); before != calls.begin();) {
+      --before;
+      if (const auto started = started_by(event(*before)); !started.empty()) return event(started.front()).lane;
+    }
+    return -1;
+  }
+
+  /// Sorts operations so that none waits for a later one.
+  void put_in_order();
+
+  [[noreturn]] void refuse_circle(const std::vector<int>& waits) const;
+
+  void remark();
+
+  const KinetoTrace& trace_;
+  RecordedRun run_;
+  std::vector<EventIndex> gpu_;       // by start
+  std::vector<EventIndex> launched_;  // those of them whose call is known, by its start
+  std::unordered_map<std::int64_t, std::vector<EventIndex>> of_correlation_;
+  std::unordered_map<EventIndex, EventIndex> launch_;          // of what is on the GPU its call
+  std::unordered_map<std::int64_t, EventIndex> stated_waits_;  // by the correlation of the call
+  std::vector<std::vector<EventIndex>> calls_;                 // [threads]
+  std::vector<std::vector<EventIndex>> with_bytes_;            // [threads] what states the bytes of a payload
+  std::vector<EventIndex> inputs_;                             // annotations of getting samples
+  std::vector<std::vector<Interval>> busy_;                    // [threads]
+  std::vector<Reached> reached_;                               // [threads]
+  std::vector<Waiting> waiting_;
+  std::unordered_map<EventIndex, OperationIndex> began_;      // calls: the host operation that ends where they start
+  std::unordered_map<EventIndex, OperationIndex> operation_;  // of what is on the GPU
+  std::unordered_map<OperationIndex, OperationIndex> before_on_stream_;
+  std::map<std::int32_t, std::vector<Launched>> on_stream_;
+  std::int32_t loop_thread_ = 0;
+  Nanoseconds begin_ = 0;
+  std::unordered_map<EventIndex, std::size_t> step_of_launch_;  // calls with which one begins, if none is marked
+  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0;
+};
+
+}  // namespace rehearse
