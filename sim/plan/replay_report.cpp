@@ -71,7 +71,8 @@ std::vector<ReplayedClass> classes_of(const RecordedJob& job) {
 void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, const ReplayedRank& replayed) {
   for (std::size_t s = 0; s < run.streams.size(); ++s) {
     ReplayedStream stream{.name = run.streams[s], .rank = run.rank};
-    Nanoseconds first = 0, last = 0, busy = 0;
+    Nanoseconds first = 0, last = 0;
+    double busy = 0;
     Span span{Seconds{1e300}, Seconds{}};
     Seconds busy_replayed{};
     for (std::size_t i = 0; i < run.operations.size(); ++i) {
@@ -80,13 +81,13 @@ void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, c
       if (stream.kernels++ == 0) first = operation.recorded_start;
       first = std::min(first, operation.recorded_start);
       last = std::max(last, operation.recorded_end);
-      busy += operation.recorded_end - operation.recorded_start;
+      busy += static_cast<double>(operation.recorded_end - operation.recorded_start);
       const Span& dates = replayed.operations[i];
       span = {std::min(span.start, dates.start), std::max(span.end, dates.end)};
       busy_replayed += dates.end - dates.start;
     }
     if (stream.kernels == 0) continue;
-    if (last > first) stream.busy_measured = static_cast<double>(busy) / static_cast<double>(last - first);
+    if (last > first) stream.busy_measured = busy / static_cast<double>(last - first);
     if (span.end > span.start) stream.busy_replayed = busy_replayed / (span.end - span.start);
     streams.push_back(std::move(stream));
   }

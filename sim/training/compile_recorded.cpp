@@ -86,14 +86,17 @@ class RecordedCompiler {
     builder_.order(earlier, later);
   }
 
+  /// Less the gap, which is in the kernel's own time.
+  Seconds lag(const Dependency& dependency) const {
+    return seconds(std::max<Nanoseconds>(run_.lag(dependency) - run_.kernel_gap, 0));
+  }
+
   void add_dependencies(OperationIndex begin) {
-    const Seconds latency = seconds(run_.launch_latency - run_.kernel_gap);  // a gap is in the kernel's own time
     std::vector<bool> waits(run_.operations.size());
     for (const Dependency& dependency : run_.dependencies) {
       waits[at(dependency.later)] = true;
       const OperationIndex earlier = compiled_[at(dependency.earlier)], later = compiled_[at(dependency.later)];
-      if (dependency.reason != Dependency::Reason::kStream)
-        order(earlier, later, dependency.reason == Dependency::Reason::kLaunch ? latency : Seconds{});
+      if (dependency.reason != Dependency::Reason::kStream) order(earlier, later, lag(dependency));
     }
     for (std::size_t i = 0; i < run_.operations.size(); ++i)
       if (!waits[i] || is_on_gpu(recorded(i))) builder_.order(begin, compiled_[i]);
@@ -111,8 +114,7 @@ class RecordedCompiler {
       const OperationIndex gate = builder_.add(
           {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = meeting, .each = ranks});
       const auto waits = std::ranges::equal_range(run_.dependencies, collective.operation, {}, &Dependency::later);
-      for (const Dependency& dependency : waits)
-        order(compiled_[at(dependency.earlier)], arrival, seconds(run_.lag(dependency)));
+      for (const Dependency& dependency : waits) order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
       builder_.order(begin, arrival);
       builder_.order(arrival, gate);
       builder_.order(gate, compiled_[at(collective.operation)]);

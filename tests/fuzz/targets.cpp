@@ -33,6 +33,7 @@
 #include "sim/plan/expression.hpp"
 #include "sim/plan/provision_request.hpp"
 #include "sim/plan/remaining_time.hpp"
+#include "sim/plan/replay_report.hpp"
 #include "sim/plan/sweep_request.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -287,6 +288,20 @@ void run_iperf3(std::string_view input) {
 
 void run_kernel_table(std::string_view input) {
   read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
+}
+
+/// A trace, what it says of dependencies, and their replay.
+void run_kineto(std::string_view input) {
+  try {
+    RecordedRun run = recorded_run(parse_kineto_trace(input, "input"));
+    for (const Dependency& dependency : run.dependencies)
+      require(dependency.earlier < dependency.later, "nothing waits for what comes later");
+    for (const RecordedOperation& operation : run.operations) require(operation.duration >= 0, "everything takes time");
+    require(unexplained_time(run).share() <= 1, "no more is unexplained than there is");
+    const RecordedJob job = recorded_job({std::move(run)});
+    const ReplayReport report = replay_report(job, replay(job));
+    require(!report.steps.empty(), "something was replayed");
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 /// Options of a sweep, and a sweep file.
@@ -581,6 +596,7 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"nccl_tests", run_nccl_tests},
                               Target{"iperf3", run_iperf3},
                               Target{"kernel_table", run_kernel_table},
+                              Target{"kineto", run_kineto},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
                               Target{"fleet_trace", run_fleet_trace},

@@ -19,7 +19,9 @@ namespace rehearse {
 
 namespace {
 
-constexpr Nanoseconds kLatest = std::int64_t{1} << 62;
+constexpr double kLatest = 2.2e15;  // microseconds from 1970, as traces count: in 2039
+constexpr double kLongest = 1e11;   // microseconds: 28 h
+constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 constexpr double kNanosecondsPerMicrosecond = 1000;
 constexpr std::size_t kLongestName = 4096;
 constexpr std::size_t kDeepest = 64;
@@ -126,6 +128,59 @@ std::int64_t element_size(const std::string& type) {
   return found == kSizes.end() ? 0 : found->second;
 }
 
+/// Keys of which something is kept.
+enum class Key : std::uint8_t {
+  kOther,
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kStart,
+  kDuration,
+  kArguments,
+  kType,
+  kCorrelation,
+  kBytes,
+  kDevice,
+  kWarps,
+  kStream,
+  kOnStream,
+  kWaitsFor,
+  kElements,
+  kRank,
+  kWorldSize,
+  kDistributed,
+  kEvents,
+  kDevices,
+  kShapes,
+  kTypes
+};
+const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
+                                                      {"cat", Key::kCategory},
+                                                      {"name", Key::kName},
+                                                      {"pid", Key::kProcess},
+                                                      {"tid", Key::kThread},
+                                                      {"ts", Key::kStart},
+                                                      {"dur", Key::kDuration},
+                                                      {"args", Key::kArguments},
+                                                      {"dtype", Key::kType},
+                                                      {"correlation", Key::kCorrelation},
+                                                      {"bytes", Key::kBytes},
+                                                      {"device", Key::kDevice},
+                                                      {"warps per SM", Key::kWarps},
+                                                      {"stream", Key::kStream},
+                                                      {"wait_on_stream", Key::kOnStream},
+                                                      {"wait_on_cuda_event_record_corr_id", Key::kWaitsFor},
+                                                      {"In msg nelems", Key::kElements},
+                                                      {"rank", Key::kRank},
+                                                      {"world_size", Key::kWorldSize},
+                                                      {"distributedInfo", Key::kDistributed},
+                                                      {"traceEvents", Key::kEvents},
+                                                      {"deviceProperties", Key::kDevices},
+                                                      {"Input Dims", Key::kShapes},
+                                                      {"Input type", Key::kTypes}};
+
 /// What the parser calls, value by value.
 class KinetoHandler {
  public:
@@ -136,32 +191,33 @@ class KinetoHandler {
   bool number_integer(std::int64_t value) { return number(static_cast<double>(value), value); }
   bool number_unsigned(std::uint64_t value) {
     return number(static_cast<double>(value),
-                  value > std::uint64_t{kLatest} ? kLatest : static_cast<std::int64_t>(value));
+                  value > std::uint64_t{kLargest} ? kLargest : static_cast<std::int64_t>(value));
   }
   bool number_float(double value, const std::string& text) {
-    if (place() == Place::kEvent && (key_ == "ts" || key_ == "dur"))
-      return set_time(decimal_nanoseconds(text, value), text);
+    if (place() == Place::kEvent && (key_ == Key::kStart || key_ == Key::kDuration))
+      return set_time(
+          value, [&] { return decimal_nanoseconds(text, value); }, text);
     return number(value, static_cast<std::int64_t>(std::clamp(value, -9e18, 9e18)));
   }
   bool string(std::string& value) {
     if (value.size() > kLongestName) value.resize(kLongestName);
     switch (place()) {
       case Place::kEvent:
-        if (key_ == "ph") event_.phase = value;
-        if (key_ == "cat") event_.category = value;
-        if (key_ == "name") event_.name = value;
-        if (key_ == "pid") event_.process = value;
-        if (key_ == "tid") event_.thread = value;
-        if (key_ == "ts" || key_ == "dur") fail_event(key_, "a number of microseconds", '"' + value + '"');
+        if (key_ == Key::kPhase) event_.phase = value;
+        if (key_ == Key::kCategory) event_.category = value;
+        if (key_ == Key::kName) event_.name = value;
+        if (key_ == Key::kProcess) event_.process = value;
+        if (key_ == Key::kThread) event_.thread = value;
+        if (key_ == Key::kStart || key_ == Key::kDuration) fail_event("a number of microseconds", '"' + value + '"');
         break;
       case Place::kArguments:
-        if (key_ == "dtype") event_.element = element_size(value);
+        if (key_ == Key::kType) event_.element = element_size(value);
         break;
       case Place::kTypes:
         if (event_.element == 0) event_.element = element_size(value);
         break;
       case Place::kDevice:
-        if (key_ == "name" && trace_.gpu.empty()) trace_.gpu = value;
+        if (key_ == Key::kName && trace_.gpu.empty()) trace_.gpu = value;
         break;
       default:
         break;
@@ -170,19 +226,20 @@ class KinetoHandler {
   }
   bool binary(std::vector<std::uint8_t>&) { return true; }
   bool key(std::string& name) {
-    key_ = name;
+    const auto found = kKeys.find(name);
+    key_ = found == kKeys.end() ? Key::kOther : found->second;
     return true;
   }
   bool start_object(std::size_t) {
     if (places_.empty()) return enter(Place::kRoot);
     switch (place()) {
       case Place::kRoot:
-        return enter(key_ == "distributedInfo" ? Place::kDistributed : Place::kOther);
+        return enter(key_ == Key::kDistributed ? Place::kDistributed : Place::kOther);
       case Place::kEvents:
         event_ = {};
         return enter(Place::kEvent);
       case Place::kEvent:
-        return enter(key_ == "args" ? Place::kArguments : Place::kOther);
+        return enter(key_ == Key::kArguments ? Place::kArguments : Place::kOther);
       case Place::kDevices:
         return enter(Place::kDevice);
       default:
@@ -198,12 +255,10 @@ class KinetoHandler {
     if (places_.empty()) return enter(Place::kEvents);  // a list of events is a trace, too
     switch (place()) {
       case Place::kRoot:
-        has_events_ = has_events_ || key_ == "traceEvents";
-        return enter(key_ == "traceEvents"        ? Place::kEvents
-                     : key_ == "deviceProperties" ? Place::kDevices
-                                                  : Place::kOther);
+        has_events_ = has_events_ || key_ == Key::kEvents;
+        return enter(key_ == Key::kEvents ? Place::kEvents : key_ == Key::kDevices ? Place::kDevices : Place::kOther);
       case Place::kArguments:
-        return enter(key_ == "Input Dims" ? Place::kShapes : key_ == "Input type" ? Place::kTypes : Place::kOther);
+        return enter(key_ == Key::kShapes ? Place::kShapes : key_ == Key::kTypes ? Place::kTypes : Place::kOther);
       case Place::kShapes:
         ++event_.shapes;
         if (event_.shapes == 1) event_.elements = 1;
@@ -259,31 +314,32 @@ class KinetoHandler {
   bool number(double value, std::int64_t whole) {
     switch (place()) {
       case Place::kEvent:
-        if (key_ == "ts" || key_ == "dur")
-          return set_time(std::abs(value) < 4e15 ? whole * 1000 : kLatest, std::to_string(whole));
-        if (key_ == "pid") event_.process = std::to_string(whole);
-        if (key_ == "tid") event_.thread = std::to_string(whole);
+        if (key_ == Key::kStart || key_ == Key::kDuration)
+          return set_time(
+              value, [&] { return whole * 1000; }, std::to_string(whole));
+        if (key_ == Key::kProcess) event_.process = std::to_string(whole);
+        if (key_ == Key::kThread) event_.thread = std::to_string(whole);
         break;
       case Place::kArguments:
-        if (key_ == "correlation") event_.correlation = whole;
-        if (key_ == "bytes") event_.bytes = whole;
-        if (key_ == "device") event_.device = whole;
-        if (key_ == "warps per SM" && value >= 0) event_.warps = static_cast<float>(std::min(value, 1e9));
-        if (key_ == "stream") event_.stream = whole;
-        if (key_ == "wait_on_stream") event_.on_stream = whole;
-        if (key_ == "wait_on_cuda_event_record_corr_id") event_.waits_for = whole;
-        if (key_ == "In msg nelems") event_.elements = whole;
+        if (key_ == Key::kCorrelation) event_.correlation = whole;
+        if (key_ == Key::kBytes) event_.bytes = whole;
+        if (key_ == Key::kDevice) event_.device = whole;
+        if (key_ == Key::kWarps && value >= 0) event_.warps = static_cast<float>(std::min(value, 1e9));
+        if (key_ == Key::kStream) event_.stream = whole;
+        if (key_ == Key::kOnStream) event_.on_stream = whole;
+        if (key_ == Key::kWaitsFor) event_.waits_for = whole;
+        if (key_ == Key::kElements) event_.elements = whole;
         break;
       case Place::kShape:
-        if (whole < 0 || (whole > 0 && event_.elements > kLatest / whole)) event_.elements = 0;
+        if (whole < 0 || (whole > 0 && event_.elements > kLargest / whole)) event_.elements = 0;
         event_.elements *= whole;
         break;
       case Place::kDistributed:
-        if (key_ == "rank" || key_ == "world_size") {
+        if (key_ == Key::kRank || key_ == Key::kWorldSize) {
           if (whole < 0 || whole > 1'000'000)
-            throw InputError{trace_.file_name + ": /distributedInfo/" + key_ + ": expected 0 to 1000000; found " +
-                             std::to_string(whole)};
-          (key_ == "rank" ? trace_.rank : trace_.world_size) = static_cast<int>(whole);
+            throw InputError{trace_.file_name + ": /distributedInfo/" + (key_ == Key::kRank ? "rank" : "world_size") +
+                             ": expected 0 to 1000000; found " + std::to_string(whole)};
+          (key_ == Key::kRank ? trace_.rank : trace_.world_size) = static_cast<int>(whole);
           trace_.has_rank = true;
         }
         break;
@@ -296,7 +352,6 @@ class KinetoHandler {
   /// Microseconds with up to three decimals are exact; those of "1.7e15" are those of the double.
   static Nanoseconds decimal_nanoseconds(const std::string& text, double value) {
     const std::size_t point = text.find('.');
-    if (std::abs(value) >= 4e15) return kLatest;
     if (point == std::string::npos || text.find_first_of("eE") != std::string::npos)
       return std::llround(value * kNanosecondsPerMicrosecond);
     std::int64_t whole = 0;
@@ -307,18 +362,24 @@ class KinetoHandler {
     return whole * 1000 + (text.front() == '-' ? -part : part);
   }
 
-  bool set_time(Nanoseconds time, const std::string& found) {
-    const bool is_date = key_ == "ts";
-    if (time >= kLatest || -time >= kLatest) fail_event(key_, "microseconds below 4e15", found);
-    if (!is_date && time < 0) fail_event(key_, "0 microseconds or more", found);
-    (is_date ? event_.start : event_.duration) = time;
+  /// `value` in microseconds; `exact` gives nanoseconds, if that is in range.
+  template <class Exact>
+  bool set_time(double value, const Exact& exact, const std::string& found) {
+    if (key_ == Key::kStart) {
+      if (!(std::abs(value) < kLatest)) fail_event("microseconds below 2.2e15", found);
+      event_.start = exact();
+    } else {
+      if (!(value >= 0 && value < kLongest)) fail_event("0 microseconds or more, below 1e11", found);
+      event_.duration = exact();
+    }
     return true;
   }
 
-  [[noreturn]] void fail_event(const std::string& key, const std::string& expected, const std::string& found) const {
+  [[noreturn]] void fail_event(const std::string& expected, const std::string& found) const {
     throw InputError{trace_.file_name + ": event " + std::to_string(count_ + 1) +
-                     (event_.name.empty() ? "" : " \"" + shortened(event_.name, 80) + '"') + ": " + key +
-                     ": expected " + expected + "; found " + shortened(found, 80)};
+                     (event_.name.empty() ? "" : ' ' + in_quotes(event_.name, 80)) + ": " +
+                     (key_ == Key::kStart ? "ts" : "dur") + ": expected " + expected + "; found " +
+                     shortened(found, 80)};
   }
 
   void end_event() {
@@ -337,7 +398,7 @@ class KinetoHandler {
                       .waits_for = event_.waits_for,
                       .warps = event_.warps,
                       .kind = *kind};
-    if (event_.elements > 0 && event_.element > 0 && event_.elements < kLatest / event_.element && event_.bytes < 0)
+    if (event_.elements > 0 && event_.element > 0 && event_.elements < kLargest / event_.element && event_.bytes < 0)
       event.bytes = event_.elements * event_.element;
     event.name = names_(event_.name);
     const auto on_device = [&](std::int64_t stream) {
@@ -355,26 +416,35 @@ class KinetoHandler {
   KinetoTrace& trace_;
   Interned names_{trace_.names}, threads_{trace_.threads}, streams_{trace_.streams};
   std::vector<Place> places_;
-  std::string key_;
+  Key key_ = Key::kOther;
   RawEvent event_;
   std::int64_t count_ = 0;
   bool has_events_ = false;
 };
 
-}  // namespace
-
-KinetoTrace read_kineto_trace(const std::filesystem::path& file) {
+template <class Iterator>
+KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name) {
   KinetoTrace trace;
-  trace.file_name = file.string();
-  Characters characters{file};
+  trace.file_name = file_name;
   KinetoHandler handler{trace};
-  nlohmann::json::sax_parse(CharacterIterator{&characters}, CharacterIterator{}, &handler);
+  nlohmann::json::sax_parse(begin, end, &handler);
   if (!handler.has_events())
-    throw InputError{trace.file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
+    throw InputError{file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
   std::ranges::stable_sort(trace.events, [](const KinetoEvent& a, const KinetoEvent& b) {
     return a.start != b.start ? a.start < b.start : a.duration > b.duration;
   });
   return trace;
+}
+
+}  // namespace
+
+KinetoTrace read_kineto_trace(const std::filesystem::path& file) {
+  Characters characters{file};
+  return parse(CharacterIterator{&characters}, CharacterIterator{}, file.string());
+}
+
+KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name) {
+  return parse(text.begin(), text.end(), file_name);
 }
 
 }  // namespace rehearse

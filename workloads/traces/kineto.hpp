@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rehearse {
@@ -53,5 +54,6 @@ struct KinetoTrace {
 /// the names of any version ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws
 /// InputError "FILE: event 17 "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken.
 KinetoTrace read_kineto_trace(const std::filesystem::path& file);
+KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name);
 
 }  // namespace rehearse

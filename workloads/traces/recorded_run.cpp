@@ -136,7 +136,7 @@ UnexplainedTime unexplained_time(const RecordedRun& run) {
   UnexplainedTime unexplained{.of = operation_at(here).recorded_end - from};
   const auto add = [&](std::int32_t before, Nanoseconds time) {
     if (time <= 0) return;
-    unexplained.total += time;
+    unexplained.total = std::min(unexplained.total + time, unexplained.of);  // they do not overlap
     unexplained.gaps.push_back({before, time});
   };
   while (here >= 0 && operation_at(here).recorded_end > from) {

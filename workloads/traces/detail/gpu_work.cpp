@@ -45,8 +45,7 @@ void RunBuilder::measure_latencies() {
       else if (called < before->second - kClearlyApart)
         gaps.push_back(std::max<Nanoseconds>(event(i).start - before->second, 0));
     }
-    Nanoseconds& end = free[event(i).lane];
-    end = std::max(end, event(i).end());
+    free[event(i).lane] = before == free.end() ? event(i).end() : std::max(before->second, event(i).end());
   }
   run_.launch_latency = median(latencies, 10'000);
   run_.kernel_gap = std::min(median(gaps, 1'000), run_.launch_latency);
@@ -164,7 +163,7 @@ void RunBuilder::infer_wait(EventIndex call, EventIndex waits) {
 }
 
 void RunBuilder::add_full_gpu() {
-  std::vector<Nanoseconds> ready(run_.operations.size());
+  std::vector<Nanoseconds> ready(run_.operations.size(), begin_);
   for (const Dependency& dependency : run_.dependencies)
     ready[at(dependency.later)] = std::max(ready[at(dependency.later)],
                                            run_.operations[at(dependency.earlier)].recorded_end + run_.lag(dependency));

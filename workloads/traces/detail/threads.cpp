@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "workloads/traces/detail/run_builder.hpp"
@@ -15,7 +16,7 @@ constexpr Nanoseconds kHandOverSilence = 30'000;  // a thread that is silent for
 void RunBuilder::find_threads() {
   std::vector<std::vector<Interval>> busy(trace_.threads.size());
   std::vector<bool> takes_part(trace_.threads.size());
-  std::vector<Nanoseconds> call_end(trace_.threads.size());
+  std::vector<Nanoseconds> call_end(trace_.threads.size(), std::numeric_limits<Nanoseconds>::min());
   for (EventIndex i = 0; i < trace_.events.size(); ++i) {
     const KinetoEvent& event = trace_.events[i];
     if (event.kind == Kind::kAnnotation && has(name(i), "DataLoader")) inputs_.push_back(i);

@@ -1,0 +1,129 @@
+// Replays of recorded jobs: those that ship, and a few events whose dates can be worked out.
+
+#include "sim/job/replay.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/paths.hpp"
+
+namespace rehearse::replay_test {
+
+namespace {
+
+RecordedJob shipped(const std::vector<std::string>& files) {
+  std::vector<RecordedRun> ranks;
+  for (const std::string& file : files)
+    ranks.push_back(recorded_run(
+        read_kineto_trace(source_folder() + "/calibration/data/pytorch-kineto-traces/" + file + ".json.gz")));
+  return recorded_job(std::move(ranks));
+}
+
+/// A rank that computes from 0 to `computes` us and then comes to an all-reduce, in whose kernel it is until `ends`.
+std::string rank_trace(int rank, int computes, int ends) {
+  const auto event = [](const std::string& category, const std::string& name, int start, int duration, int correlation,
+                        int stream) {
+    const std::string lane = stream > 0 ? R"("pid":0,"tid":7)" : R"("pid":1,"tid":1)";
+    return R"({"ph":"X","cat":")" + category + R"(","name":")" + name + "\"," + lane + R"(,"ts":)" +
+           std::to_string(start) + R"(,"dur":)" + std::to_string(duration) + R"(,"args":{"device":0,"correlation":)" +
+           std::to_string(correlation) + (stream > 0 ? R"(,"stream":)" + std::to_string(stream) : "") + "}}";
+  };
+  return R"({"distributedInfo":{"rank":)" + std::to_string(rank) + R"(,"world_size":2},"traceEvents":[)" +
+         event("cuda_runtime", "cudaLaunchKernel", 0, 5, 1, 0) + "," +
+         event("cuda_runtime", "cudaLaunchKernel", 10, 5, 2, 0) + "," +
+         event("cuda_runtime", "cudaDeviceSynchronize", 20, ends - 20 + 10, 3, 0) + "," +
+         event("kernel", "gemm", 8, computes - 8, 1, 7) + "," +
+         event("kernel", "ncclAllReduce", computes + 2, ends - computes - 2, 2, 7) + "]}";
+}
+
+RecordedJob two_ranks(int first_computes, int second_computes, int ends) {
+  return recorded_job({recorded_run(parse_kineto_trace(rank_trace(0, first_computes, ends), "0.json")),
+                       recorded_run(parse_kineto_trace(rank_trace(1, second_computes, ends), "1.json"))});
+}
+
+double microseconds(Seconds time) { return time.value() * 1e6; }
+
+}  // namespace
+
+TEST_CASE("a collective starts when the last rank has come, and takes its time") {
+  const RecordedJob job = two_ranks(100, 400, 500);
+  REQUIRE(job.meetings.size() == 1);
+  CHECK(job.meetings[0].transfer == 98'000);
+  const double recorded_end = microseconds(replay(job).end);
+  CHECK(recorded_end == doctest::Approx(510));
+  RecordedChange faster;  // the last rank computes for half of its 392 us: it comes 196 us earlier
+  faster.kernels[static_cast<std::size_t>(KernelClass::kMatrixProduct)] = 0.5;
+  CHECK(microseconds(replay(job, faster).end) == doctest::Approx(510 - 196));
+  RecordedChange slower;  // the transfer, not the waiting
+  slower.kernels[static_cast<std::size_t>(KernelClass::kCollective)] = 2;
+  CHECK(microseconds(replay(job, slower).end) == doctest::Approx(510 + 98));
+}
+
+TEST_CASE("one rank alone waits as long as it did") {
+  const RecordedJob job = recorded_job({recorded_run(parse_kineto_trace(rank_trace(0, 100, 500), "0.json"))});
+  CHECK(job.meetings.empty());
+  CHECK(microseconds(replay(job).end) == doctest::Approx(510));
+  CHECK_THROWS_WITH_AS(recorded_job({recorded_run(parse_kineto_trace(rank_trace(1, 100, 500), "0.json")),
+                                     recorded_run(parse_kineto_trace(rank_trace(1, 100, 500), "1.json"))}),
+                       "1.json: is of rank 1, as is 0.json", InputError);
+}
+
+TEST_CASE("the first work on a stream can be delayed, and host work scaled") {
+  const RecordedJob job = recorded_job({recorded_run(parse_kineto_trace(rank_trace(0, 100, 500), "0.json"))});
+  RecordedChange delayed;
+  delayed.delays.push_back({"0/7", Seconds{1e-3}});
+  CHECK(microseconds(replay(job, delayed).end) == doctest::Approx(510 + 1000 - 8).epsilon(0.01));
+  RecordedChange slow_host;
+  slow_host.host = 3;  // what is left of the synchronization: 10 us
+  CHECK(microseconds(replay(job, slow_host).end) == doctest::Approx(510 + 20).epsilon(0.01));
+}
+
+TEST_CASE("each step of the shipped traces is replayed within 1 %, from durations and dependencies alone") {
+  for (const char* file : {"resnet50_v100_1gpu_loader0_a", "train_v100_1gpu_ns", "train_v100_2gpu_rank1",
+                           "ddp_a100_2gpu_rank0", "ddp_a100_8gpu_rank3", "resnet_2080ti_1gpu_kineto"}) {
+    CAPTURE(file);
+    const RecordedJob job = shipped({file});
+    const RecordedRun& run = job.ranks.front();
+    REQUIRE(run.steps.size() >= 3);
+    const std::vector<Seconds> dates = replay(job).ranks.front().steps;
+    for (std::size_t s = 0; s < run.steps.size(); ++s) {
+      const double measured = static_cast<double>(run.steps[s].recorded_end - run.steps[s].recorded_start) * 1e-9;
+      CHECK((dates[s + 1] - dates[s]).value() == doctest::Approx(measured).epsilon(0.01));
+    }
+    CHECK(unexplained_time(run).share() < 0.10);
+  }
+  CHECK(unexplained_time(shipped({"sampled_128gpu_rank0"}).ranks.front()).share() > 0.10);
+}
+
+TEST_CASE("all ranks of DLRM's step: each within 1 %, and waits at its collectives within 3 %") {
+  std::vector<std::string> files;
+  for (int rank = 0; rank < 8; ++rank) files.push_back("dlrm_v100_8gpu/kineto_rank" + std::to_string(rank));
+  const RecordedJob job = shipped(files);
+  REQUIRE(job.meetings.size() == 8);
+  const Replay replayed = replay(job);
+  double measured = 0, simulated = 0;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const RecordedRun& run = job.ranks[r];
+    const std::vector<Seconds>& dates = replayed.ranks[r].steps;
+    const double step = static_cast<double>(run.steps[0].recorded_end - run.steps[0].recorded_start) * 1e-9;
+    CHECK((dates[1] - dates[0]).value() == doctest::Approx(step).epsilon(0.01));
+    for (const RecordedCollective& collective : run.collectives) {
+      const auto i = static_cast<std::size_t>(collective.operation);
+      double ready = 0;
+      for (const Dependency& dependency : run.dependencies)
+        if (dependency.later == collective.operation)
+          ready =
+              std::max(ready, replayed.ranks[r].operations[static_cast<std::size_t>(dependency.earlier)].end.value() +
+                                  static_cast<double>(run.lag(dependency)) * 1e-9);
+      simulated += replayed.ranks[r].operations[i].end.value() - ready;
+      measured += static_cast<double>(run.operations[i].duration) * 1e-9;
+    }
+  }
+  CHECK(simulated == doctest::Approx(measured).epsilon(0.03));
+}
+
+}  // namespace rehearse::replay_test

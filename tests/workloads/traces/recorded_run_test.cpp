@@ -1,0 +1,277 @@
+// What waits for what: each rule on a trace of a few events.
+
+#include "workloads/traces/recorded_run.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Traces of one thread, or several, and streams. Dates are in microseconds.
+class Trace {
+ public:
+  Trace() {
+    trace_.file_name = "t.json";
+    trace_.streams = {"0/7", "0/20"};
+  }
+  Trace& operation(int thread, const std::string& name, int start, int duration) {
+    return add(KinetoEvent::Kind::kOperator, thread, name, start, duration, -1);
+  }
+  Trace& annotation(const std::string& name, int start, int duration) {
+    return add(KinetoEvent::Kind::kAnnotation, 0, name, start, duration, -1);
+  }
+  Trace& call(int thread, const std::string& name, int start, int duration, int correlation = -1) {
+    return add(KinetoEvent::Kind::kCall, thread, name, start, duration, correlation);
+  }
+  Trace& kernel(int stream, const std::string& name, int start, int duration, int correlation, float warps = -1) {
+    add(KinetoEvent::Kind::kKernel, stream, name, start, duration, correlation);
+    trace_.events.back().warps = warps;
+    return *this;
+  }
+  Trace& copy(const std::string& name, int start, int duration, int correlation, std::int64_t bytes) {
+    add(KinetoEvent::Kind::kCopy, 0, name, start, duration, correlation);
+    trace_.events.back().bytes = bytes;
+    return *this;
+  }
+  /// `n` kernels, launched each 10 us from `start` on in 5 us.
+  RecordedRun run() {
+    std::ranges::stable_sort(trace_.events, {}, &KinetoEvent::start);
+    return recorded_run(trace_);
+  }
+
+ private:
+  Trace& add(KinetoEvent::Kind kind, int lane, const std::string& name, int start, int duration, int correlation) {
+    const auto known = std::ranges::find(trace_.names, name);
+    const auto index = static_cast<std::int32_t>(known - trace_.names.begin());
+    if (known == trace_.names.end()) trace_.names.push_back(name);
+    const bool is_on_thread = kind != KinetoEvent::Kind::kKernel && kind != KinetoEvent::Kind::kCopy;
+    while (is_on_thread && trace_.threads.size() <= static_cast<std::size_t>(lane))
+      trace_.threads.push_back("1/" + std::to_string(trace_.threads.size()));
+    trace_.events.push_back({.start = Nanoseconds{start} * 1000,
+                             .duration = Nanoseconds{duration} * 1000,
+                             .correlation = correlation,
+                             .name = index,
+                             .lane = lane,
+                             .kind = kind});
+    return *this;
+  }
+
+  KinetoTrace trace_;
+};
+
+const RecordedOperation& kernel_named(const RecordedRun& run, const std::string& name) {
+  const auto found = std::ranges::find_if(run.operations, [&](const RecordedOperation& operation) {
+    return operation.kind == RecordedOperation::Kind::kGpu &&
+           run.names[static_cast<std::size_t>(operation.name)] == name;
+  });
+  REQUIRE(found != run.operations.end());
+  return *found;
+}
+
+/// "launch, stream k1": why the operation waits, and for which kernels, in the order of Dependency::Reason.
+std::string reasons(const RecordedRun& run, const RecordedOperation& operation) {
+  std::vector<std::pair<Dependency::Reason, std::string>> found;
+  for (const Dependency& dependency : run.dependencies) {
+    if (&run.operations[static_cast<std::size_t>(dependency.later)] != &operation) continue;
+    const RecordedOperation& earlier = run.operations[static_cast<std::size_t>(dependency.earlier)];
+    const bool is_kernel = earlier.kind == RecordedOperation::Kind::kGpu;
+    found.emplace_back(dependency.reason, is_kernel ? " " + run.names[static_cast<std::size_t>(earlier.name)] : "");
+  }
+  std::ranges::sort(found);
+  std::string text;
+  for (const auto& [reason, kernel] : found)
+    text += (text.empty() ? "" : ", ") + std::string{kReasonNames[static_cast<std::size_t>(reason)]} + kernel;
+  return text;
+}
+
+/// The longest host operation that ends then, in us.
+const RecordedOperation& host_until(const RecordedRun& run, int end) {
+  const RecordedOperation* found = nullptr;
+  for (const RecordedOperation& operation : run.operations)
+    if (operation.kind == RecordedOperation::Kind::kHost && operation.recorded_end == Nanoseconds{end} * 1000 &&
+        (found == nullptr || operation.recorded_start < found->recorded_start))
+      found = &operation;
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("kernels wait for their launch and for their stream; latency and gap are those of the trace") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaLaunchKernel", 10, 5, 2)
+                              .call(0, "cudaLaunchKernel", 20, 5, 3)
+                              .kernel(0, "k1", 8, 100, 1)
+                              .kernel(0, "k2", 111, 100, 2)
+                              .kernel(0, "k3", 214, 100, 3)
+                              .run();
+  CHECK(run.launch_latency == 8000);
+  CHECK(run.kernel_gap == 3000);
+  CHECK(reasons(run, kernel_named(run, "k1")) == "launch");
+  CHECK(reasons(run, kernel_named(run, "k3")) == "launch, stream k2");
+  CHECK(kernel_named(run, "k3").duration == 100'000);
+}
+
+TEST_CASE("a synchronization waits for what was launched before, and its own time is what is left") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaDeviceSynchronize", 10, 95)
+                              .kernel(0, "k1", 8, 92, 1)
+                              .run();
+  const RecordedOperation& rest = host_until(run, 105);
+  CHECK(reasons(run, rest) == "thread, sync k1");
+  CHECK(rest.duration == 5000);
+}
+
+TEST_CASE("a copy to memory that the GPU cannot reach makes its call wait") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaMemcpyAsync", 10, 110, 2)
+                              .kernel(0, "k1", 8, 92, 1)
+                              .copy("Memcpy DtoH (Device -> Pageable)", 101, 9, 2, 4)
+                              .run();
+  CHECK(reasons(run, host_until(run, 120)) == "thread, sync Memcpy DtoH (Device -> Pageable)");
+  CHECK(host_until(run, 120).duration == 10'000);
+}
+
+TEST_CASE("a stream waits for another one: for the latest that had ended of what was launched before") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaStreamWaitEvent", 10, 2)
+                              .call(0, "cudaLaunchKernel", 20, 5, 2)
+                              .call(0, "cudaLaunchKernel", 30, 5, 3)
+                              .kernel(0, "compute", 8, 92, 1)
+                              .kernel(1, "ncclAllReduce", 101, 50, 2)
+                              .kernel(0, "next", 101, 50, 3)
+                              .run();
+  CHECK(reasons(run, kernel_named(run, "ncclAllReduce")) == "launch, event compute");
+  CHECK(reasons(run, kernel_named(run, "next")) == "launch, stream compute");
+  REQUIRE(run.collectives.size() == 1);
+  CHECK(std::ranges::any_of(run.remarks, [](const std::string& r) { return r.starts_with("1 waits of a stream"); }));
+}
+
+TEST_CASE("a thread that was idle goes on when another one has become idle") {
+  const RecordedRun run = Trace{}
+                              .operation(0, "forward", 0, 100)
+                              .operation(1, "backward", 120, 500)
+                              .operation(0, "optimizer", 640, 50)
+                              .call(0, "cudaLaunchKernel", 650, 5, 1)
+                              .kernel(0, "k", 660, 10, 1)
+                              .run();
+  CHECK(reasons(run, host_until(run, 120)) == "hand-over");
+  CHECK(host_until(run, 120).duration == 20'000);
+  CHECK(reasons(run, host_until(run, 640)) == "thread, hand-over");
+  CHECK(host_until(run, 640).duration == 20'000);  // not the time of the backward pass
+  CHECK(unexplained_time(run).total == 0);
+}
+
+TEST_CASE("a call waits when the queue of launches is full") {
+  constexpr int kKernels = 1200;
+  Trace trace;
+  int free = 0, called = 0;
+  std::vector<int> ends;
+  for (int i = 0; i < kKernels; ++i) {  // kernels of 50 us; 1000 may be under way, with that of the call
+    const int returns = i < 999 ? called + 5 : std::max(called, ends[static_cast<std::size_t>(i - 999)]) + 5;
+    trace.call(0, "cudaLaunchKernel", called, returns - called, i);
+    const int start = std::max(free + 1, called + 10);
+    trace.kernel(0, "k", start, 50, i);
+    ends.push_back(free = start + 50);
+    called = returns + 1;
+  }
+  const RecordedRun run = trace.run();
+  CHECK(run.queue_depth == 1000);
+  const auto waits = std::ranges::count(run.dependencies, Dependency::Reason::kQueue, &Dependency::reason);
+  CHECK(waits == kKernels - 999);
+  for (const RecordedOperation& operation : run.operations)
+    if (operation.kind == RecordedOperation::Kind::kHost) CHECK(operation.duration <= 6000);
+}
+
+TEST_CASE("a kernel that was ready waits for one of another stream that fills the GPU") {
+  const auto traced = [](float warps) {
+    return Trace{}
+        .call(0, "cudaLaunchKernel", -200, 5, 3)
+        .kernel(0, "first", -192, 10, 3)
+        .call(0, "cudaLaunchKernel", -100, 5, 4)
+        .kernel(0, "second", -92, 10, 4)
+        .call(0, "cudaLaunchKernel", 0, 5, 1)
+        .call(0, "cudaLaunchKernel", 10, 5, 2)
+        .kernel(0, "large", 8, 1000, 1, warps)
+        .kernel(1, "small", 1000, 20, 2, 1)
+        .run();
+  };
+  const RecordedRun full = traced(200);
+  CHECK(reasons(full, kernel_named(full, "small")) == "launch, full GPU large");
+  const RecordedRun free = traced(8);
+  CHECK(reasons(free, kernel_named(free, "small")) == "launch");
+  CHECK(unexplained_time(free).total > 900'000);
+}
+
+TEST_CASE("steps are those that are marked, or what repeats") {
+  Trace marked;
+  Trace unmarked;
+  for (int step = 0; step < 5; ++step) {
+    marked.annotation("ProfilerStep#" + std::to_string(step), 1000 * step, 999);
+    for (Trace* trace : {&marked, &unmarked})
+      for (int kernel = 0; kernel < 3; ++kernel)
+        trace->call(0, "cudaLaunchKernel", 1000 * step + 100 + 20 * kernel, 5, 10 * step + kernel)
+            .kernel(0, "k" + std::to_string(kernel), 1000 * step + 110 + 20 * kernel, 10, 10 * step + kernel);
+  }
+  const RecordedRun run = marked.run();
+  REQUIRE(run.steps.size() == 5);
+  CHECK(run.steps[2].name == "ProfilerStep#2");
+  CHECK(run.steps[2].recorded_end - run.steps[2].recorded_start == 1'000'000);
+  CHECK(run.end_of_steps >= 0);
+  const RecordedRun found = unmarked.run();
+  REQUIRE(found.steps.size() == 4);  // the last has no end
+  for (const RecordedStep& step : found.steps) CHECK(step.recorded_end - step.recorded_start == 1'000'000);
+}
+
+TEST_CASE("time without events is unexplained, but while samples are waited for") {
+  const auto traced = [](const std::string& second) {
+    return Trace{}
+        .call(0, "cudaLaunchKernel", 0, 5, 1)
+        .kernel(0, "k", 10, 10, 1)
+        .call(0, "cudaMemcpyAsync", 50'000, 5, 2)
+        .copy(second, 50'010, 10, 2, 100)
+        .run();
+  };
+  const RecordedRun samples = traced("Memcpy HtoD (Pinned -> Device)");
+  CHECK(unexplained_time(samples).total == 0);
+  const RecordedRun unknown = traced("Memcpy DtoD (Device -> Device)");
+  const UnexplainedTime unexplained = unexplained_time(unknown);
+  CHECK(unexplained.share() > 0.95);
+  REQUIRE(unexplained.gaps.size() == 1);
+  CHECK(unexplained.gaps[0].time == 49'995'000);
+}
+
+TEST_CASE("nothing waits for what comes later in the list, and a trace without a GPU is refused") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaStreamSynchronize", 10, 95)
+                              .kernel(0, "k1", 8, 92, 1)
+                              .run();
+  for (const Dependency& dependency : run.dependencies) CHECK(dependency.earlier < dependency.later);
+  CHECK_THROWS_WITH_AS(Trace{}.operation(0, "aten::add", 0, 5).run(), "t.json: has no kernel or copy on a GPU",
+                       InputError);
+}
+
+TEST_CASE("events that wait for each other are refused with their names") {
+  // k0 ran on the stream before k1, but was launched after the thread had waited for k1.
+  CHECK_THROWS_WITH_AS(Trace{}
+                           .call(0, "cudaDeviceSynchronize", 110, 20)
+                           .call(0, "cudaLaunchKernel", 60, 5, 1)
+                           .kernel(0, "k1", 100, 5, 1)
+                           .kernel(0, "k0", 10, 5, 3)
+                           .call(0, "cudaLaunchKernel", 200, 5, 3)
+                           .run(),
+                       doctest::Contains("events wait for each other in a circle"), InputError);
+}
+
+}  // namespace rehearse
