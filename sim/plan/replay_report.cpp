@@ -106,8 +106,7 @@ std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& r
       found.wait_measured += seconds(run.operations[index].duration - meeting.transfer);
       // On its stream the kernel begins to wait when what it waits for by itself has ended.
       Seconds ready{};
-      for (const Dependency& dependency :
-           std::ranges::equal_range(run.dependencies, collective.operation, {}, &Dependency::later))
+      for (const Dependency& dependency : run.waits_of(collective.operation))
         ready = std::max(ready, replay.ranks[r].operations[static_cast<std::size_t>(dependency.earlier)].end +
                                     seconds(run.lag(dependency)));
       found.wait_replayed += std::max(replay.ranks[r].operations[index].start - ready, Seconds{});

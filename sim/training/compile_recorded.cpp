@@ -113,7 +113,7 @@ class RecordedCompiler {
           {.kind = OperationKind::kDelay, .signal_scope = CounterScope::kTeam, .is_event = true, .signals = meeting});
       const OperationIndex gate = builder_.add(
           {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = meeting, .each = ranks});
-      const auto waits = std::ranges::equal_range(run_.dependencies, collective.operation, {}, &Dependency::later);
+      const auto waits = run_.waits_of(collective.operation);
       for (const Dependency& dependency : waits) order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
       builder_.order(begin, arrival);
       builder_.order(arrival, gate);

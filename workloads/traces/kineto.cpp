@@ -154,7 +154,8 @@ enum class Key : std::uint8_t {
   kEvents,
   kDevices,
   kShapes,
-  kTypes
+  kTypes,
+  kNodes
 };
 const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
                                                       {"cat", Key::kCategory},
@@ -179,6 +180,8 @@ const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
                                                       {"traceEvents", Key::kEvents},
                                                       {"deviceProperties", Key::kDevices},
                                                       {"Input Dims", Key::kShapes},
+                                                      {"nodes", Key::kNodes},
+                                                      {"workload_graph", Key::kNodes},
                                                       {"Input type", Key::kTypes}};
 
 /// What the parser calls, value by value.
@@ -256,6 +259,7 @@ class KinetoHandler {
     switch (place()) {
       case Place::kRoot:
         has_events_ = has_events_ || key_ == Key::kEvents;
+        has_nodes_ = has_nodes_ || key_ == Key::kNodes;
         return enter(key_ == Key::kEvents ? Place::kEvents : key_ == Key::kDevices ? Place::kDevices : Place::kOther);
       case Place::kArguments:
         return enter(key_ == Key::kShapes ? Place::kShapes : key_ == Key::kTypes ? Place::kTypes : Place::kOther);
@@ -281,6 +285,7 @@ class KinetoHandler {
   }
 
   bool has_events() const { return has_events_; }
+  bool has_nodes() const { return has_nodes_; }
 
  private:
   enum class Place : std::uint8_t {
@@ -419,7 +424,7 @@ class KinetoHandler {
   Key key_ = Key::kOther;
   RawEvent event_;
   std::int64_t count_ = 0;
-  bool has_events_ = false;
+  bool has_events_ = false, has_nodes_ = false;
 };
 
 template <class Iterator>
@@ -428,6 +433,9 @@ KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name) {
   trace.file_name = file_name;
   KinetoHandler handler{trace};
   nlohmann::json::sax_parse(begin, end, &handler);
+  if (!handler.has_events() && handler.has_nodes())
+    throw InputError{file_name +
+                     ": is an execution trace, which has no dates: give the profiler's trace of the same run"};
   if (!handler.has_events())
     throw InputError{file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
   std::ranges::stable_sort(trace.events, [](const KinetoEvent& a, const KinetoEvent& b) {

@@ -114,6 +114,12 @@ Nanoseconds RecordedRun::recorded_start() const {
   return start;
 }
 
+std::span<const Dependency> RecordedRun::waits_of(std::int32_t operation) const {
+  const auto later = [](const Dependency& dependency, std::int32_t than) { return dependency.later < than; };
+  const auto first = std::lower_bound(dependencies.begin(), dependencies.end(), operation, later);
+  return {first, std::lower_bound(first, dependencies.end(), operation + 1, later)};
+}
+
 Nanoseconds RecordedRun::lag(const Dependency& dependency) const {
   switch (dependency.reason) {
     case Dependency::Reason::kLaunch:
@@ -143,7 +149,7 @@ UnexplainedTime unexplained_time(const RecordedRun& run) {
     const RecordedOperation& operation = operation_at(here);
     std::int32_t before = -1;
     Nanoseconds ready = 0;
-    for (const Dependency& dependency : std::ranges::equal_range(run.dependencies, here, {}, &Dependency::later)) {
+    for (const Dependency& dependency : run.waits_of(here)) {
       const Nanoseconds date = operation_at(dependency.earlier).recorded_end + run.lag(dependency);
       if (before < 0 || date > ready) {
         before = dependency.earlier;

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,10 +70,12 @@ struct RecordedRun {
   std::int32_t end_of_steps = -1;             // host operation at whose end the last step has ended
   std::vector<RecordedCollective> collectives;
   Nanoseconds launch_latency = 0, kernel_gap = 0;
-  int queue_depth = 0;  // launches under way at most, that of the call itself included; 0: never full
+  int queue_depth = 0;               // launches under way at most, that of the call itself included; 0: never full
   std::vector<std::string> remarks;  // what was missing, and what was done about it
 
   Nanoseconds recorded_start() const;
+  /// What the operation waits for.
+  std::span<const Dependency> waits_of(std::int32_t operation) const;
   /// Of an edge, between the end of `earlier` and the start of `later`.
   Nanoseconds lag(const Dependency& dependency) const;
 };

@@ -94,7 +94,9 @@ TEST_CASE("what is no trace is refused with one line that says where") {
   CHECK(refusal("").find("byte 1, in or after event 0: no JSON: ") == 0);
   CHECK(refusal(R"({"traceEvents": [{"ph":"X"}, {"ph": ]})").find("in or after event 1: no JSON: ") !=
         std::string::npos);
-  CHECK(refusal(R"({"nodes": []})") == "expected a trace of PyTorch's profiler: an object with the list traceEvents");
+  CHECK(refusal("{}") == "expected a trace of PyTorch's profiler: an object with the list traceEvents");
+  CHECK(refusal(R"({"schema": "1.0.3", "nodes": []})") ==
+        "is an execution trace, which has no dates: give the profiler's trace of the same run");
   CHECK(refusal_of_event(R"({"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-2})") ==
         "event 1 \"k\": dur: expected 0 microseconds or more, below 1e11; found -2");
   CHECK(refusal_of_event(R"({"ph":"M"},{"name":"k","ts":"soon"})") ==
