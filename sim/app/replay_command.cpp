@@ -19,6 +19,8 @@ struct ReplayCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> traces;
   std::vector<std::string> factors, delays;  // as typed
+  std::optional<std::filesystem::path> machines;
+  std::vector<std::string> overrides;
   bool is_forced = false;
 };
 
@@ -30,6 +32,15 @@ void add_options(Options options, ReplayCommand& command) {
                          "such as convolution or collective; repeatable");
   options.add_repeatable("--delay", command.delays, "STREAM=TIME",
                          "What if: the first work on a stream, such as 0/7, begins so much later; repeatable");
+  options
+      .add_option(
+          "--on", command.machines,
+          "What if: all-reduces on the machines, network and collective library of this scenario. One trace stands "
+          "for all of its workers")
+      .type_name("SCENARIO");
+  add_overrides(options, command.overrides,
+                "Override a field of the scenario of --on: /json/pointer=value; repeatable");
+  add_catalogs(options, command.common);
   options.add_flag("--force", command.is_forced, "What-ifs also on a trace that is not replayed well");
   options.add_flag("--json", command.common.prints_json, "Print the replay as JSON instead of tables");
   add_wall_time(options, command.common);
@@ -63,16 +74,28 @@ RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job)
   return change;
 }
 
+std::optional<Scenario> read_machines(const ReplayCommand& command) {
+  if (!command.machines) {
+    if (!command.overrides.empty()) throw InputError{"--set: changes the scenario of --on, which is not there"};
+    return {};
+  }
+  const Catalog catalog = load_catalog(command.common);
+  return read_scenario(load_checked_scenario(*command.machines, command.overrides, catalog), command.machines->string(),
+                       catalog);
+}
+
 void print_steps(const ReplayReport& report, bool is_changed) {
   std::printf("%-24s %6s  %12s  %12s  %10s", "step", "rank", "measured", "replayed", "");
   std::printf(is_changed ? "  %12s  %10s\n" : "\n", "what if", "");
-  for (const ReplayedStep& step : report.steps) {
-    std::printf("%-24s %6d  %9.3f ms  %9.3f ms  %+8.2f %%", shortened(step.name, 24).c_str(), step.rank,
+  const auto print = [is_changed](const ReplayedStep& step, const std::string& rank) {
+    std::printf("%-24s %6s  %9.3f ms  %9.3f ms  %+8.2f %%", shortened(step.name, 24).c_str(), rank.c_str(),
                 step.measured.value() * 1e3, step.replayed.value() * 1e3, 100 * step.error());
     if (is_changed)
       std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3, 100 * (step.changed / step.replayed - 1));
     std::printf("\n");
-  }
+  };
+  for (const ReplayedStep& step : report.steps) print(step, std::to_string(step.rank));
+  print(report.whole, "all");
 }
 
 void print_shares(const ReplayReport& report) {
@@ -112,12 +135,14 @@ int run(const ReplayCommand& command) {
   for (const std::filesystem::path& file : command.traces) ranks.push_back(recorded_run(read_kineto_trace(file)));
   const RecordedJob job = recorded_job(std::move(ranks));
   const RecordedChange change = read_change(command, job);
-  const bool is_changed = !command.factors.empty() || !command.delays.empty();
+  const std::optional<Scenario> machines = read_machines(command);
+  const bool is_changed = !command.factors.empty() || !command.delays.empty() || machines;
   ReplayReport report = replay_report(job, replay(job));
   if (is_changed) {
     if (const std::string refusal = report.refusal(); !refusal.empty() && !command.is_forced)
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
-    add_changed(report, job, replay(job, change));
+    add_changed(report, job, machines ? replay_on(*machines, job, change) : replay(job, change));
+    if (machines) add_collectives(report, job);
   }
   if (command.common.prints_json)
     std::printf("%s", to_json_text(replay_json(job, report, is_changed)).c_str());

@@ -1,6 +1,7 @@
 #include "sim/job/replay.hpp"
 
-#include <deque>
+#include <optional>
+#include <variant>
 
 #include "sim/program/executor.hpp"
 #include "sim/program/plain_loop.hpp"
@@ -23,29 +24,39 @@ Scenario recorded_machine(std::size_t ranks) {
 
 class Player final : public Executor::Client {
  public:
-  Player(const RecordedJob& job, const RecordedChange& change)
-      : job_{job}, scenario_{recorded_machine(job.ranks.size())} {
+  /// `is_recorded`: on the machine of the recording, where collectives last as they did.
+  Player(const Scenario& scenario, const RecordedJob& job, const RecordedChange& change, bool is_recorded)
+      : job_{job}, scenario_{scenario} {
     recorder_.keeps_activity = true;
     recorder_.scope.ends_with_profile = false;
     const auto team = std::make_shared<Counters>();
+    const std::size_t workers = site_.workers.size();
     for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-      programs_.push_back(compile_recorded(job, rank, change));
-      workers_.push_back(
-          &executor_.add_worker({.host = {0, Endpoint::kHost}, .gpu = {0, static_cast<int>(rank)}}, clock(), team));
+      programs_.push_back(compile_recorded(job, rank, change, !is_recorded));
+      const Endpoint gpu = site_.workers[rank].front();
+      workers_.push_back(&executor_.add_worker({.host = {gpu.machine, Endpoint::kHost},
+                                                .gpu = gpu,
+                                                .workers = static_cast<std::int64_t>(workers / job.ranks.size())},
+                                               clock(), team));
     }
+    std::vector<Endpoint> gpus;
+    for (const std::vector<Endpoint>& worker : site_.workers) gpus.push_back(worker.front());
+    collectives_.emplace(executor_, clock(), static_cast<std::int64_t>(workers), CollectiveGroup::Rule{},
+                         std::make_unique<Communicator>(cluster_, clock(), std::move(gpus), true));
   }
 
   Replay run() {
+    const std::vector<CollectiveGroup*> groups{&*collectives_};
     for (std::size_t rank = 0; rank < programs_.size(); ++rank)
-      executor_.begin_step(*workers_[rank], programs_[rank].program, {}, 0);
+      executor_.begin_step(*workers_[rank], programs_[rank].program, groups, 0);
     loop_.run();
     if (ended_ < programs_.size()) throw NoResultError{refused_meeting()};
     Replay replay;
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) replay.ranks.push_back(host_dates(rank));
     for (const KernelSpan& kernel : recorder_.kernels) {
-      Span& span = replay.ranks[at(kernel.gpu)].operations[at(kernel.vertex)];
-      span = kernel.span;
-      span.start += programs_[at(kernel.gpu)].gap;
+      const std::size_t rank = rank_of({kernel.machine, kernel.gpu});
+      Span& span = replay.ranks[rank].operations[at(kernel.vertex)];
+      span = {kernel.span.start + programs_[rank].gap, kernel.span.end};
     }
     for (const ReplayedRank& rank : replay.ranks)
       for (const Span& span : rank.operations) replay.end = std::max(replay.end, span.end);
@@ -57,6 +68,12 @@ class Player final : public Executor::Client {
   void update() override {}
 
  private:
+  std::size_t rank_of(Endpoint gpu) const {
+    std::size_t rank = 0;
+    while (site_.workers[rank].front() != gpu) ++rank;
+    return rank;
+  }
+
   OwnedClock clock() { return OwnedClock{loop_.clock(), 0}; }
 
   ReplayedRank host_dates(std::size_t rank) const {
@@ -89,11 +106,26 @@ class Player final : public Executor::Client {
   Executor executor_{cluster_, clock(), *this};
   std::vector<RecordedProgram> programs_;
   std::vector<RunningWorker*> workers_;
+  std::optional<CollectiveGroup> collectives_;
   std::size_t ended_ = 0;
 };
 
 }  // namespace
 
-Replay replay(const RecordedJob& job, const RecordedChange& change) { return Player{job, change}.run(); }
+Replay replay(const RecordedJob& job, const RecordedChange& change) {
+  return Player{recorded_machine(job.ranks.size()), job, change, true}.run();
+}
+
+Replay replay_on(const Scenario& scenario, const RecordedJob& job, const RecordedChange& change) {
+  const auto refuse = [&](const std::string& what) -> void { throw InputError{scenario.file_name + ": " + what}; };
+  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+    refuse(
+        "/training/strategy/kind: a recorded job is replayed on machines whose strategy is all_reduce; found another");
+  const auto workers = static_cast<std::size_t>(scenario.count(Role::kWorker));
+  if (workers != job.ranks.size() && job.ranks.size() > 1)
+    refuse("/cluster/groups: has " + std::to_string(workers) + " workers; there are traces of " +
+           std::to_string(job.ranks.size()) + " ranks, and only one trace may stand for others");
+  return Player{scenario, job, change, false}.run();
+}
 
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/record/recorder.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "sim/training/compile_recorded.hpp"
 
 namespace rehearse {
@@ -20,5 +21,11 @@ struct Replay {
 
 /// Dates are from the beginning of the first recording.
 Replay replay(const RecordedJob& job, const RecordedChange& change = {});
+
+/// The same on the machines of a scenario: collectives with a simulated_kind() take what its network and collective
+/// library make of them. Each of its workers is one of the ranks, in their order; a single trace stands for all workers,
+/// which then come to collectives together. Host and kernels are as fast as recorded. Throws InputError if the numbers of
+/// ranks and workers do not fit, or the strategy is no all-reduce.
+Replay replay_on(const Scenario& scenario, const RecordedJob& job, const RecordedChange& change = {});
 
 }  // namespace rehearse

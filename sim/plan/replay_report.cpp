@@ -31,18 +31,16 @@ std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay)
                        .rank = run.rank,
                        .measured = seconds(run.steps[s].recorded_end - run.steps[s].recorded_start),
                        .replayed = dates[s + 1] - dates[s]});
-    if (!run.steps.empty()) continue;
-    Nanoseconds end = 0;
-    for (const RecordedOperation& operation : run.operations) end = std::max(end, operation.recorded_end);
-    Seconds replayed{};
-    for (const Span& span : replay.ranks[r].operations) replayed = std::max(replayed, span.end);
-    const Nanoseconds later = run.recorded_start() + job.clock_offset[r] - job.recorded_start();
-    steps.push_back({.name = "whole recording",
-                     .rank = run.rank,
-                     .measured = seconds(end - run.recorded_start()),
-                     .replayed = replayed - seconds(later)});
   }
   return steps;
+}
+
+ReplayedStep whole_of(const RecordedJob& job, const Replay& replay) {
+  Nanoseconds end = job.recorded_start();
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (const RecordedOperation& operation : job.ranks[r].operations)
+      end = std::max(end, operation.recorded_end + job.clock_offset[r]);
+  return {.name = "the recording", .measured = seconds(end - job.recorded_start()), .replayed = replay.end};
 }
 
 std::vector<ReplayedClass> classes_of(const RecordedJob& job) {
@@ -138,6 +136,7 @@ std::string ReplayReport::refusal() const {
                   shortened(step.name, 60).c_str(), step.rank, 100 * step.error());
     return text.data();
   }
+  if (steps.empty() && std::abs(whole.error()) > kLargestError) return "the replay is more than 5 % off: no what-ifs";
   if (unexplained <= kMostUnexplained) return "";
   std::snprintf(text.data(), text.size(), "%.1f %% of the time is unexplained, more than 10 %%: no what-ifs",
                 100 * unexplained);
@@ -146,6 +145,7 @@ std::string ReplayReport::refusal() const {
 
 ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
   ReplayReport report{.steps = steps_of(job, replay),
+                      .whole = whole_of(job, replay),
                       .classes = classes_of(job),
                       .meetings = meetings_of(job, replay),
                       .remarks = job.remarks};
@@ -165,6 +165,17 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
 void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed) {
   const std::vector<ReplayedStep> steps = steps_of(job, changed);
   for (std::size_t i = 0; i < steps.size(); ++i) report.steps[i].changed = steps[i].replayed;
+  report.whole.changed = changed.end;
+}
+
+void add_collectives(ReplayReport& report, const RecordedJob& job) {
+  std::size_t simulated = 0, all = 0;
+  for (const RecordedRun& run : job.ranks) {
+    all += run.collectives.size();
+    for (const RecordedCollective& collective : run.collectives) simulated += simulated_kind(run, collective) ? 1 : 0;
+  }
+  report.remarks.push_back("what if: " + std::to_string(simulated) + " of " + std::to_string(all) +
+                           " collectives are simulated, the others last as recorded");
 }
 
 void scale(RecordedChange& change, const std::string& work, double factor) {
@@ -195,16 +206,20 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
             {"unexplained_share", report.unexplained},
             {"allows_what_ifs", report.refusal().empty()},
             {"remarks", report.remarks},
+            {"whole", nullptr},
             {"steps", Json::array()},
             {"classes", Json::array()},
             {"streams", Json::array()},
             {"collectives", Json::array()}};
+  const auto times = [is_changed](const ReplayedStep& step) {
+    Json json_of_step{{"measured_s", step.measured.value()}, {"replayed_s", step.replayed.value()}};
+    if (is_changed) json_of_step["changed_s"] = step.changed.value();
+    return json_of_step;
+  };
+  json["whole"] = times(report.whole);
   for (const ReplayedStep& step : report.steps) {
-    json["steps"].push_back({{"name", step.name},
-                             {"rank", step.rank},
-                             {"measured_s", step.measured.value()},
-                             {"replayed_s", step.replayed.value()}});
-    if (is_changed) json["steps"].back()["changed_s"] = step.changed.value();
+    json["steps"].push_back({{"name", step.name}, {"rank", step.rank}});
+    json["steps"].back().update(times(step));
   }
   for (const ReplayedClass& work : report.classes)
     json["classes"].push_back(

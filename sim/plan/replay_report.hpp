@@ -41,7 +41,8 @@ struct ReplayedMeeting {
 };
 
 struct ReplayReport {
-  std::vector<ReplayedStep> steps;  // without marked steps: the whole recording
+  std::vector<ReplayedStep> steps;  // empty if the trace has none
+  ReplayedStep whole;               // from the beginning of the first recording to the end of what was recorded last
   std::vector<ReplayedClass> classes;
   std::vector<ReplayedStream> streams;
   std::vector<ReplayedMeeting> meetings;
@@ -57,6 +58,9 @@ struct ReplayReport {
 ReplayReport replay_report(const RecordedJob& job, const Replay& replay);
 /// Adds the steps of a what-if.
 void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed);
+
+/// Says which collectives were simulated, and which were not as nothing is known of their kind or payload.
+void add_collectives(ReplayReport& report, const RecordedJob& job);
 
 /// `work`: "host", "kernels" (all but collectives and copies), or a class. Throws InputError.
 void scale(RecordedChange& change, const std::string& work, double factor);

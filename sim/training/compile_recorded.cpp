@@ -14,16 +14,22 @@ Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * k
 
 class RecordedCompiler {
  public:
-  RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change)
-      : job_{job}, run_{job.ranks[rank]}, rank_{rank}, change_{change}, compiled_(run_.operations.size(), -1) {}
+  RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change, bool simulates_collectives)
+      : job_{job}, run_{job.ranks[rank]}, rank_{rank}, change_{change}, compiled_(run_.operations.size(), -1) {
+    for (const RecordedCollective& collective : run_.collectives)
+      kinds_.push_back(simulates_collectives ? simulated_kind(run_, collective) : std::nullopt);
+  }
 
   RecordedProgram compile() {
     add_gpu_work();
     const OperationIndex begin = add_begin();
     add_host_work();
     add_dependencies(begin);
-    add_meetings(begin);
+    for (std::size_t i = 0; i < run_.collectives.size(); ++i)
+      if (kinds_[i] || !job_.meetings.empty()) add_meeting(begin, static_cast<int>(i));
     builder_.program().counts_waits = false;
+    for (const RecordedCollective& collective : run_.collectives)
+      builder_.program().labels.push_back(run_.names[at(run_.operations[at(collective.operation)].name)]);
     const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
     for (const OperationIndex operation : compiled_) builder_.order(operation, fence);
     return {builder_.finish(), std::move(compiled_), seconds(run_.kernel_gap)};
@@ -35,6 +41,7 @@ class RecordedCompiler {
 
   Seconds gpu_time(const RecordedOperation& work) const {
     Nanoseconds time = work.duration;
+    if (work.collective >= 0 && kinds_[at(work.collective)]) return seconds(run_.kernel_gap);
     if (work.collective >= 0 && !job_.meetings.empty()) time = job_.meetings[at(work.collective)].transfer;
     return seconds(run_.kernel_gap) + seconds(time) * change_.kernels[at(work.kernel)];
   }
@@ -103,22 +110,31 @@ class RecordedCompiler {
     for (const auto& [operation, time] : delays_) order(begin, compiled_[operation], time);
   }
 
-  /// A rank comes to a meeting when the collective could start on its stream.
-  void add_meetings(OperationIndex begin) {
-    if (job_.meetings.empty()) return;
-    const auto ranks = static_cast<int>(job_.ranks.size());
-    for (const RecordedCollective& collective : run_.collectives) {
-      const auto meeting = recorded(at(collective.operation)).collective;
-      const OperationIndex arrival = builder_.add(
-          {.kind = OperationKind::kDelay, .signal_scope = CounterScope::kTeam, .is_event = true, .signals = meeting});
-      const OperationIndex gate = builder_.add(
-          {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = meeting, .each = ranks});
-      const auto waits = run_.waits_of(collective.operation);
-      for (const Dependency& dependency : waits) order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
-      builder_.order(begin, arrival);
-      builder_.order(arrival, gate);
-      builder_.order(gate, compiled_[at(collective.operation)]);
-    }
+  /// A rank comes to a collective when that could start on its stream.
+  void add_meeting(OperationIndex begin, int index) {
+    const RecordedCollective& collective = run_.collectives[at(index)];
+    const OperationIndex arrival = builder_.add({.kind = OperationKind::kDelay, .is_event = true});
+    const OperationIndex meeting = kinds_[at(index)] ? builder_.add({.kind = OperationKind::kCollective,
+                                                                     .collective = *kinds_[at(index)],
+                                                                     .label = index,
+                                                                     .bytes = Bytes{collective.bytes}})
+                                                     : add_gate(arrival, index);
+    for (const Dependency& dependency : run_.waits_of(collective.operation))
+      order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
+    builder_.order(begin, arrival);
+    builder_.order(arrival, meeting);
+    builder_.order(meeting, compiled_[at(collective.operation)]);
+  }
+
+  /// Passes when the arrivals of all ranks have come.
+  OperationIndex add_gate(OperationIndex arrival, int index) {
+    Operation& comes = builder_.program().operations[at(arrival)];
+    comes.signal_scope = CounterScope::kTeam;
+    comes.signals = index;
+    return builder_.add({.kind = OperationKind::kGate,
+                         .scope = CounterScope::kTeam,
+                         .resource = index,
+                         .each = static_cast<int>(job_.ranks.size())});
   }
 
   const RecordedJob& job_;
@@ -126,14 +142,24 @@ class RecordedCompiler {
   std::size_t rank_;
   const RecordedChange& change_;
   ProgramBuilder builder_;
-  std::vector<OperationIndex> compiled_;  // [recorded operations]
+  std::vector<OperationIndex> compiled_;              // [recorded operations]
+  std::vector<std::optional<CollectiveKind>> kinds_;  // [collectives] of those that are simulated
   std::vector<std::pair<std::size_t, Seconds>> delays_;
 };
 
 }  // namespace
 
-RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change) {
-  return RecordedCompiler{job, rank, change}.compile();
+std::optional<CollectiveKind> simulated_kind(const RecordedRun& run, const RecordedCollective& collective) {
+  if (collective.bytes <= 0) return {};
+  const std::string& name = run.names[at(run.operations[at(collective.operation)].name)];
+  if (name.find("AllReduce") != std::string::npos) return CollectiveKind::kAllReduce;
+  if (name.find("ReduceScatter") != std::string::npos) return CollectiveKind::kReduceScatter;
+  return {};
+}
+
+RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,
+                                 bool simulates_collectives) {
+  return RecordedCompiler{job, rank, change, simulates_collectives}.compile();
 }
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 // in them but one: how much later than the first a rank began to be recorded.
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "sim/program/program.hpp"
@@ -28,6 +29,10 @@ struct RecordedChange {
   }
 };
 
+/// The kind of a collective, if its kernel and payload are known and Rehearse simulates it; the others, such as
+/// all-to-all, last as recorded wherever they are.
+std::optional<CollectiveKind> simulated_kind(const RecordedRun& run, const RecordedCollective& collective);
+
 struct RecordedProgram {
   Program program;                         // kernels are labelled by their recorded operation
   std::vector<OperationIndex> operations;  // [recorded operations]
@@ -38,6 +43,9 @@ struct RecordedProgram {
 /// run's. A stream's gap is at the front of its work:
 ///   end = max(end before, ready - gap) + gap + time
 /// At the job's meetings a rank waits at a counter of its team, to which all ranks have to come.
-RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change);
+/// `simulates_collectives`: those with a simulated_kind() are collectives of group 0, labelled by their place in
+/// RecordedRun::collectives, and their kernels end with them.
+RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,
+                                 bool simulates_collectives);
 
 }  // namespace rehearse

@@ -10,6 +10,7 @@
 
 #include "sim/base/errors.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/timed_cluster.hpp"
 
 namespace rehearse::replay_test {
 
@@ -30,7 +31,8 @@ std::string rank_trace(int rank, int computes, int ends) {
     const std::string lane = stream > 0 ? R"("pid":0,"tid":7)" : R"("pid":1,"tid":1)";
     return R"({"ph":"X","cat":")" + category + R"(","name":")" + name + "\"," + lane + R"(,"ts":)" +
            std::to_string(start) + R"(,"dur":)" + std::to_string(duration) + R"(,"args":{"device":0,"correlation":)" +
-           std::to_string(correlation) + (stream > 0 ? R"(,"stream":)" + std::to_string(stream) : "") + "}}";
+           std::to_string(correlation) + (stream > 0 ? R"(,"stream":)" + std::to_string(stream) : "") +
+           (name == "ncclAllReduce" ? R"(,"In msg nelems":250000,"dtype":"Float")" : "") + "}}";
   };
   return R"({"distributedInfo":{"rank":)" + std::to_string(rank) + R"(,"world_size":2},"traceEvents":[)" +
          event("cuda_runtime", "cudaLaunchKernel", 0, 5, 1, 0) + "," +
@@ -70,6 +72,27 @@ TEST_CASE("one rank alone waits as long as it did") {
   CHECK_THROWS_WITH_AS(recorded_job({recorded_run(parse_kineto_trace(rank_trace(1, 100, 500), "0.json")),
                                      recorded_run(parse_kineto_trace(rank_trace(1, 100, 500), "1.json"))}),
                        "1.json: is of rank 1, as is 0.json", InputError);
+}
+
+TEST_CASE("on other machines all-reduces take what their network makes of them") {
+  // A ring of n workers: 2 (n - 1) / n of 1 MB at 1 GB/s, and 2 (n - 1) times 10 us, in place of 398 us.
+  const RecordedJob job = recorded_job({recorded_run(parse_kineto_trace(rank_trace(0, 100, 500), "0.json"))});
+  for (const int n : {2, 4}) {
+    const Scenario scenario =
+        test::resolved(test::timed_scenario(n, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", "ring"}}));
+    const double ring = 2.0 * (n - 1) / n * 1000 + 2 * (n - 1) * 10;
+    CHECK(microseconds(replay_on(scenario, job).end) == doctest::Approx(510 - 398 + ring).epsilon(1e-3));
+  }
+  const Scenario alone =
+      test::resolved(test::timed_scenario(1, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", "ring"}}));
+  CHECK(microseconds(replay_on(alone, job).end) == doctest::Approx(510 - 398));  // nobody to add anything to
+  const Scenario three =
+      test::resolved(test::timed_scenario(3, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", "ring"}}));
+  CHECK_THROWS_WITH_AS(replay_on(three, two_ranks(100, 400, 500)),
+                       doctest::Contains("has 3 workers; there are traces of 2 ranks"), InputError);
+  const Scenario two =
+      test::resolved(test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", "ring"}}));
+  CHECK(microseconds(replay_on(two, two_ranks(100, 400, 500)).end) == doctest::Approx(412 + 1020).epsilon(1e-3));
 }
 
 TEST_CASE("the first work on a stream can be delayed, and host work scaled") {
