@@ -51,18 +51,18 @@ struct AsynchronousSpeed {
   std::vector<Seconds> steps;  // [workers]
 };
 
-/// P, within 0 and 1.
+/// P of `workers` workers, a share: slope sqrt(n) + intercept, limited to [0, 1].
 double contention_probability(const Contention& contention, int workers);
 
-/// B: of one of n workers while it exchanges parameters.
+/// B: the bandwidth that one of `workers` workers has while it exchanges parameters.
 BytesPerSecond shared_bandwidth(const SpotdnnWorkload& workload, const SpotdnnServer& server, int workers);
 
-/// T_i: step of one of n workers, whatever the others are.
+/// T_i: time of a step of one of `workers` workers, whatever the others are.
 Seconds predict_step(const SpotdnnWorker& worker, const SpotdnnWorkload& workload, const SpotdnnServer& server,
                      int workers, SpotdnnVariant variant);
 
-/// `cluster`: at least one worker. Throws InputError if a worker's exchange alone takes as long as its step
-/// alone.
+/// Speed of a `cluster` of at least one worker. Throws InputError if a worker's exchange alone takes as long as
+/// its step alone.
 AsynchronousSpeed predict_speed(const std::vector<SpotdnnWorker>& cluster, const SpotdnnWorkload& workload,
                                 const SpotdnnServer& server, SpotdnnVariant variant);
 

@@ -432,7 +432,7 @@ class Fitter {
     std::vector<Eigen::VectorXd> components;
     for (Eigen::Index k = covariances.rows(); k-- > 0;) {
       const Eigen::VectorXd component = eigen.eigenvectors().col(k) * std::sqrt(std::max(0.0, eigen.eigenvalues()[k]));
-      if (component.norm() > kNegligible) components.push_back(component.cwiseMax(-kMost).cwiseMin(kMost));
+      if (component.norm() > kNegligible) components.emplace_back(component.cwiseMax(-kMost).cwiseMin(kMost));
     }
     return components;
   }
@@ -493,7 +493,7 @@ class Fitter {
     Eigen::VectorXd variances = Eigen::VectorXd::Zero(counts_.size());
     std::vector<Eigen::VectorXd> points;
     for (const Eigen::VectorXd& component : components)
-      points.push_back((minimum.at + component).cwiseMax(values_.bounds().low).cwiseMin(values_.bounds().high));
+      points.emplace_back((minimum.at + component).cwiseMax(values_.bounds().low).cwiseMin(values_.bounds().high));
     const std::vector<std::size_t> predicted = rows_that(RowUse::kPredicted);
     const auto moved = residuals(points, std::vector(points.size(), predicted));
     for (std::size_t k = 0; k < components.size(); ++k) {

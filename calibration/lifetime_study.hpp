@@ -36,15 +36,12 @@ struct LifetimeSeries {
 /// optionally "fitted_on" (as platforms/pool_origin.hpp says, with "{column}" for values of "group_by"), "notice",
 /// "cap" and "start_within". "rows" says what the file's rows are:
 ///   "fleet"          a trace as fleet_trace.hpp reads it, "from" some date on (default 0s); "slots" (default: the most
-///   at one time) and "resolution" (default:
-///                    the shortest time between two changes)
+///                    at one time) and "resolution" (default: the shortest time between two changes)
 ///   "hourly_counts"  machines revoked at ages between two bounds: columns "from", "to" (times "unit"), "count" and, if
-///   the
-///                    file has it, "instances", how many were started (default: as many as were revoked)
+///                    the file has it, "instances", how many were started (default: as many as were revoked)
 ///   "durations"      one machine each: column "age" and, if any was still running then, "censored" (1, otherwise 0);
-///   or
-///                    "low" and "high", last seen running and found gone (empty: still running). In seconds, and known
-///                    to "bin" (default 1 s)
+///                    or "low" and "high", last seen running and found gone (empty: still running). In seconds, and
+///                    known to "bin" (default 1 s)
 /// With "group_by", a list of columns, each of their combinations is a series, and {column} in its name is replaced.
 /// "where": { column: value } leaves out other rows. "hours": { "file", "group_by", "hour", "count", "utc_offset_h": a
 /// number or { value of "utc_offset_by": number } } gives revocations by local hour of day.
@@ -52,7 +49,7 @@ struct LifetimeStudy {
   std::string name;
   std::vector<LifetimeSeries> series;
 };
-/// Throws InputError.
+/// Reads such a file and the files that it names. Throws InputError.
 LifetimeStudy load_lifetime_study(const std::filesystem::path& path);
 
 struct SeriesFit {
@@ -64,7 +61,7 @@ struct SeriesFit {
   std::string fitted_on;           // of the series
   std::vector<LifetimeFit> tried;  // laws of lives watched one by one, the chosen one first
 };
-/// `on_step` is called again and again; what it throws ends the fit.
+/// The pool of a series. `on_step` is called again and again; what it throws ends the fit.
 SeriesFit fit_series(const LifetimeSeries& series, const std::function<void()>& on_step = {});
 
 /// Machines lost up to some age: counted, and 95 % of 1000 simulated fleets.

@@ -14,7 +14,7 @@ namespace rehearse {
 
 enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable };
 
-/// "csv", "nccl-tests", "iperf3", "kernel-table". Throws InputError.
+/// The format of the word "csv", "nccl-tests", "iperf3" or "kernel-table". Throws InputError for another one.
 MeasurementFormat read_measurement_format(const JsonReader& json);
 
 /// The table of a file: at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.

@@ -23,8 +23,8 @@ namespace rehearse {
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
 
-/// The value as text. Options: "metric", "probability", "steps" and "profile" (of a profile file) instead of the
-/// scenario's.
+/// The verb that gives simulated_metric() as text. Options: "metric", "probability", and "steps" and "profile" (a
+/// profile file's value) instead of the scenario's.
 extern const Verb kMeasure;
 
 /// Whether `metric` is one of those that need no simulation.

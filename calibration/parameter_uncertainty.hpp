@@ -27,8 +27,8 @@ Json shortening(const Scenario& scenario);
 
 /// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2). One
 /// simulation more than there are components. A component with which nothing can be simulated counts as none. Without
-/// components 0, and nothing is simulated. `on_done(finished, total)` after each simulation; once `budget` is over, its
-/// stop() ends the call.
+/// components it is 0, and nothing is simulated. `on_done(finished, total)` is called after each; once `budget` is over,
+/// its stop() ends the call.
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,
                          const std::function<void(std::size_t, std::size_t)>& on_done = {}, const Budget& budget = {});
 

@@ -81,7 +81,7 @@ void rank_samples(Study& study) {
 std::vector<std::string> read_columns(const JsonReader& json, std::string_view key, const CsvTable& table) {
   if (!json.has(key)) return {};
   const JsonReader value = json.child(key);
-  const auto columns = value.is_string() ? std::vector{value.as<std::string>()} : value.as<std::vector<std::string>>();
+  auto columns = value.is_string() ? std::vector{value.as<std::string>()} : value.as<std::vector<std::string>>();
   for (const std::string& column : columns) expect_column(value, column, table);
   return columns;
 }

@@ -127,7 +127,7 @@ struct Prediction {
 };
 
 /// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.
-/// `on_done(finished, total)`. Once `budget` is over, its stop() ends the call.
+/// `on_done(finished, total)` is called after each. Once `budget` is over, its stop() ends the call.
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done = {},
                                 const Budget& budget = {});

@@ -114,7 +114,7 @@ std::vector<Limits> intervals_of(const std::function<std::vector<double>(const E
   for (std::size_t v = 0; v < there.size(); ++v) {
     const Eigen::VectorXd slope = slopes.row(static_cast<Eigen::Index>(v)).transpose();
     const double distance = width * std::sqrt(std::max(0.0, slope.dot(covariances * slope)));
-    intervals.push_back({there[v] - distance, there[v] + distance});
+    intervals.emplace_back(there[v] - distance, there[v] + distance);
   }
   return intervals;
 }
@@ -405,7 +405,7 @@ class TrainingFitter {
         fit_.convergence_intervals.emplace_back(keys[i], (*intervals)[i]);
     }
     if (found.weighted_batch.second <= found.weighted_batch.first * 1.01)
-      fit_.warnings.push_back("batch_slope is taken as 0: all clusters have the same samples per update");
+      fit_.warnings.emplace_back("batch_slope is taken as 0: all clusters have the same samples per update");
   }
 
   const TrainingStudy& study_;

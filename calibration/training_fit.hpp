@@ -5,11 +5,11 @@
 //
 //   step        mean of a worker's seconds per batch, first and last entries left out
 //   S           mean of exchanged bytes / 2 per step, unless given
-//   B_req       of workers that are alone in their cluster: sum of exchanged bytes / sum of exchange times, unless
-//   given C           of each machine type: mean step alone - 2 S / B_req - 2 g S / B_pcie contention  slope and
-//   intercept for which the steps of clusters with n B_req > B_ps come out best loss        model for which the logged
-//   losses come out best, by relative differences; with a common offset or with a
-//               common initial loss, whichever is better
+//   B_req       of workers that are alone in their cluster: sum of exchanged bytes / sum of exchange times, or given
+//   C           of each machine type: mean step alone - 2 S / B_req - 2 g S / B_pcie
+//   contention  slope and intercept for which the steps of clusters with n B_req > B_ps come out best
+//   loss        model for which the logged losses come out best, by relative differences; with a common offset or with
+//               a common initial loss, whichever is better
 //
 // Source: Shang et al., spotDNN, IWQoS 2023, sections III and IV.
 
@@ -38,7 +38,7 @@ struct TrainingStudy {
   std::vector<std::pair<std::string, std::string>> files;  // name and hash of what was read
 };
 
-/// Throws InputError.
+/// Reads a study and its logs. Throws InputError.
 TrainingStudy load_training_study(const std::filesystem::path& path);
 
 using Limits = std::pair<double, double>;  // low, high
@@ -49,7 +49,7 @@ struct Estimate {
   std::optional<Limits> interval;
 };
 
-/// Alone with the server.
+/// The step of a machine type whose worker is alone with the server.
 struct MachineStep {
   std::string instance;
   int gpus = 1;

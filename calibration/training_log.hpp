@@ -69,8 +69,8 @@ class LinePattern {
   std::vector<std::string> fields_;
 };
 
-/// InputError for a table that cannot be read, a column missing, a value out of range, or a worker whose instance, gpus
-/// or batch changes.
+/// Throws InputError for a table that cannot be read, a column missing, a value out of range, or a worker whose instance,
+/// gpus or batch changes.
 std::vector<WorkerLog> parse_log_table(std::string text, const std::string& file_name);
 
 /// Entries of a text into `worker`; without {step} the entries are counted, `steps_per_entry` each. Throws InputError

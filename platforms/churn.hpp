@@ -28,7 +28,7 @@ struct Churn {
   double mean_factor() const { return 1 + (factor - 1) * share(); }
 };
 
-/// { "factor": 20, "calm_mean": "6h", "churn_mean": "90min" }. Throws InputError.
+/// Reads { "factor": 20, "calm_mean": "6h", "churn_mean": "90min" }. Throws InputError.
 Churn read_churn(const JsonReader& json);
 
 /// One zone's calm and churn: a clock that runs `factor` times as fast in churn.
@@ -37,7 +37,7 @@ class ChurnClock {
   ChurnClock(const Churn& churn, Rng rng);
 
   bool is_churn(Seconds at);
-  /// integral of factor^[churn] over [0, at]
+  /// What a clock that starts at 0 shows at the date `at`: the integral of factor^[churn] over [0, at].
   Seconds aged(Seconds at);
   /// The date `at` with aged(at) = `age`; none if that is later than `horizon`. Takes random numbers up to there alone.
   std::optional<Seconds> date(Seconds age, Seconds horizon);

@@ -23,7 +23,7 @@ enum class CollectiveAlgorithm {
 /// The words that files have for them.
 const std::vector<std::pair<std::string, CollectiveAlgorithm>>& collective_algorithms();
 
-/// A word for one more: register_all_reduce() says what it does. Throws std::invalid_argument if there is the word.
+/// Adds an algorithm by its word; register_all_reduce() says what it does. Throws std::invalid_argument if it is taken.
 CollectiveAlgorithm add_collective_algorithm(const std::string& word);
 
 }  // namespace rehearse

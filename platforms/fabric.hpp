@@ -58,7 +58,7 @@ using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
 /// Reads "topology" and its sizes from a scenario's network object. Throws InputError. The sizes of other fabrics are
 /// left unread, for the caller's reject_unknown_keys().
 Fabric read_fabric(const JsonReader& json);
-/// The same keys and values, defaults included.
+/// The keys that read_fabric() reads, with their values, defaults included.
 Json to_json(const Fabric& fabric);
 /// JSON Schema of these keys: an object whose "properties" and "allOf" belong into the schema of the network object.
 /// Refers to "#/$defs/rate".

@@ -34,8 +34,8 @@ struct BillingRule {
 
 enum class Ended { kByUser, kByProvider };
 
-/// 0 if `running` is 0 or, for a spot machine ended by the provider, below free_if_revoked; otherwise `running`, or the
-/// minimum if that is more, rounded up to whole granularities.
+/// The time that is charged: 0 if `running` is 0 or, for a spot machine ended by the provider, below free_if_revoked;
+/// otherwise `running`, or the minimum if that is more, rounded up to whole granularities.
 Seconds billed_time(const BillingRule& rule, Seconds running, bool is_spot, Ended ended);
 
 /// The rules of "aws" (Linux), "gce" and "azure"; of any other provider, and of none: every moment is charged.
@@ -52,7 +52,7 @@ class PriceSeries {
     double utc_s;  // seconds since 1970
     double usd_per_hour;
   };
-  /// At least one point, in rising order of their times; otherwise std::invalid_argument.
+  /// Takes at least one point, in rising order of their times; otherwise throws std::invalid_argument.
   explicit PriceSeries(std::vector<Point> points);
 
   double usd_per_hour(double utc_s) const;
@@ -75,14 +75,14 @@ class PriceSeries {
 ///   "series": [ { "zone": "us-east-1a", "instance": "p3.2xlarge", "points": [[utc_s, usd_per_hour], ...] } ]
 class PriceHistory {
  public:
-  /// nullptr if there is none.
+  /// The prices of an instance type in a zone; nullptr if there are none.
   const PriceSeries* find(const std::string& zone, const std::string& instance) const;
 
   std::string source;
   std::map<std::pair<std::string, std::string>, PriceSeries> series;  // by zone and instance type
 };
 
-/// Throws InputError.
+/// Reads such a file. Throws InputError.
 PriceHistory read_price_history(const JsonReader& json);
 /// The series of these zones and instances alone, written so that read_price_history() reads them back.
 Json to_json(const PriceHistory& history, std::span<const std::pair<std::string, std::string>> wanted);
@@ -119,7 +119,7 @@ struct StoragePrice {
   std::string date, source;
 };
 
-/// usd_per_gib_month * size / 2^30 B * time / 730 h.
+/// USD of a disk or bucket of `size` for `time`:  usd_per_gib_month * size / 2^30 B * time / 730 h.
 double storage_usd(const StoragePrice& price, Bytes size, Seconds time);
 
 /// One entry of a catalog's "storage". Throws InputError.

@@ -59,10 +59,10 @@ struct ServerParameters {
   Seconds time_per_split_update{};
   Seconds time_per_update{};       // synchronous: once per variable and step, when the gradients of all workers are in
   Bytes split_update_threshold{};  // updates of tensors above this size are split over the server's threads
-  /// Between two processes of one machine: no NIC, but messages and copies. Not stated: as between machines.
+  /// Cost of a variable between two processes of one machine: no NIC, but messages and copies. None: as over a NIC.
   std::optional<LocalExchange> between_processes;
-  /// Of variables in the workers' own process, which are neither messages nor copied besides over PCIe: arithmetic on
-  /// one gradient or update. With tensors above split_update_threshold all cores share the bytes.
+  /// Cost of a variable in the workers' own process, which is no message and is copied over PCIe alone: arithmetic on
+  /// one gradient or update. Above split_update_threshold all cores share its bytes.
   std::optional<LocalExchange> in_process;
 };
 

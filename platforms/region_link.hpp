@@ -10,7 +10,7 @@ namespace rehearse {
 
 class JsonReader;
 
-/// Between two regions, or inside one when `from == to`. Symmetric.
+/// The way between two regions, or inside one where `from == to`; the same in both directions.
 struct RegionLink {
   std::string from;
   std::string to;
@@ -19,8 +19,8 @@ struct RegionLink {
       per_flow_rate;  // window- or policy-limited rate of a single connection; none: only the NICs limit
   std::string source;
   std::string place = {};  // "scenario.json: /cluster/network/links/0", for messages
-  /// Of all connections between two machines, both directions together; not part of the file:
-  /// NetworkParameters::duplex.
+  /// Rate of all connections between two machines, both directions together. It is not part of the file, but follows
+  /// from NetworkParameters::duplex.
   std::optional<BytesPerSecond> per_pair_rate = {};
 };
 

@@ -45,9 +45,9 @@ struct Startup {
   Distribution provisioning, staging, booting;
   FrameworkStart framework;
 
-  /// Until the machine runs, without the framework.
+  /// Mean time until the machine runs, without the framework.
   Seconds mean() const { return provisioning.mean() + staging.mean() + booting.mean(); }
-  /// Until the machine runs: one draw for each stage, in their order.
+  /// Time until the machine runs: one draw for each stage, in their order.
   Seconds draw(Rng& rng) const;
   /// The same draws stage by stage, and the framework's start.
   StartupStages draw(Rng& rng, int trainable_tensors, bool is_cold) const;
@@ -72,7 +72,7 @@ struct StartupParameters {
   std::optional<Startup> find(const StartupCondition& condition) const;
 };
 
-/// Throws InputError.
+/// Reads a profile's "startup". Throws InputError.
 StartupParameters read_startup(const JsonReader& json);
 
 }  // namespace rehearse

@@ -63,8 +63,8 @@ class Topology {
   const std::vector<TopologyLink>& links() const { return links_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
-  /// `from != to`, both of this topology. A pair of GPUs of one machine goes over NVLink where there is one between
-  /// them, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
+  /// The path between two different ends of this topology. Two GPUs of one machine are joined by NVLink where they have
+  /// one, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
   /// have different ones. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
   /// The same between machines; or from a machine to another one like it, which it stands for, so that both ends are

@@ -26,9 +26,9 @@ inline constexpr std::array kBaselines{
 /// What simple predictors say of samples, from what other samples show. Features are read once for all of them.
 class Baselines {
  public:
-  /// Of `samples`, from the samples `train`. Throws InputError without training samples.
+  /// Predicts `samples` from what the samples `train` show. Throws InputError without training samples.
   Baselines(const Dataset& dataset, std::span<const std::size_t> train, std::span<const std::size_t> samples);
-  /// [samples][labels]. Labels that no training sample knows are NaN.
+  /// The predicted labels [samples][labels], each in its unit; one that no training sample knows is NaN.
   std::vector<std::vector<double>> predict(Baseline baseline);
 
  private:

@@ -14,11 +14,11 @@
 
 namespace rehearse {
 
-/// Of Dataset::node_features (node_features.hpp).
+/// Names of the columns of Dataset::node_features, in their order (node_features.hpp).
 const std::vector<std::string>& node_feature_names();
 
-/// Of Sample::labels (run_labels.hpp): Driple's twelve (idle and active in seconds, peak as a share, of receive and
-/// transmit in bytes per second), then step_time_s, receive_mean_Bps, transmit_mean_Bps.
+/// Names of Sample::labels (run_labels.hpp): Driple's twelve (idle and active in seconds, peak as a share, of receive
+/// and transmit in bytes per second), then step_time_s, receive_mean_Bps, transmit_mean_Bps.
 const std::vector<std::string>& label_names();
 inline constexpr std::size_t kBurstLabels = 12;
 
@@ -61,7 +61,7 @@ struct Sample {
   std::vector<double> labels;  // [label names]
 };
 
-/// Everything in memory.
+/// A whole dataset in memory.
 struct Dataset {
   std::string provenance = "{}";  // JSON: space, seed, program
   std::vector<std::string> node_features;
@@ -89,7 +89,7 @@ std::vector<GraphEdge> edges_of(const Workload& workload);
 ///   graphs(id INTEGER PRIMARY KEY, family, name, provenance TEXT, nodes INTEGER,
 ///          features BLOB float32, edges BLOB int32 pairs)
 ///   samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB float64)
-/// with identifiers from 0 without gaps. Same content, same bytes.
+/// with identifiers from 0 without gaps. The same content gives the same bytes.
 ///
 /// Writes `path` in one step when finish() is called: until then, and if it never is, what was there stays. Graphs and
 /// settings come before the samples that name them. It holds an OutputLock of `path`, and writes `path`.tmp, which the
@@ -117,7 +117,7 @@ void write_dataset(const std::filesystem::path& path, const Dataset& dataset);
 /// samples of a graph in one split. Throws InputError, one line that names the file and the row.
 Dataset load_dataset(const std::filesystem::path& path);
 
-/// "train", "validation", "test"; "simulated", "measured".
+/// The words that files have for them: "train", "validation", "test"; "simulated", "measured".
 std::string to_text(Split split);
 std::string to_text(Origin origin);
 

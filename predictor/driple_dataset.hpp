@@ -15,8 +15,8 @@
 
 namespace rehearse {
 
-/// Of GPU memory utilization, GPU utilization, network receive, network transmit, each: mean idle duration, mean active
-/// duration, mean peak of the bursts.
+/// A sample has three labels for each of GPU memory utilization, GPU utilization, network receive and transmit, in this
+/// order: mean idle duration, mean active duration, mean peak of the bursts.
 inline constexpr std::size_t kDripleLabels = 12;
 inline constexpr std::size_t kDripleFeatures = 3;
 inline constexpr std::size_t kDripleBatch = 32;  // samples
@@ -36,10 +36,10 @@ struct DripleDataset {
 DripleDataset split_as_driple(std::vector<DripleSample> samples);
 
 /// The file's bytes. Of each part, whole batches of `batch_size` samples are written and the remainder is dropped.
-/// InputError if a part has no whole batch, or the samples differ in their number of nodes.
+/// Throws InputError if a part has no whole batch, or the samples differ in their number of nodes.
 std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = kDripleBatch);
 
-/// InputError, "file: ...", unless it is such a file, with symmetric adjacency of zeros and ones, zeros on the
+/// Throws InputError, "file: ...", unless it is such a file, with symmetric adjacency of zeros and ones, zeros on the
 /// diagonal, and finite numbers.
 DripleDataset load_driple_dataset(const std::filesystem::path& path);
 DripleDataset parse_driple_dataset(std::string_view bytes, const std::string& file_name);

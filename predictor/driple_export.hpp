@@ -23,7 +23,7 @@ GroupedGraph group_graph(const DatasetGraph& graph, const TypeFrequencies& frequ
 /// operators, type_frequency, each the sum over a group. Edges join groups in either direction.
 const std::vector<std::string>& group_feature_names();
 
-/// A graph of such a dataset, and back.
+/// A grouped graph as one of such a dataset, and back.
 DatasetGraph to_dataset_graph(const GroupedGraph& grouped);
 GroupedGraph to_grouped_graph(const DatasetGraph& graph);
 

@@ -14,11 +14,11 @@
 
 namespace rehearse {
 
-/// Of a scenario's effective workload, what a graph's provenance does not hold: it belongs to the setting.
+/// The part of a scenario's effective workload that no graph's provenance holds, as it belongs to the setting.
 Json rest_of_workload(const Json& workload);
 
-/// What groups that state a batch have of each workload, if that is drawn with `batch`: their ratio to the setting's
-/// own is kept, to the nearest sample and at least one.
+/// Samples per worker of a group that states `group_batch` where the setting has `own_batch`, in a workload drawn with
+/// `batch`:  max(1, round(batch group_batch / own_batch)).
 int batch_of_group(int group_batch, int own_batch, int batch);
 
 /// The setting's scenario with a graph's workload. If the setting has a batch of its own, groups that state one keep

@@ -215,22 +215,22 @@ class DescribedCluster {
             .servers = servers(),
             .is_colocated = values_.is_colocated > 0,
             .cores = std::min(kMostCores, at_least_one(values_.cores)),
-            .nic_Bps = values_.nic,
-            .server_nic_Bps = values_.server_nic > 0 ? values_.server_nic : values_.nic,
-            .flow_Bps = values_.flow > 0 ? values_.flow : values_.nic,
-            .gpu_link_Bps = values_.pcie,
+            .nic_bytes_per_s = values_.nic,
+            .server_nic_bytes_per_s = values_.server_nic > 0 ? values_.server_nic : values_.nic,
+            .flow_bytes_per_s = values_.flow > 0 ? values_.flow : values_.nic,
+            .gpu_link_bytes_per_s = values_.pcie,
             .latency_s = values_.latency,
             .variable_s = values_.per_variable,
             .byte_s = values_.per_byte,
             .update_s = values_.per_update,
             .split_update_s = values_.per_split_update,
-            .split_above_B = values_.split_above,
+            .split_above_bytes = values_.split_above,
             .is_synchronous = values_.is_synchronous > 0,
             .period_s = values_.period,
             .window_steps = values_.window,
             .ring = {.latency_s = values_.all_reduce_latency,
                      .byte_s = values_.all_reduce_per_byte,
-                     .bucket_B = values_.bucket,
+                     .bucket_bytes = values_.bucket,
                      .cycle_s = values_.cycle,
                      .waits_for_backward = is_all_reduce() && values_.overlaps == 0}};
   }
@@ -284,7 +284,7 @@ std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, const Desc
     }
   std::vector<Bytes> sizes;
   for (const SketchedVariable& variable : variables)
-    sizes.push_back(Bytes{static_cast<std::int64_t>(variable.pushed_bytes)});
+    sizes.emplace_back(static_cast<std::int64_t>(variable.pushed_bytes));
   const std::vector<int> placed = cluster.place(sizes);
   for (std::size_t v = 0; v < variables.size(); ++v) variables[v].server = placed[v];
   return variables;

@@ -13,12 +13,12 @@ namespace rehearse {
 /// Columns of SampleFeatures::costs: seconds that an operator takes alone, before anything learns.
 ///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
 ///   host            the larger of kernel and the host's dispatch
-///   transfer        of the variable that an update applies, between the chief and another machine (in a cluster of one
-///                   machine: over a GPU's link), once in each direction and step; half of the time that an all-reduce
-///                   of it takes beyond its latencies
-///   server          of the variable on a core of a server, for one worker
-///   own             of the variable, if the chief's machine has its server, for all workers of other machines
-///   busiest         of the variable, if the machine whose servers hold the most bytes has it, for the same
+///   transfer        an update's variable between the chief and another machine (in a cluster of one machine: over a
+///                   GPU's link), once in each direction and step; of all-reduces half of the time that one of the
+///                   variable takes beyond its latencies
+///   server          an update's variable on a core of a server, for one worker
+///   own             transfer for all workers of other machines, if the chief's machine has the variable's server
+///   busiest         the same, if the machine whose servers hold the most bytes has it
 inline constexpr std::size_t kCosts = 7;
 
 /// Sizes are logarithms: ln(1 + x) of counts and bytes, ln of times and rates.
@@ -28,7 +28,7 @@ struct SampleFeatures {
   std::vector<float> totals;  // [total inputs] sums over the operators, the first guess, the setting's descriptor
   std::vector<double> guess;  // [labels] sketch_metrics()
   double window_s = 0;        // guess of the time over which the metrics are taken
-  /// Of each label, what it cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
+  /// The value that each label cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
   /// 0: no bound.
   std::vector<double> bounds;  // [labels]
 };

@@ -25,7 +25,7 @@ namespace {
 /// Steps after the warm-up; longer runs record only as much as a resource profile takes.
 constexpr std::int64_t kMostExtended = 21;
 
-constexpr Bytes kMuch{64 * 1024 * 1024};  // of gradients, for the rate of an all-reduce
+constexpr Bytes kMuch{std::int64_t{64} << 20U};  // of gradients, for the rate of an all-reduce
 
 constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
 
@@ -70,7 +70,7 @@ Path way_from(const Site& site) {
   return site.topology.path({chief, Endpoint::kHost}, {other, Endpoint::kHost});
 }
 
-/// Of each worker, after the warm-up.
+/// Steps of each worker after the warm-up.
 double window_steps_of(const Scenario& scenario) {
   const Training& training = scenario.training;
   const double sharing = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
@@ -248,10 +248,11 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
                     .receive = labels_of(bursts.receive),
                     .transmit = labels_of(bursts.transmit),
                     .step_time_s = summarize(scenario, record).iteration_time.value(),
-                    .receive_mean_Bps = mean_of(profile.series.front().receive),
-                    .transmit_mean_Bps = mean_of(profile.series.front().transmit)});
+                    .receive_mean_bytes_per_s = mean_of(profile.series.front().receive),
+                    .transmit_mean_bytes_per_s = mean_of(profile.series.front().transmit)});
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all verbs have this signature
 const Verb kLabels{"labels", [](Scenario scenario, const JsonReader& options) {
                      options.reject_unknown_keys();
                      return Json(simulate_labels(scenario)).dump();

@@ -9,7 +9,7 @@
 
 namespace rehearse {
 
-/// Of DatasetSetting::descriptor, in this order; of the first group of workers, in SI units:
+/// Names of DatasetSetting::descriptor, in this order; values are those of the first group of workers, in SI units:
 ///   gpu_peak_flops, gpu_memory_bandwidth_Bps, gpu_memory_B, multiprocessors   of one GPU, at the workload's precision
 ///   peak_efficiency, memory_efficiency, kernel_overhead_s, reduction_half, winograd_gain, dispatch_s, step_overhead_s
 ///                                                                             of the profile
@@ -34,7 +34,7 @@ std::vector<double> descriptor_of(const Scenario& scenario);
 /// node_features_of() its workload; input_bytes is 0 if a step does not copy its samples to the GPU.
 std::vector<float> node_features_of(const Scenario& scenario);
 
-/// Simulates the scenario; the labels in the order of label_names(), of the chief's machine, which is the first one
+/// Simulates the scenario. Its labels, in the order of label_names(), are those of the chief's machine, the first one
 /// with workers. The twelve burst metrics and the mean rates are those of resource_profile(), step_time_s is
 /// Summary::iteration_time. In a cluster of one machine, whose NIC carries nothing, received is what the GPUs receive
 /// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws NoResultError.
@@ -43,7 +43,7 @@ std::vector<float> node_features_of(const Scenario& scenario);
 /// (sim/record/repeated_steps.hpp).
 std::vector<double> simulate_labels(const Scenario& scenario);
 
-/// The same as a JSON array.
+/// The verb that gives simulate_labels() of a scenario, as a JSON array.
 extern const Verb kLabels;
 
 }  // namespace rehearse

@@ -84,8 +84,8 @@ std::vector<double> labels_of(const MeasuredSeries& series, std::optional<Second
                    .gpu = bursts_of(series.gpu, find_bursts_of_utilization),
                    .receive = bursts_of(series.receive, find_bursts_of_rate),
                    .transmit = bursts_of(series.transmit, find_bursts_of_rate),
-                   .receive_mean_Bps = mean_of(series.receive),
-                   .transmit_mean_Bps = mean_of(series.transmit)};
+                   .receive_mean_bytes_per_s = mean_of(series.receive),
+                   .transmit_mean_bytes_per_s = mean_of(series.transmit)};
   if (step_time) labels.step_time_s = step_time->value();
   return values_of(labels);
 }

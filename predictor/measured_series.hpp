@@ -18,7 +18,7 @@ struct MeasuredSeries {
   std::vector<double> receive, transmit;  // bytes per second
 };
 
-/// InputError, with the nearest name, for a column that is not among `known`.
+/// Throws InputError, with the nearest name, for a column that is not among `known`.
 void require_columns_among(const CsvTable& table, const std::vector<std::string>& known);
 
 /// A table with the column time_s and at least one of gpu_utilization, memory_utilization, receive_Bps, transmit_Bps,
@@ -27,8 +27,8 @@ void require_columns_among(const CsvTable& table, const std::vector<std::string>
 MeasuredSeries read_measured_series(const CsvTable& table);
 MeasuredSeries load_measured_series(const std::filesystem::path& file);
 
-/// In the order of label_names(): bursts counted as in resource_profile(), and mean rates. NaN for what was not
-/// recorded.
+/// Labels of a series, in the order of label_names(): bursts are counted as in resource_profile(), rates are means over
+/// it. What was not recorded is NaN.
 std::vector<double> labels_of(const MeasuredSeries& series, std::optional<Seconds> step_time);
 
 }  // namespace rehearse

@@ -148,8 +148,8 @@ class Collector {
     if (described.graph < 0) add_graph_and_setting(study, row, described);
     RunLabels labels{.step_time_s = step->value()};
     if (described.traffic) {
-      labels.receive_mean_Bps = described.traffic->received / step->value();
-      labels.transmit_mean_Bps = described.traffic->sent / step->value();
+      labels.receive_mean_bytes_per_s = described.traffic->received / step->value();
+      labels.transmit_mean_bytes_per_s = described.traffic->sent / step->value();
     }
     result.dataset.samples.push_back({.graph = described.graph,
                                       .setting = described.setting,

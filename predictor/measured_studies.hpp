@@ -27,7 +27,7 @@ struct StepTraffic {
   double received = 0, sent = 0;
 };
 
-/// Where the strategy alone says it, for several machines:
+/// The traffic of a step where the strategy alone says it, for several machines:
 ///   servers      w senders on each machine (its workers; one, where its gradients are added up first) are sent every
 ///                variable and send every gradient. What a server of the chief's machine holds goes between it and the
 ///                senders of the others instead.
@@ -50,7 +50,7 @@ struct MeasuredStudies {
 /// step_traffic() knows them, NaN otherwise; only the former is_observed(). Rows of one workload share a graph, rows of
 /// one cluster a setting; a model is in one split (deal_splits()). The dataset's provenance lists file and line of each
 /// sample. Throws InputError if no row becomes a sample, or the catalog lacks what a scenario names. `on_row(done,
-/// total)` after each row; once `budget` is over, its stop() ends the call.
+/// total)` is called after each row; once `budget` is over, its stop() ends the call.
 MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
                                       const std::function<void(std::size_t, std::size_t)>& on_row = {},
                                       const Budget& budget = {});

@@ -17,13 +17,12 @@
 
 namespace rehearse {
 
-/// Datasets as one.
+/// Several datasets as one:
 ///   settings   of the same name and descriptor are one; of the same name alone, the later gets a name of its own,
 ///              "name 2", and keeps its group
 ///   graphs     of the same name, features and edges are one
 ///   splits     all graphs of a model (model_of()) that an earlier dataset has go where that has it, so that no model
-///   is
-///              learnt in one part and tested in another
+///              is learnt in one part and tested in another
 class MergedDataset {
  public:
   /// Throws InputError if the names of features, descriptors or labels are not those of the datasets before.

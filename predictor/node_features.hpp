@@ -48,7 +48,7 @@ inline constexpr std::array kNodeFeatures{NodeFeature{"kind", &NodeFeatures::kin
                                           NodeFeature{"statistic_bytes", &NodeFeatures::statistic_bytes},
                                           NodeFeature{"input_bytes", &NodeFeatures::input_bytes}};
 
-/// `row` points at the columns of an operator.
+/// The features of the operator at whose columns `row` points: kNodeFeatures.size() of them.
 inline NodeFeatures read_node(const float* row) {
   NodeFeatures node;
   for (const NodeFeature& feature : kNodeFeatures) node.*feature.value = *row++;

@@ -14,11 +14,11 @@ struct BurstLabels {
   double peak = kUnknown;  // a share; of receive and transmit, bytes per second
 };
 
-/// What is not known is NaN.
+/// Labels of one run; what is not known is NaN.
 struct RunLabels {
   BurstLabels memory, gpu, receive, transmit;
   double step_time_s = kUnknown;
-  double receive_mean_Bps = kUnknown, transmit_mean_Bps = kUnknown;
+  double receive_mean_bytes_per_s = kUnknown, transmit_mean_bytes_per_s = kUnknown;
 };
 
 struct RunLabel {
@@ -26,7 +26,7 @@ struct RunLabel {
   double (*value)(const RunLabels&);
 };
 
-/// Sample::labels, in their order.
+/// The labels of Sample::labels, in their order.
 inline constexpr std::array kRunLabels{
     RunLabel{"memory_idle_s", [](const RunLabels& l) { return l.memory.idle_s; }},
     RunLabel{"memory_active_s", [](const RunLabels& l) { return l.memory.active_s; }},
@@ -41,8 +41,8 @@ inline constexpr std::array kRunLabels{
     RunLabel{"transmit_active_s", [](const RunLabels& l) { return l.transmit.active_s; }},
     RunLabel{"transmit_peak_Bps", [](const RunLabels& l) { return l.transmit.peak; }},
     RunLabel{"step_time_s", [](const RunLabels& l) { return l.step_time_s; }},
-    RunLabel{"receive_mean_Bps", [](const RunLabels& l) { return l.receive_mean_Bps; }},
-    RunLabel{"transmit_mean_Bps", [](const RunLabels& l) { return l.transmit_mean_Bps; }}};
+    RunLabel{"receive_mean_Bps", [](const RunLabels& l) { return l.receive_mean_bytes_per_s; }},
+    RunLabel{"transmit_mean_Bps", [](const RunLabels& l) { return l.transmit_mean_bytes_per_s; }}};
 
 inline std::vector<double> values_of(const RunLabels& labels) {
   std::vector<double> values;

@@ -84,7 +84,7 @@ class Sketch {
   /// One after the other over the link that is `free` from then on, by as many `workers`; returns the copy's end.
   double copy(double& free, double ready, double bytes, std::vector<Load>& traffic, double workers) const {
     const double start = std::max(free, ready);
-    free = start + bytes / cluster_.gpu_link_Bps;
+    free = start + bytes / cluster_.gpu_link_bytes_per_s;
     if (is_one_machine()) traffic.push_back({start, free, bytes * workers});
     return free;
   }
@@ -147,7 +147,7 @@ class RingSketch : Sketch {
   void reduce(const std::vector<Message>& gradients) {
     const double share = 2.0 * (cluster_.workers - 1) / cluster_.workers;
     const SketchedRing& ring = cluster_.ring;
-    const double links = is_one_machine() ? cluster_.gpu_link_Bps : cluster_.nic_Bps;
+    const double links = is_one_machine() ? cluster_.gpu_link_bytes_per_s : cluster_.nic_bytes_per_s;
     const double byte_s = ring.byte_s > 0 ? ring.byte_s : share / links;
     double free = ring.waits_for_backward ? run_.end : 0;
     for (std::size_t i = 0; i < gradients.size();) {
@@ -168,12 +168,12 @@ class RingSketch : Sketch {
     if (ring.cycle_s > 0) {
       bucket.ready = std::ceil(std::max(free, bucket.ready) / ring.cycle_s) * ring.cycle_s;
       for (; i < messages.size() && messages[i].ready <= bucket.ready; ++i) {
-        if (ring.bucket_B > 0 && bucket.bytes + messages[i].bytes > ring.bucket_B) break;
+        if (ring.bucket_bytes > 0 && bucket.bytes + messages[i].bytes > ring.bucket_bytes) break;
         bucket.bytes += messages[i].bytes;
       }
       return bucket;
     }
-    for (; i < messages.size() && bucket.bytes < ring.bucket_B; ++i) {
+    for (; i < messages.size() && bucket.bytes < ring.bucket_bytes; ++i) {
       bucket.bytes += messages[i].bytes;
       bucket.ready = messages[i].ready;
     }
@@ -192,7 +192,7 @@ class ServerSketch : Sketch {
         others_{static_cast<double>(cluster.workers) / static_cast<double>(workers_.size())},
         workers_here_{static_cast<std::size_t>(std::max(1, cluster.workers / cluster.machines))},
         pools_(machines(), CorePool{std::max(1, cluster.cores)}),
-        flows_{nics(), cluster.flow_Bps},
+        flows_{nics(), cluster.flow_bytes_per_s},
         applied_(variables.size()) {
     for (std::size_t v = 0; v < variables.size(); ++v) {
       if (variables[v].pulled_bytes > 0) pulled_[static_cast<std::size_t>(variables[v].server)].push_back(v);
@@ -230,7 +230,7 @@ class ServerSketch : Sketch {
   }
 
  private:
-  struct Trainer : Worker {
+  struct ServedWorker : Worker {
     std::size_t steps = 0;
     double ended = 0;         // the latest of them
     std::size_t to_push = 0;  // gradients of its step
@@ -289,8 +289,8 @@ class ServerSketch : Sketch {
   }
   std::size_t machines() const { return worker_machines() + (cluster_.is_colocated ? 0 : pulled_.size()); }
   std::vector<double> nics() const {
-    std::vector<double> nics(machines(), cluster_.server_nic_Bps);
-    std::fill_n(nics.begin(), worker_machines(), cluster_.nic_Bps);
+    std::vector<double> nics(machines(), cluster_.server_nic_bytes_per_s);
+    std::fill_n(nics.begin(), worker_machines(), cluster_.nic_bytes_per_s);
     return nics;
   }
   std::size_t lane_of(std::size_t worker, std::size_t server, bool is_push) const {
@@ -344,14 +344,14 @@ class ServerSketch : Sketch {
       return;
     }
     ++begun_;
-    Trainer& trainer = workers_[w];
-    begin_step(trainer, now_, others_);
-    trainer.to_push = pushed_;
-    trainer.acknowledged = now_;
-    trainer.arrived.assign(variables_.size(), 0);
+    ServedWorker& worker = workers_[w];
+    begin_step(worker, now_, others_);
+    worker.to_push = pushed_;
+    worker.acknowledged = now_;
+    worker.arrived.assign(variables_.size(), 0);
     for (std::size_t s = 0; s < pulled_.size(); ++s) {
       const std::size_t lane = lane_of(w, s, false);
-      for (const std::size_t v : pulled_[s]) trainer.arrived[v] = kEndless;
+      for (const std::size_t v : pulled_[s]) worker.arrived[v] = kEndless;
       if (!pulled_[s].empty()) schedule(now_ + cluster_.overhead_s + latency(lanes_[lane]), What::kRequest, lane);
     }
     go_on(w);
@@ -413,32 +413,32 @@ class ServerSketch : Sketch {
   }
 
   void deliver(const Lane& lane, const Message& value) {
-    Trainer& trainer = workers_[lane.worker];
-    trainer.arrived[value.variable] = copy(trainer.to_gpu, now_ + latency(lane), value.bytes, run_.receive, others_);
+    ServedWorker& worker = workers_[lane.worker];
+    worker.arrived[value.variable] = copy(worker.to_gpu, now_ + latency(lane), value.bytes, run_.receive, others_);
     go_on(lane.worker);
   }
 
   void go_on(std::size_t w) {
-    Trainer& trainer = workers_[w];
+    ServedWorker& worker = workers_[w];
     const auto complete = [&](std::size_t v, double ready) {
       const double bytes = variables_[v].pushed_bytes;
-      const double on_host = copy(trainer.from_gpu, ready, bytes, run_.transmit, others_);
+      const double on_host = copy(worker.from_gpu, ready, bytes, run_.transmit, others_);
       enqueue(lanes_[lane_of(w, static_cast<std::size_t>(variables_[v].server), true)], {on_host, bytes, v});
     };
-    const bool was_computing = trainer.kernel < kernels_.size();
-    compute(trainer, machine_of_worker(w) == 0 ? 1 / chiefs_ : 0, complete);
-    if ((was_computing || kernels_.empty()) && trainer.kernel == kernels_.size() && pushed_ == 0)
-      schedule(std::max(trainer.host, trainer.gpu), What::kDone, w);
+    const bool was_computing = worker.kernel < kernels_.size();
+    compute(worker, machine_of_worker(w) == 0 ? 1 / chiefs_ : 0, complete);
+    if ((was_computing || kernels_.empty()) && worker.kernel == kernels_.size() && pushed_ == 0)
+      schedule(std::max(worker.host, worker.gpu), What::kDone, w);
   }
 
   void apply(const Lane& lane, const Message& gradient) {
-    const double split = gradient.bytes > cluster_.split_above_B ? cluster_.split_update_s : 0;
+    const double split = gradient.bytes > cluster_.split_above_bytes ? cluster_.split_update_s : 0;
     const bool is_last = cluster_.is_synchronous && ++applied_[gradient.variable] == workers_.size();
     const double more = split + (is_last ? cluster_.update_s : 0), at = now_ + latency(lane);
     const Seconds applied = pools_[lane.to].run(Seconds{at}, Seconds{server_time(gradient.bytes) + more}).end;
-    Trainer& trainer = workers_[lane.worker];
-    trainer.acknowledged = std::max(trainer.acknowledged, applied.value() + latency(lane));
-    if (--trainer.to_push == 0) schedule(trainer.acknowledged, What::kDone, lane.worker);
+    ServedWorker& worker = workers_[lane.worker];
+    worker.acknowledged = std::max(worker.acknowledged, applied.value() + latency(lane));
+    if (--worker.to_push == 0) schedule(worker.acknowledged, What::kDone, lane.worker);
   }
 
   /// What crosses the chief's NICs is cut at the two ends of what is repeated.
@@ -449,19 +449,19 @@ class ServerSketch : Sketch {
 
   void end(std::size_t w) {
     if (is_over_) return;
-    Trainer& trainer = workers_[w];
-    const double length = now_ - trainer.ended;
+    ServedWorker& worker = workers_[w];
+    const double length = now_ - worker.ended;
     lengths_ += length;
     ++measured_;
     // Samples are taken from when all have done a step until one finds none to do; of the whole run if that is before.
-    if (trainer.steps == 0 && idle_ == 0 && ++warm_ == workers_.size()) {
+    if (worker.steps == 0 && idle_ == 0 && ++warm_ == workers_.size()) {
       run_.begin = now_;
       cut_traffic();
       lengths_ = length;
       measured_ = 1;
     }
-    ++trainer.steps;
-    trainer.ended = now_;
+    ++worker.steps;
+    worker.ended = now_;
     if (!cluster_.is_synchronous) return begin(w);
     if (is_all_begun()) return stop();
     held_.push_back(w);
@@ -472,7 +472,7 @@ class ServerSketch : Sketch {
   }
 
   std::vector<std::vector<std::size_t>> pulled_;  // [servers] variables, in the order in which they are read
-  std::vector<Trainer> workers_;
+  std::vector<ServedWorker> workers_;
   double others_ = 1;             // workers that each of them stands for
   std::size_t workers_here_ = 1;  // of a machine
   double chiefs_ = 0;             // of the chief's machine
@@ -570,8 +570,8 @@ SketchedMetrics sketch_metrics(const std::vector<SketchedKernel>& kernels,
                          .receive = bursts_of(receive, threshold_of(receive)),
                          .transmit = bursts_of(transmit, threshold_of(transmit)),
                          .step_time_s = step,
-                         .receive_mean_Bps = mean_of(receive),
-                         .transmit_mean_Bps = mean_of(transmit)};
+                         .receive_mean_bytes_per_s = mean_of(receive),
+                         .transmit_mean_bytes_per_s = mean_of(transmit)};
   // of whole samples
   return {values_of(labels), static_cast<double>(gpu.values().size()) * period * window / drawn};
 }

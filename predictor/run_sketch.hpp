@@ -24,13 +24,13 @@ struct SketchedVariable {
 
 /// All-reduces, one after another; buckets and cycles are those of GradientExchange (sim/scenario/scenario.hpp).
 struct SketchedRing {
-  double latency_s = 0, byte_s = 0;  // of an all-reduce, and for each of its bytes; byte_s 0: as the links allow
-  double bucket_B = 0, cycle_s = 0;  // 0: none
-  bool waits_for_backward = false;   // all of them come after the last kernel
+  double latency_s = 0, byte_s = 0;      // of an all-reduce, and for each of its bytes; byte_s 0: as the links allow
+  double bucket_bytes = 0, cycle_s = 0;  // 0: none
+  bool waits_for_backward = false;       // all of them come after the last kernel
 };
 
-/// Of servers that stand machine by machine, the first machines having one more if it does not come out even
-/// (sim/scenario/site.hpp).
+/// The machine, from 0, of a server. Servers stand machine by machine, the first machines having one more if it does
+/// not come out even (sim/scenario/site.hpp).
 int machine_of_server(int server, int servers, int machines);
 
 /// Machines are alike. Without servers gradients are reduced in a ring.
@@ -42,14 +42,14 @@ struct SketchedCluster {
   int workers = 1;   // of all machines
   int servers = 0;   // see machine_of_server() if colocated, else on machines of their own
   bool is_colocated = false;
-  int cores = 1;                                 // of a machine with servers
-  double nic_Bps = 0, server_nic_Bps = 0;        // of a machine, each direction; of one with servers alone
-  double flow_Bps = 0;                           // of one connection, at most
-  double gpu_link_Bps = 0;                       // of one GPU to its host, each direction
-  double latency_s = 0;                          // one way, between machines
-  double variable_s = 0, byte_s = 0;             // of a core, to read or to apply
-  double update_s = 0;                           // more, for the last worker's gradient of a variable
-  double split_update_s = 0, split_above_B = 0;  // more, for a gradient above this size
+  int cores = 1;                                           // of a machine with servers
+  double nic_bytes_per_s = 0, server_nic_bytes_per_s = 0;  // of a machine, each direction; of one with servers alone
+  double flow_bytes_per_s = 0;                             // of one connection, at most
+  double gpu_link_bytes_per_s = 0;                         // of one GPU to its host, each direction
+  double latency_s = 0;                                    // one way, between machines
+  double variable_s = 0, byte_s = 0;                       // of a core, to read or to apply
+  double update_s = 0;                                     // more, for the last worker's gradient of a variable
+  double split_update_s = 0, split_above_bytes = 0;        // more, for a gradient above this size
   bool is_synchronous = false;
   double period_s = 0;      // of sampling
   double window_steps = 1;  // of each worker, after its first one

@@ -34,7 +34,7 @@ struct Score {
 
 /// `predictions` [samples.size()][labels]. The median of a label in a setting is that over all samples of `dataset` of
 /// that setting; a label below 1 % of it is scored by its absolute error on that scale, and counted in `on_scale`.
-/// Where that median is zero an error is 0 % or 100 %. Predictions that are NaN are left out.
+/// Where that median is 0 an error is 0 % or 100 %. Predictions that are NaN are left out.
 Score score(const Dataset& dataset, std::span<const std::size_t> samples,
             std::span<const std::vector<double>> predictions);
 

@@ -38,29 +38,29 @@ class Values {
       return values;
     };
     switch (object->kind) {
-      case Object::Kind::none:
+      case Object::Kind::kNone:
         return {};
-      case Object::Kind::boolean:
+      case Object::Kind::kBoolean:
         return object->integer != 0;
-      case Object::Kind::integer:
+      case Object::Kind::kInteger:
         return object->integer;
-      case Object::Kind::number:
+      case Object::Kind::kNumber:
         return object->number;
-      case Object::Kind::text:
+      case Object::Kind::kText:
         if (object->text.size() > bytes_left_) throw InputError{file_name_ + ": repeats a text too often"};
         bytes_left_ -= object->text.size();
         return object->text;
-      case Object::Kind::tuple:
+      case Object::Kind::kTuple:
         return TorchTuple{items()};
-      case Object::Kind::list:
+      case Object::Kind::kList:
         return TorchList{items()};
-      case Object::Kind::dict: {
+      case Object::Kind::kDict: {
         TorchDict dict{.is_ordered = object->is_ordered};
         for (std::size_t i = 0; i + 1 < object->items.size(); i += 2)
           dict.items.emplace_back(of(object->items[i], depth + 1), of(object->items[i + 1], depth + 1));
         return dict;
       }
-      case Object::Kind::view: {
+      case Object::Kind::kView: {
         std::shared_ptr<const TorchTensor>& tensor = tensors_[object];
         if (!tensor) tensor = std::make_shared<const TorchTensor>(resolve(object->view));
         return tensor;
@@ -167,7 +167,7 @@ TorchValue parse_row_of_pickles(std::string_view bytes, const std::string& file_
     if (system->items[i]->text == "little_endian" && system->items[i + 1]->integer == 0)
       throw InputError{file_name + ": its numbers are not little-endian"};
   const Handle root = pickle.run(), keys = pickle.run();
-  if (keys->kind != Object::Kind::list) throw InputError{file_name + ": expected the keys of its storages"};
+  if (keys->kind != Object::Kind::kList) throw InputError{file_name + ": expected the keys of its storages"};
 
   std::map<std::string, std::size_t> element_sizes;  // by what refers to them
   std::vector<const Object*> open{root};
@@ -176,7 +176,7 @@ TorchValue parse_row_of_pickles(std::string_view bytes, const std::string& file_
     const Object* object = open.back();
     open.pop_back();
     if (!seen.emplace(object, true).second) continue;
-    if (object->kind == Object::Kind::view) element_sizes[object->view.storage] = names_of(object->view.type).size;
+    if (object->kind == Object::Kind::kView) element_sizes[object->view.storage] = names_of(object->view.type).size;
     for (const Handle& item : object->items) open.push_back(item);
   }
   Storages storages;

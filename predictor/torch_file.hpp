@@ -18,11 +18,11 @@
 
 namespace rehearse {
 
-enum class TensorType { float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, boolean };
+enum class TensorType { kFloat32, kFloat64, kFloat16, kBfloat16, kInt64, kInt32, kInt16, kInt8, kUint8, kBoolean };
 
 /// A tensor by rows. The device it was saved from does not matter.
 struct TorchTensor {
-  TensorType type = TensorType::float32;
+  TensorType type = TensorType::kFloat32;
   std::vector<std::int64_t> shape;  // empty for a single number
   std::string bytes;                // elements, little-endian, row-major
 
@@ -59,9 +59,8 @@ struct TorchValue {
 
   TorchValue() = default;  // NOLINTBEGIN(google-explicit-constructor): written as {{"epoch", 3}, {"weights", tensor}}
   template <class T>
-  requires(!std::is_same_v<std::remove_cvref_t<T>, TorchValue> && !std::is_same_v<std::remove_cvref_t<T>, TorchTensor>)
-      TorchValue(T&& from)
-      : value{std::forward<T>(from)} {}
+  requires(!std::is_same_v<T, TorchValue> && !std::is_same_v<T, TorchTensor>) TorchValue(T from)
+      : value{std::move(from)} {}
   TorchValue(int integer) : value{std::int64_t{integer}} {}
   TorchValue(const char* text) : value{std::string{text}} {}
   TorchValue(TorchTensor tensor) : value{std::make_shared<const TorchTensor>(std::move(tensor))} {}
@@ -81,13 +80,13 @@ struct TorchValue {
   const TorchValue& at(std::string_view key, const std::string& where) const;
 };
 
-/// InputError, "file: what was expected and found", for whatever is no such file, is damaged, is larger than 4 GiB,
-/// holds objects of other classes (a whole pickled module, say, instead of its state_dict), or a view outside its
-/// storage.
+/// Throws InputError, "file: what was expected and found", for whatever is no such file, is damaged, is larger than
+/// 4 GiB, holds objects of other classes (a whole pickled module, say, instead of its state_dict), or a view outside
+/// its storage.
 TorchValue load_torch_file(const std::filesystem::path& path);
 TorchValue parse_torch_file(std::string_view bytes, const std::string& file_name);
 
-/// Same value, same bytes. InputError if they would be 4 GiB or more.
+/// The bytes of a file that holds `value`: always the same. Throws InputError if they would be 4 GiB or more.
 std::string to_torch_file(const TorchValue& value);
 void write_torch_file(const std::filesystem::path& path, const TorchValue& value);
 

@@ -18,7 +18,7 @@ using detail::from_bytes;
 using detail::names_of;
 
 double half_to_double(std::uint16_t bits) {
-  const int exponent = (bits >> 10U) & 31U, fraction = bits & 1023U;
+  const auto exponent = static_cast<int>((bits >> 10U) & 31U), fraction = static_cast<int>(bits & 1023U);
   double value = 0.0;
   if (exponent == 31)
     value = fraction == 0 ? HUGE_VAL : NAN;
@@ -29,25 +29,25 @@ double half_to_double(std::uint16_t bits) {
 
 double element(TensorType type, const char* bytes) {
   switch (type) {
-    case TensorType::float32:
+    case TensorType::kFloat32:
       return from_bytes<float>(bytes);
-    case TensorType::float64:
+    case TensorType::kFloat64:
       return from_bytes<double>(bytes);
-    case TensorType::float16:
+    case TensorType::kFloat16:
       return half_to_double(from_bytes<std::uint16_t>(bytes));
-    case TensorType::bfloat16:
+    case TensorType::kBfloat16:
       return std::bit_cast<float>(static_cast<std::uint32_t>(from_bytes<std::uint16_t>(bytes)) << 16U);
-    case TensorType::int64:
+    case TensorType::kInt64:
       return static_cast<double>(from_bytes<std::int64_t>(bytes));
-    case TensorType::int32:
+    case TensorType::kInt32:
       return from_bytes<std::int32_t>(bytes);
-    case TensorType::int16:
+    case TensorType::kInt16:
       return from_bytes<std::int16_t>(bytes);
-    case TensorType::int8:
+    case TensorType::kInt8:
       return from_bytes<std::int8_t>(bytes);
-    case TensorType::uint8:
+    case TensorType::kUint8:
       return from_bytes<std::uint8_t>(bytes);
-    case TensorType::boolean:
+    case TensorType::kBoolean:
       return from_bytes<std::uint8_t>(bytes) != 0 ? 1.0 : 0.0;
   }
   return 0.0;
@@ -76,13 +76,13 @@ const T& held(const TorchValue& value, const char* expected, const std::string& 
 }  // namespace
 
 TorchTensor TorchTensor::of_floats(std::vector<std::int64_t> shape, std::span<const float> values) {
-  return tensor_of(TensorType::float32, std::move(shape), values);
+  return tensor_of(TensorType::kFloat32, std::move(shape), values);
 }
 TorchTensor TorchTensor::of_doubles(std::vector<std::int64_t> shape, std::span<const double> values) {
-  return tensor_of(TensorType::float64, std::move(shape), values);
+  return tensor_of(TensorType::kFloat64, std::move(shape), values);
 }
 TorchTensor TorchTensor::of_integers(std::vector<std::int64_t> shape, std::span<const std::int64_t> values) {
-  return tensor_of(TensorType::int64, std::move(shape), values);
+  return tensor_of(TensorType::kInt64, std::move(shape), values);
 }
 
 std::size_t TorchTensor::size() const { return bytes.size() / names_of(type).size; }

@@ -33,12 +33,12 @@ Minimum nelder_mead(const std::function<double(const std::vector<double>&)>& fun
       for (std::size_t i = 0; i < n; ++i) at[i] = centre[i] + factor * (centre[i] - simplex[n].at[i]);
       return evaluate(std::move(at));
     };
-    const Minimum reflected = along(1);
+    Minimum reflected = along(1);
     if (reflected.value < simplex.front().value) {
       Minimum expanded = along(2);
-      simplex[n] = expanded.value < reflected.value ? std::move(expanded) : reflected;
+      simplex[n] = expanded.value < reflected.value ? std::move(expanded) : std::move(reflected);
     } else if (reflected.value < simplex[n - 1].value) {
-      simplex[n] = reflected;
+      simplex[n] = std::move(reflected);
     } else {
       Minimum contracted = along(reflected.value < simplex[n].value ? 0.5 : -0.5);
       if (contracted.value < std::min(reflected.value, simplex[n].value)) {

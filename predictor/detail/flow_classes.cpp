@@ -63,7 +63,8 @@ double FlowClasses::next_end(double now) {
   for (const std::size_t c : touched_) find_end(c);
   touched_.clear();
   next_ = static_cast<std::size_t>(std::min_element(ends_.begin(), ends_.end()) - ends_.begin());
-  return ends_.empty() ? kNever : ends_[next_];
+  if (ends_.empty()) return kNever;
+  return ends_[next_];
 }
 
 void FlowClasses::find_end(std::size_t class_index) {

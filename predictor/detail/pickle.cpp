@@ -14,12 +14,12 @@ namespace {
 constexpr std::size_t kMostDimensions = 64;
 
 enum class Global {
-  ordered_dict,
-  rebuild_tensor,
-  rebuild_tensor_v2,
-  rebuild_parameter,
-  size,
-  first_storage  // and those after it, in the order of kTypes
+  kOrderedDict,
+  kRebuildTensor,
+  kRebuildTensorV2,
+  kRebuildParameter,
+  kSize,
+  kFirstStorage  // and those after it, in the order of kTypes
 };
 
 }  // namespace
@@ -75,8 +75,8 @@ class Pickle::Machine {
     arena_.push_back(std::move(object));
     stack_.push_back(&arena_.back());
   }
-  void push_integer(std::int64_t value) { push({.kind = Object::Kind::integer, .integer = value}); }
-  void push_text(std::string_view text) { push({.kind = Object::Kind::text, .text = std::string{text}}); }
+  void push_integer(std::int64_t value) { push({.kind = Object::Kind::kInteger, .integer = value}); }
+  void push_text(std::string_view text) { push({.kind = Object::Kind::kText, .text = std::string{text}}); }
   Handle pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) fail("the pickle takes from an empty stack");
     const Handle top = stack_.back();
@@ -101,7 +101,7 @@ class Pickle::Machine {
     while (count-- > 0) items[count] = pop();
     return items;
   }
-  void push_tuple(std::vector<Handle> items) { push({.kind = Object::Kind::tuple, .items = std::move(items)}); }
+  void push_tuple(std::vector<Handle> items) { push({.kind = Object::Kind::kTuple, .items = std::move(items)}); }
 
   void remember(std::size_t place) {
     if (place > memo_.size() + kLargestTree || place > bytes_.size()) fail("the pickle remembers too much");
@@ -115,26 +115,26 @@ class Pickle::Machine {
 
   void extend(Object::Kind kind, std::vector<Handle> items) {
     const Handle container = top();
-    if (container->kind != kind || (kind == Object::Kind::dict && items.size() % 2 != 0))
+    if (container->kind != kind || (kind == Object::Kind::kDict && items.size() % 2 != 0))
       fail("the pickle fills something that is no container");
     container->items.insert(container->items.end(), items.begin(), items.end());
   }
 
   void push_global(const std::string& module, const std::string& name) {
     const auto make = [&](Global global, std::size_t index = 0) {
-      push({.kind = Object::Kind::global,
+      push({.kind = Object::Kind::kGlobal,
             .integer = static_cast<std::int64_t>(global) + static_cast<std::int64_t>(index)});
     };
-    if (module == "collections" && name == "OrderedDict") return make(Global::ordered_dict);
+    if (module == "collections" && name == "OrderedDict") return make(Global::kOrderedDict);
     if (module == "torch._utils") {
-      if (name == "_rebuild_tensor") return make(Global::rebuild_tensor);
-      if (name == "_rebuild_tensor_v2") return make(Global::rebuild_tensor_v2);
-      if (name == "_rebuild_parameter") return make(Global::rebuild_parameter);
+      if (name == "_rebuild_tensor") return make(Global::kRebuildTensor);
+      if (name == "_rebuild_tensor_v2") return make(Global::kRebuildTensorV2);
+      if (name == "_rebuild_parameter") return make(Global::kRebuildParameter);
     }
     if (module == "torch") {
-      if (name == "Size") return make(Global::size);
+      if (name == "Size") return make(Global::kSize);
       for (std::size_t i = 0; i < kTypes.size(); ++i)
-        if (name == kTypes[i].storage) return make(Global::first_storage, i);
+        if (name == kTypes[i].storage) return make(Global::kFirstStorage, i);
     }
     throw InputError{
         file_name_ + ": holds an object of the Python class " + in_quotes(module + "." + name) +
@@ -143,11 +143,11 @@ class Pickle::Machine {
   }
 
   std::int64_t integer(const Handle& object) const {
-    if (object->kind != Object::Kind::integer) fail("expected an integer in a tensor's description");
+    if (object->kind != Object::Kind::kInteger) fail("expected an integer in a tensor's description");
     return object->integer;
   }
   std::vector<std::int64_t> integers(const Handle& object) const {
-    if (object->kind != Object::Kind::tuple || object->items.size() > kMostDimensions)
+    if (object->kind != Object::Kind::kTuple || object->items.size() > kMostDimensions)
       fail("expected a tensor's shape");
     std::vector<std::int64_t> values;
     for (const Handle& item : object->items) values.push_back(integer(item));
@@ -156,10 +156,10 @@ class Pickle::Machine {
 
   /// (storage, offset, shape, strides, ...)
   void push_view(const std::vector<Handle>& arguments) {
-    if (arguments.size() < 4 || arguments[0]->kind != Object::Kind::storage) fail("expected a tensor's description");
+    if (arguments.size() < 4 || arguments[0]->kind != Object::Kind::kStorage) fail("expected a tensor's description");
     spend(arguments[0]->text.size());
     for (const std::size_t list : {2U, 3U}) spend(arguments[list]->items.size() * sizeof(std::int64_t));
-    push({.kind = Object::Kind::view,
+    push({.kind = Object::Kind::kView,
           .view = {.type = arguments[0]->view.type,
                    .storage = arguments[0]->text,
                    .offset = integer(arguments[1]),
@@ -169,31 +169,32 @@ class Pickle::Machine {
 
   void call() {
     const Handle arguments = pop(), called = pop();
-    if (called->kind != Object::Kind::global || arguments->kind != Object::Kind::tuple)
+    if (called->kind != Object::Kind::kGlobal || arguments->kind != Object::Kind::kTuple)
       fail("the pickle calls something that is no function");
     const std::vector<Handle>& items = arguments->items;
     switch (static_cast<Global>(called->integer)) {
-      case Global::ordered_dict: {
-        Object dict{.kind = Object::Kind::dict, .is_ordered = true};
+      case Global::kOrderedDict: {
+        Object dict{.kind = Object::Kind::kDict, .is_ordered = true};
         if (!items.empty()) {  // OrderedDict([[key, value], ...])
-          if (items.size() != 1 || items[0]->kind != Object::Kind::list) fail("expected the items of an OrderedDict");
+          if (items.size() != 1 || items[0]->kind != Object::Kind::kList) fail("expected the items of an OrderedDict");
           for (const Handle& item : items[0]->items) {
-            if ((item->kind != Object::Kind::list && item->kind != Object::Kind::tuple) || item->items.size() != 2)
+            if ((item->kind != Object::Kind::kList && item->kind != Object::Kind::kTuple) || item->items.size() != 2)
               fail("expected the items of an OrderedDict");
+            // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what is copied
             spend(2 * sizeof(Handle));
             dict.items.insert(dict.items.end(), item->items.begin(), item->items.end());
           }
         }
         return push(std::move(dict));
       }
-      case Global::rebuild_tensor:
-      case Global::rebuild_tensor_v2:
+      case Global::kRebuildTensor:
+      case Global::kRebuildTensorV2:
         return push_view(items);
-      case Global::rebuild_parameter:
-        if (items.empty() || items[0]->kind != Object::Kind::view) fail("expected a parameter's tensor");
+      case Global::kRebuildParameter:
+        if (items.empty() || items[0]->kind != Object::Kind::kView) fail("expected a parameter's tensor");
         return stack_.push_back(items[0]);
-      case Global::size:
-        if (items.size() != 1 || items[0]->kind != Object::Kind::tuple) fail("expected the numbers of a torch.Size");
+      case Global::kSize:
+        if (items.size() != 1 || items[0]->kind != Object::Kind::kTuple) fail("expected the numbers of a torch.Size");
         return stack_.push_back(items[0]);
       default:
         fail("the pickle calls something that is no function");
@@ -204,15 +205,15 @@ class Pickle::Machine {
   void push_persistent() {
     const Handle id = pop();
     const std::vector<Handle>& items = id->items;
-    if (id->kind != Object::Kind::tuple || items.size() < 5 || items[0]->text != "storage" ||
-        items[1]->kind != Object::Kind::global || items[1]->integer < static_cast<int>(Global::first_storage) ||
-        items[2]->kind != Object::Kind::text)
+    if (id->kind != Object::Kind::kTuple || items.size() < 5 || items[0]->text != "storage" ||
+        items[1]->kind != Object::Kind::kGlobal || items[1]->integer < static_cast<int>(Global::kFirstStorage) ||
+        items[2]->kind != Object::Kind::kText)
       fail("expected the description of a tensor's storage");
-    if (items.size() > 5 && items[5]->kind != Object::Kind::none)
+    if (items.size() > 5 && items[5]->kind != Object::Kind::kNone)
       fail("a storage that is part of another one, as very old files have it, is not read");
     spend(items[2]->text.size());
-    const auto type = static_cast<std::size_t>(items[1]->integer - static_cast<std::int64_t>(Global::first_storage));
-    push({.kind = Object::Kind::storage,
+    const auto type = static_cast<std::size_t>(items[1]->integer - static_cast<std::int64_t>(Global::kFirstStorage));
+    push({.kind = Object::Kind::kStorage,
           .integer = integer(items[4]),
           .text = items[2]->text,
           .view = {.type = kTypes[type].type}});
@@ -228,7 +229,7 @@ class Pickle::Machine {
     push_integer(static_cast<std::int64_t>(value));
   }
 
-  /// A line or two for each operation that a file of tensors needs: the table of them is the function.
+  /// A line or two for each operation that a file of tensors needs. Those that push what the pickle holds:
   void step(unsigned char code) {
     switch (code) {
       case 0x80:
@@ -238,9 +239,9 @@ class Pickle::Machine {
         take(8);
         return;  // FRAME
       case '}':
-        return push({.kind = Object::Kind::dict});  // EMPTY_DICT
+        return push({.kind = Object::Kind::kDict});  // EMPTY_DICT
       case ']':
-        return push({.kind = Object::Kind::list});  // EMPTY_LIST
+        return push({.kind = Object::Kind::kList});  // EMPTY_LIST
       case ')':
         return push_tuple({});  // EMPTY_TUPLE
       case '(':
@@ -249,9 +250,9 @@ class Pickle::Machine {
       case 'N':
         return push({});  // NONE
       case 0x88:
-        return push({.kind = Object::Kind::boolean, .integer = 1});  // NEWTRUE
+        return push({.kind = Object::Kind::kBoolean, .integer = 1});  // NEWTRUE
       case 0x89:
-        return push({.kind = Object::Kind::boolean, .integer = 0});  // NEWFALSE
+        return push({.kind = Object::Kind::kBoolean, .integer = 0});  // NEWFALSE
       case 'K':
         return push_integer(take<std::uint8_t>());  // BININT1
       case 'M':
@@ -263,7 +264,7 @@ class Pickle::Machine {
       case 'G': {                                      // BINFLOAT, big-endian
         std::string digits{take(8)};
         std::ranges::reverse(digits);
-        return push({.kind = Object::Kind::number, .number = from_bytes<double>(digits.data())});
+        return push({.kind = Object::Kind::kNumber, .number = from_bytes<double>(digits.data())});
       }
       case 'X':
         return push_text(take(take<std::uint32_t>()));  // BINUNICODE
@@ -271,6 +272,13 @@ class Pickle::Machine {
         return push_text(take(take<std::uint8_t>()));  // SHORT_BINUNICODE
       case 'U':
         return push_text(take(take<std::uint8_t>()));  // SHORT_BINSTRING
+      default:
+        return step_on_stack(code);
+    }
+  }
+  /// Those that work on what is on the stack.
+  void step_on_stack(unsigned char code) {
+    switch (code) {
       case 't':
         return push_tuple(pop_to_mark());  // TUPLE
       case 0x85:
@@ -280,13 +288,13 @@ class Pickle::Machine {
       case 0x87:
         return push_tuple(pop_items(3));  // TUPLE3
       case 'a':
-        return extend_last(Object::Kind::list, 1);  // APPEND
+        return extend_last(Object::Kind::kList, 1);  // APPEND
       case 's':
-        return extend_last(Object::Kind::dict, 2);  // SETITEM
+        return extend_last(Object::Kind::kDict, 2);  // SETITEM
       case 'e':
-        return extend_marked(Object::Kind::list);  // APPENDS
+        return extend_marked(Object::Kind::kList);  // APPENDS
       case 'u':
-        return extend_marked(Object::Kind::dict);  // SETITEMS
+        return extend_marked(Object::Kind::kDict);  // SETITEMS
       case 'q':
         return remember(take<std::uint8_t>());  // BINPUT
       case 'r':

@@ -15,7 +15,7 @@ namespace rehearse::detail {
 
 /// A view into a storage, which may be read later.
 struct View {
-  TensorType type = TensorType::float32;
+  TensorType type = TensorType::kFloat32;
   std::string storage;
   std::int64_t offset = 0;
   std::vector<std::int64_t> shape, strides;
@@ -26,7 +26,8 @@ using Handle = Object*;  // they live as long as the Pickle that made them
 
 /// An object of the machine. Containers are filled after they have been remembered, so they are shared, not copied.
 struct Object {
-  enum class Kind { none, boolean, integer, number, text, tuple, list, dict, global, storage, view } kind = Kind::none;
+  enum class Kind { kNone, kBoolean, kInteger, kNumber, kText, kTuple, kList, kDict, kGlobal, kStorage, kView };
+  Kind kind = Kind::kNone;
   std::int64_t integer = 0;  // also boolean; of a storage: its elements
   double number = 0.0;
   std::string text;           // also module and name of a global, key of a storage

@@ -26,16 +26,16 @@ struct TypeName {
   const char* storage;  // class of the storage in Python's torch
   std::size_t size;     // bytes of an element
 };
-inline constexpr std::array<TypeName, 10> kTypes{{{TensorType::float32, "FloatStorage", 4},
-                                                  {TensorType::float64, "DoubleStorage", 8},
-                                                  {TensorType::float16, "HalfStorage", 2},
-                                                  {TensorType::bfloat16, "BFloat16Storage", 2},
-                                                  {TensorType::int64, "LongStorage", 8},
-                                                  {TensorType::int32, "IntStorage", 4},
-                                                  {TensorType::int16, "ShortStorage", 2},
-                                                  {TensorType::int8, "CharStorage", 1},
-                                                  {TensorType::uint8, "ByteStorage", 1},
-                                                  {TensorType::boolean, "BoolStorage", 1}}};
+inline constexpr std::array<TypeName, 10> kTypes{{{TensorType::kFloat32, "FloatStorage", 4},
+                                                  {TensorType::kFloat64, "DoubleStorage", 8},
+                                                  {TensorType::kFloat16, "HalfStorage", 2},
+                                                  {TensorType::kBfloat16, "BFloat16Storage", 2},
+                                                  {TensorType::kInt64, "LongStorage", 8},
+                                                  {TensorType::kInt32, "IntStorage", 4},
+                                                  {TensorType::kInt16, "ShortStorage", 2},
+                                                  {TensorType::kInt8, "CharStorage", 1},
+                                                  {TensorType::kUint8, "ByteStorage", 1},
+                                                  {TensorType::kBoolean, "BoolStorage", 1}}};
 
 inline const TypeName& names_of(TensorType type) { return *std::ranges::find(kTypes, type, &TypeName::type); }
 

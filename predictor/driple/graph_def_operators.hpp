@@ -31,12 +31,10 @@ std::string to_text(const GraphDefGaps& gaps);
 ///              those that only give variables their first value: an Assign depends on them and no update
 ///   kind       the reverse of tensorflow_type(), with variants of a type; a type that is none of them is element-wise
 ///   FLOPs      of Conv2D, MatMul, BatchMatMul and their gradients, from the shapes of inputs and outputs, and where
-///   the
-///              output's is not known from strides and padding (SAME, VALID)
+///              the output's is not known from strides and padding (SAME, VALID)
 ///   bytes      of all inputs that are read and of the first output
 ///   variables  Variable, VariableV2 and VarHandleOp on any device that a kernel reads or an optimizer updates
-///   (Apply...,
-///              ResourceApply...), in the order of the file; slots and counters are not among them
+///              (Apply..., ResourceApply...), in the order of the file; slots and counters are not among them
 ///   statistics variables from which AssignSub takes what depends on a batch normalisation (AssignMovingAvg)
 ///   input      what placeholders hand in
 ///   edges      between kernels, also where the data pass at most 1000 nodes that are none; a gradient reaches its

@@ -33,8 +33,8 @@ class Predictor {
   virtual double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) = 0;
   virtual double loss(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
   virtual std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
-  /// Of a predictor that sees groups of operators, by the frequency of their types; such a predictor also takes datasets of
-  /// groups (group_feature_names()). Null: it sees operators.
+  /// The frequencies of operator types by which a predictor of groups of operators makes them; such a one also takes
+  /// datasets of groups (group_feature_names()). Null: it sees operators.
   virtual const TypeFrequencies* type_frequencies() const { return nullptr; }
   virtual std::int64_t parameters() const = 0;  // that learn
   /// All of it, with its optimizer: what load_predictor() makes the same predictor from.

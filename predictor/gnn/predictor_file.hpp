@@ -34,7 +34,7 @@ std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string
                                       const PredictorChoice& choice, const Dataset& dataset,
                                       std::span<const std::size_t> train);
 
-/// From Predictor::state(), or from a file of it. Throws InputError that names the file.
+/// The predictor of a Predictor::state(), or of a file of it. Throws InputError that names the file.
 std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where);
 std::unique_ptr<Predictor> load_predictor(const std::filesystem::path& file);
 

@@ -84,7 +84,7 @@ class PublishedNetwork {
   void set_label_maxima(const std::vector<double>& maxima);
   const std::vector<double>& label_maxima() const;
 
-  /// [graphs][outputs], in the units of the labels.
+  /// Predictions [graphs][outputs], in the units of the labels.
   std::vector<double> predict(const GraphBatch& batch) const;
   /// Mean over graphs and outputs of weight * (prediction - label)^2, both divided by the maxima. The batch has labels.
   double loss(const GraphBatch& batch) const;

@@ -94,8 +94,9 @@ std::map<std::string, Score> scores_by(const Dataset& dataset, const std::vector
                                        const Values& values, const std::function<std::string(const Sample&)>& part_of) {
   std::map<std::string, Score> scores;
   for (const std::size_t s : samples) scores[part_of(dataset.samples[s])];
-  for (auto& [name, of_part] : scores)
-    of_part = score_of(dataset, samples, values, [&](const Sample& sample) { return part_of(sample) == name; });
+  for (auto& part : scores)
+    part.second =
+        score_of(dataset, samples, values, [&](const Sample& sample) { return part_of(sample) == part.first; });
   return scores;
 }
 
@@ -312,8 +313,8 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
   for (const Part& part : parts) {
     const std::string origin = to_text(part.origin);
     const Score& first = part.contenders.front().score;
-    document.headlines.push_back({origin + " samples", std::to_string(part.samples.size())});
-    document.headlines.push_back({"median APE, " + origin, display(first.median_ape) + " %"});
+    document.headlines.emplace_back(origin + " samples", std::to_string(part.samples.size()));
+    document.headlines.emplace_back("median APE, " + origin, display(first.median_ape) + " %");
     document.sections.push_back(
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)

@@ -21,7 +21,7 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 /// keeps a limited number, are left out.
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options = {});
 
-/// NoResultError if that is more than this machine has, or than a process may have.
+/// Throws NoResultError if expected_memory() is more than this machine has, or than a process may have.
 void require_memory(const Scenario& scenario, const SimulateOptions& options = {});
 
 /// Real time of speed_uncertainty() (parameter_uncertainty.hpp) with `parallel` simulations at a time.

@@ -33,7 +33,7 @@ struct CompareCommand {
   std::string step_time;                          // measured, as typed
 };
 
-/// compare with a scenario; returns the exit code.
+/// Runs `compare` with a scenario, and returns the exit code.
 int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time);
 
 /// The help of --catalog.

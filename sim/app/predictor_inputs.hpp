@@ -14,7 +14,7 @@ namespace rehearse {
 
 /// Whether a file is an SQLite database, as our datasets are.
 bool is_dataset(const std::filesystem::path& file);
-/// By its ending: .pb or .pbtxt.
+/// Whether a file is a GraphDef, by the ending of its name: .pb or .pbtxt.
 bool is_graph_def(const std::filesystem::path& file);
 
 /// A dataset of one sample without labels: the scenario's workload in its cluster.
@@ -26,7 +26,7 @@ Dataset dataset_of(const Scenario& scenario);
 Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
                               std::vector<std::string>& warnings);
 
-/// One line each on stderr.
+/// Prints each warning as a line on stderr, unless `is_quiet`.
 void print_warnings(const std::vector<std::string>& warnings, bool is_quiet);
 
 }  // namespace rehearse

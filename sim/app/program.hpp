@@ -15,9 +15,9 @@ int run_program(const char* name, int (*command_line)(int argc, char** argv), in
 std::string is_not_empty(const std::string& text);
 std::string is_positive(const std::string& text);
 std::string is_not_negative(const std::string& text);
-/// One of a closed set; another one gets the nearest as a suggestion.
+/// A check whether a text is one of `known`; for another one it suggests the nearest.
 std::function<std::string(const std::string&)> is_one_of(std::vector<std::string> known);
-/// CLI11 would take the largest seed for one that is too large.
+/// A check of our own, as CLI11 would take the largest seed for one that is too large.
 std::string is_seed(const std::string& text);
 
 }  // namespace rehearse

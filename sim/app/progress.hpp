@@ -27,9 +27,9 @@ class Progress {
       update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
     };
   }
-  /// What comes after the last one, if all of that took a second.
+  /// Prints `text`, of what comes after the last one, if all before took a second.
   void say(const std::string& text);
-  /// Ends the lines from now on.
+  /// Ends each line with `text` from now on.
   void note(std::string text) { note_ = std::move(text); }
   /// Takes the line off a terminal, before something else is printed there.
   void clear();
@@ -44,7 +44,7 @@ class Progress {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// "90 s", "35 min", "5.2 h".
+/// A duration in the unit that reads best: "90 s", "35 min", "5.2 h".
 std::string duration_text(double seconds);
 
 }  // namespace rehearse

@@ -35,7 +35,7 @@ void limit_memory();
 /// share/rehearse of an installation. Throws InputError.
 std::filesystem::path shipped_files();
 
-/// What --version prints: also which catalogs are in use.
+/// What --version prints, with the catalogs that are in use.
 std::string version_text();
 
 /// The shipped catalogs, then the user's.

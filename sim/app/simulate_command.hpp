@@ -28,7 +28,7 @@ struct SimulateCommand {
   std::string trace_workers;        // "0,8..15"
 };
 
-/// With command.runs: the job so many times, and the probability of its being finished by `deadline`. Returns the exit
+/// Runs the job command.runs times, and says how likely it is finished by `deadline`. Returns the exit
 /// code.
 int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario);
 

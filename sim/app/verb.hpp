@@ -51,19 +51,19 @@ class Option {
   Option required();
   /// The word that stands for the value in the help.
   Option type_name(const std::string& name);
-  /// Of a vector: one value each time that the option is given.
+  /// A vector takes one value each time that the option is given.
   Option repeatable();
-  /// Of a vector: several values at once, with `separator` between them.
+  /// A vector takes several values at once, with `separator` between them.
   Option delimiter(char separator);
   /// `check` returns what is wrong with a text, or nothing (program.hpp has several).
   Option check(const std::function<std::string(const std::string&)>& check);
-  /// A number from `lowest` to `highest`, which the help tells; an int, std::int64_t or double.
+  /// The value is a number from `lowest` to `highest`, which the help tells: an int, std::int64_t or double.
   template <class Number>
   Option range(Number lowest, Number highest);
   /// The help tells the default: the one that the variable has, or `text`.
   Option shows_default();
   Option shows_default(const std::string& text);
-  /// Not together with the option `other`, such as "--seed".
+  /// The option cannot be given together with the option `other`, such as "--seed".
   Option excludes(const std::string& other);
 
  private:
@@ -96,14 +96,14 @@ Option add_catalogs(Options options, CommonOptions& common,
 Option add_overrides(Options options, std::vector<std::string>& overrides,
                      const std::string& help = "Override a scenario field: /json/pointer=value; repeatable");
 void add_quiet(Options options, CommonOptions& common, const std::string& help = "No progress on stderr");
-/// -o, a folder, and --quiet.
+/// Adds -o, a folder, and --quiet.
 Option add_output(Options options, CommonOptions& common, const std::string& help);
-/// -j; its default is the number of processors.
+/// Adds -j, whose default is the number of processors.
 void add_parallel(Options options, CommonOptions& common);
-/// --max-wall-time, which every verb that works for a while has.
+/// Adds --max-wall-time, which every verb that works for a while has.
 void add_wall_time(Options options, CommonOptions& common);
 
-/// The end of the options of a verb that simulates, works for a while and has one result: --json, --catalog, -o,
+/// Adds the last options of a verb that simulates, works for a while and has one result: --json, --catalog, -o,
 /// --quiet, -j and --max-wall-time. `json` and `output` are the help of --json and -o.
 void add_work_options(Options options, CommonOptions& common, const std::string& json, const std::string& output);
 

@@ -126,7 +126,10 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   for (std::vector<Span>& spans : record.presence)
     for (Span& there : spans) there = {std::min(there.start, end), std::min(there.end, end)};
   record.lost = cluster_.traffic.lost();
-  for (const MachineUse& total : record.total) record.sent += total.sent, record.received += total.received;
+  for (const MachineUse& total : record.total) {
+    record.sent += total.sent;
+    record.received += total.received;
+  }
   const std::size_t machines = cluster_.site.machines.size();
   const int passes = training_.strategy.exchange.accumulation_steps;
   record.gpu_time_per_step.resize(machines);

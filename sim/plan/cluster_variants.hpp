@@ -14,7 +14,7 @@ void keep_for_good(Json& group);
 /// The cluster as a job starts on it, each of its groups kept for good.
 Json without_revocations(Json effective);
 
-/// With `count` machines in a group; without the group if that is 0: who was to be replaced by it no longer is.
+/// The cluster with `count` machines in a group, without it if that is 0: who was to be replaced by it no longer is.
 Json with_machines(Json effective, std::size_t group, int count);
 
 /// The parameter servers that have machines of their own or are on those of the group, and one machine of a group of

@@ -37,7 +37,7 @@ struct Measured {
 struct Explanation {
   std::string mechanism;  // Mechanism::name
   std::string text;       // with the strength that it takes
-  /// Mechanism's factor; none if even its largest one leaves the simulation faster than what was measured.
+  /// The mechanism's factor; none if even its largest one leaves the simulation faster than what was measured.
   std::optional<double> strength;
   double speed = 0;  // of the measured speed, simulated with that strength, or with the largest one
 };
@@ -53,15 +53,15 @@ struct Diagnosis {
   double measured_samples_per_s = 0;
   ClusterSpeed simulated;
   std::optional<std::pair<double, double>> interval;  // steps/s, 90 %
-  /// steps/s: each worker's speed alone, added up; of the slowest where they wait for each other
+  /// The speed in steps/s of the workers alone: their sum, or the slowest where they wait for each other.
   double by_addition = 0;
   bool is_flagged = false;  // measured < (1 - kFlaggedShortfall) by_addition
   Finding finding = Finding::kExplained;
   std::string verdict;  // one sentence
-  /// If it is slower: how little is unusual about each in units of what is usual (Mechanism::usual), the most plausible
-  /// first; then those that cannot explain it.
+  /// Explanations if the measured speed is below the simulated one, the most plausible first: the one whose strength is
+  /// the least in units of what is usual (Mechanism::usual); then those that cannot explain it.
   std::vector<Explanation> explanations;
-  /// Those that gain 1 % or more, the largest gain first; then those without result.
+  /// Remedies that gain 1 % or more, the largest gain first; then those without result.
   std::vector<Remedy> remedies;
 };
 

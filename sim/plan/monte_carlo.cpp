@@ -83,22 +83,24 @@ const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& opt
 /// Memberships that have been simulated. Those that are asked for besides are missing.
 class Speeds {
  public:
-  explicit Speeds(const Scenario& scenario) : scenario_{scenario} {
-    for (const Group& group : scenario.groups)
+  explicit Speeds(Scenario scenario) : scenario_{std::move(scenario)} {
+    for (const Group& group : scenario_.groups)
       reference_.push_back(group.role == Role::kWorker && group.is_there_from_the_start() ? group.count : 0);
     missing_.insert(reference_);
   }
 
-  /// Samples and steps of the job.
-  void set_size(Scenario& job) const {
+  /// The scenario with the samples and steps that its target takes, in place of that.
+  Scenario sized_job() const {
+    Scenario job = scenario_;
     const auto& target = scenario_.training.target;
-    if (!target) return;
+    if (!target) return job;
     const double batch = samples_per_step();
     const double updates =
         std::max(1.0, std::ceil(target->samples ? *target->samples / batch : measured_.at(reference_).updates));
     job.training.steps = static_cast<std::int64_t>(updates);
     job.training.samples = static_cast<std::int64_t>(std::ceil(target->samples ? *target->samples : updates * batch));
     job.training.target.reset();
+    return job;
   }
 
   /// Of the full cluster.
@@ -195,7 +197,7 @@ class Speeds {
     return {measured.steps_per_s, batch(reference_, reference) * reference.numerator / measured.numerator};
   }
 
-  const Scenario& scenario_;
+  Scenario scenario_;
   /// Samples of an update follow from who trains, not from how fast each is.
   bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
   MachineCounts reference_;
@@ -298,7 +300,7 @@ Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, bo
 /// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships": their outcomes, and the
 /// memberships that came besides.
 const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader& options) {
-                           Speeds speeds{scenario};
+                           Speeds speeds{std::move(scenario)};
                            speeds.missing().clear();
                            for (const JsonReader& membership : options.children("memberships"))
                              speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
@@ -306,12 +308,11 @@ const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader&
                                       stride = options.required<std::uint64_t>("stride");
                            const auto runs = options.required<std::uint64_t>("runs");
                            options.reject_unknown_keys();
-                           Scenario job = scenario;
-                           speeds.set_size(job);
+                           const Scenario job = speeds.sized_job();
                            const Site site{job};
                            Json json{Json::array(), Json::array()};
                            for (std::uint64_t i = first; i < runs; i += stride) {
-                             const Trajectory trajectory = trajectory_of(site, scenario.seed + i, speeds, false);
+                             const Trajectory trajectory = trajectory_of(site, job.seed + i, speeds, false);
                              RunOutcome outcome{.is_finished = trajectory.is_finished,
                                                 .time_s = trajectory.job.end.value(),
                                                 .cost_usd = {},
@@ -330,8 +331,7 @@ const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader&
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
   Speeds speeds{scenario};
   speeds.measure(options);
-  Scenario job = scenario;
-  speeds.set_size(job);
+  const Scenario job = speeds.sized_job();
   MonteCarlo result;
   result.steps = job.training.steps;
   result.samples = job.training.samples;

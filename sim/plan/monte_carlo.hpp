@@ -71,7 +71,7 @@ struct RunPercentiles {
 };
 RunPercentiles time_percentiles(const MonteCarlo& result);
 std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result);
-/// Share of runs that are finished by then.
+/// Share of the runs that are finished by `deadline`.
 double probability_by(const MonteCarlo& result, Seconds deadline);
 
 /// Version 1 of summary.json for many runs: time_s and cost_usd are medians.

@@ -22,7 +22,7 @@ struct SimulationMeans {
 /// Thrown when `limits.is_stopped` has ended the simulations.
 struct ProvisionStopped {};
 
-/// Infinity: so many of the runs never end.
+/// Percentiles over the runs of a plan; infinity where so many of them never end.
 struct Quantiles {
   double p5 = 0, p50 = 0, p95 = 0;
 };
@@ -39,11 +39,11 @@ struct PlanRisk {
 using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<std::string>& scenarios,
                                                           const std::vector<Seconds>& deadlines)>;
 
-/// One simulation of each, without revocations: a probability of 0 or 1.
+/// Simulates each scenario once, without revocations, so that a probability is 0 or 1.
 PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means);
 
-/// `runs` jobs with revocations (monte_carlo.hpp) of each scenario whose machines may be revoked; one simulation of
-/// each of the others. Run i of every scenario has the same seed. Memberships that several scenarios have in common are
+/// Runs the job of a scenario whose machines may be revoked `runs` times (monte_carlo.hpp), and simulates each of the
+/// others once. Run i of every scenario has the same seed. Memberships that several scenarios have in common are
 /// simulated once.
 PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_name, SimulationMeans means,
                                       std::size_t runs);

@@ -303,7 +303,10 @@ class BestPlans {
     if (known_.size() > most_) known_.erase(std::prev(known_.end()));
   }
   /// What a plan must cost less than to be of interest.
-  double worst() const { return known_.size() < most_ ? kInfinity : known_.rbegin()->first; }
+  double worst() const {
+    if (known_.size() < most_) return kInfinity;
+    return known_.rbegin()->first;
+  }
   const std::set<std::pair<double, std::vector<int>>>& plans() const { return known_; }
 
  private:
@@ -388,6 +391,7 @@ class BranchAndBound {
   /// Sum over the `rest` workers of offers from `level` on with the least `value`; infinite if there are not as many.
   template <class Value>
   double least_sum(const Node& node, std::size_t level, Value value) {
+    if (node.rest == 0) return 0;
     order_.clear();
     for (std::size_t i = level; i < offers_.size(); ++i) order_.emplace_back(value(offers_[i]), i);
     std::sort(order_.begin(), order_.end());
@@ -399,7 +403,7 @@ class BranchAndBound {
       rest -= workers;
       if (rest == 0) return sum;
     }
-    return rest == 0 ? sum : kInfinity;
+    return kInfinity;
   }
 
   /// Whether a plan below can be wanted, in time and cheaper than the best ones.
@@ -407,8 +411,11 @@ class BranchAndBound {
     const double more = -least_sum(node, level, [](const Offer& offer) { return -offer.updates; });
     if (!std::isfinite(more)) return false;
     const double updates = node.updates + more;
-    double largest = node.updates > 0 ? node.samples / node.updates : 0;
-    double smallest = node.updates > 0 ? largest : kInfinity, fastest = node.fastest;
+    double largest = 0, smallest = kInfinity, fastest = node.fastest;
+    if (node.updates > 0) {
+      largest = node.samples / node.updates;
+      smallest = largest;
+    }
     if (node.rest > 0)
       for (std::size_t i = level; i < offers_.size(); ++i) {
         if (offers_[i].most == 0) continue;

@@ -66,10 +66,10 @@ struct MachinePlan {
   bool is_in_range = false;  // of the loss model: b_w and workers
 };
 
-/// "5*g3.8xlarge;3*g3.16xlarge"
+/// A plan as text: "5*g3.8xlarge;3*g3.16xlarge".
 std::string plan_text(const ProvisionProblem& problem, const std::vector<int>& counts);
 
-/// `counts`: [offers], at least one machine.
+/// The plan of `counts` [offers], at least one machine, by the closed form.
 MachinePlan evaluate_plan(const ProvisionProblem& problem, const std::vector<int>& counts,
                           SpeedModel model = SpeedModel::kPaper);
 
@@ -108,7 +108,7 @@ MachinePlan homogeneous_plan(const ProvisionProblem& problem, const MachinePlan&
 
 inline constexpr double kMostEnumerated = 2e8;
 
-/// Every combination within the quotas. Throws NoResultError for more than kMostEnumerated.
+/// The cheapest plan in time of all within the quotas. Throws NoResultError for more than kMostEnumerated of them.
 PlannerResult exhaustive_plan(const ProvisionProblem& problem);
 
 /// The `most` cheapest plans in time, cheapest first, by branch and bound over the machine counts, started from

@@ -28,7 +28,7 @@ struct ProvisionCandidate {
   std::string place;                   // "provision.json: /candidates/0", for messages; empty: of the scenario
 };
 
-/// kCatalog: of the market that each group of machines states.
+/// The market whose prices count; kCatalog: the one that each group of machines states.
 enum class PriceSource { kCatalog, kOnDemand, kSpot };
 
 enum class Planner { kOurs, kSpotdnnPaper, kSpotdnnReleased, kCmDarePlus, kExhaustive, kHomogeneous };
@@ -63,13 +63,14 @@ ProvisionRequest read_provision_request(const Json& json, const std::string& fil
 /// The candidate of this name; InputError, which begins with `option`, with the known names.
 ProvisionCandidate& find_candidate(ProvisionRequest& request, const std::string& name, const std::string& option);
 
-/// "g3.8xlarge=5" of an option. Throws InputError, which names the option.
+/// The machine type and number of an option's "g3.8xlarge=5". Throws InputError, which names the option.
 std::pair<std::string, int> read_machine_number(const std::string& option, std::string_view text);
 
-/// "catalog", "on-demand", "spot". Throws InputError.
+/// The source of the word "catalog", "on-demand" or "spot". Throws InputError for another one.
 PriceSource read_price_source(const std::string& word);
 std::string to_text(PriceSource source);
-/// "ours", "spotdnn-paper", "spotdnn-released", "cm-dare+", "exhaustive", "homogeneous". Throws InputError.
+/// The planner of the word "ours", "spotdnn-paper", "spotdnn-released", "cm-dare+", "exhaustive" or "homogeneous".
+/// Throws InputError for another one.
 Planner read_planner(const std::string& word);
 std::string to_text(Planner planner);
 

@@ -77,7 +77,7 @@ Provision provision(const ProvisionCase& provision_case, const ProvisionOptions&
 
 /// Version 1 of provision's summary.json.
 Json to_json(const ProvisionCase& provision_case, const ProvisionOptions& options, const Provision& result);
-/// plans.csv
+/// plans.csv: one row for each proposed plan, in their order.
 std::string plans_csv(const ProvisionCase& provision_case, const Provision& result);
 
 }  // namespace rehearse

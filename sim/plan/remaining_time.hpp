@@ -45,7 +45,7 @@ struct RemainingFit {
 /// Throws InputError for less than two different cases, or if no positive speed or time until replaced fits them.
 RemainingFit fit_remaining_time(std::span<const RemainingCase> cases, double degraded, double full);
 
-/// Columns revocation_step, total_steps, measured_remaining_s. Throws InputError.
+/// Reads a CSV with the columns revocation_step, total_steps, measured_remaining_s. Throws InputError.
 std::vector<RemainingCase> load_remaining_cases(const std::filesystem::path& csv);
 
 struct RemainingRequest {
@@ -74,15 +74,15 @@ struct RemainingPrediction {
 };
 
 /// Simulates the steady state of the whole cluster, of what is left, and of one lost worker alone. A pause of the chief
-/// for checkpoints is added: every C updates it does not work for c, so C updates take (C + c v / workers) / v, or C /
-/// v
-/// + c where all wait for it. None if `is_stopped` ended it. Throws InputError; NoResultError if nothing can be
+/// for checkpoints is added: every C updates it does not work for c, so that C updates take
+///   (C + c v / workers) / v,   or C / v + c where all wait for it.
+/// None if `is_stopped` ended it. Throws InputError; NoResultError if nothing can be
 /// simulated.
 std::optional<RemainingPrediction> predict_remaining(const Json& scenario, const std::string& file_name,
                                                      const Catalog& catalog, const RemainingRequest& request,
                                                      const Pool& pool, const std::function<bool()>& is_stopped = {});
 
-/// Version 1.
+/// Version 1 of remaining.json.
 Json to_json(const RemainingPrediction& prediction);
 
 }  // namespace rehearse

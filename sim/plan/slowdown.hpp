@@ -18,15 +18,15 @@ struct Mechanism {
   double usual = 1;
 };
 
-/// Those that a scenario can be subject to.
+/// The mechanisms that a scenario can be subject to.
 std::vector<Mechanism> list_mechanisms(const Scenario& scenario);
 
-/// input: every step lasts (strength - 1) `step` longer on its host. network: NICs and connections at 1 / strength of
-/// their rate. servers: their cores take `strength` times as long. gpu: kernels, and their dispatch, do.
+/// The scenario with one mechanism at work. input: every step lasts (strength - 1) `step` longer on its host. network:
+/// NICs and connections have 1 / strength of their rate. servers: cores take `strength` times as long. gpu: kernels do.
 Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step);
 
-/// The summary of such a run, as of kSimulate. Options: "mechanism", "strength", "step_s", "steps". A target is left
-/// out.
+/// The verb that gives the summary of such a run, as kSimulate does, without a target. Options: "mechanism", "strength",
+/// "step_s", "steps".
 extern const Verb kSimulateWorse;
 
 /// What the strength means, in words.

@@ -45,7 +45,7 @@ class Sweep {
   Sweep(Sweep&&) noexcept;
   ~Sweep();
 
-  /// All of them, before constraints.
+  /// The number of all combinations, before constraints.
   std::size_t combinations() const;
 
   /// Applies the constraints, then reads every scenario. `on_checked(done, scenario)` is called after each combination;
@@ -56,10 +56,10 @@ class Sweep {
   // Only after check():
 
   /// Throws InputError if `expression` uses a name that is no key of a summary, or a pointer that leads nowhere, or
-  /// combines what cannot be combined. Conditions and numbers alike.
+  /// combines what cannot be combined.
   void check_expression(const Expression& expression, bool is_condition) const;
 
-  /// Distinct scenarios that `store` does not hold yet.
+  /// The number of distinct scenarios that `store` does not hold yet.
   std::size_t pending(const ResultStore& store) const;
 
   /// Simulates what is pending, in combination order, and puts each result as it comes. False if `limits.is_stopped`

@@ -53,11 +53,11 @@ std::size_t count_combinations(const SweepRequest& request);
 /// Throws InputError.
 std::vector<std::string> read_sweep_values(std::string_view text);
 
-/// --grid "/pointer=a,b,c"
+/// The axis of the option --grid "/pointer=a,b,c". Throws InputError.
 SweepAxis read_grid_option(std::string_view text);
-/// --list "/pointer=a;/other=b", once for each choice
+/// The axis of the options --list "/pointer=a;/other=b", one for each choice. Throws InputError.
 SweepAxis read_list_options(const std::vector<std::string>& texts);
-/// --set "/pointer=value"
+/// The setting of the option --set "/pointer=value". Throws InputError.
 Setting read_set_option(std::string_view text);
 
 /// JSON Schema (draft 2020-12) of a sweep file.

@@ -35,7 +35,10 @@ std::string summary_text(const Scenario& scenario) {
 
 const Verb kSimulate{"simulate", [](Scenario scenario, const JsonReader& options) {
                        if (!options.optional("has_revocations", true))
-                         for (Group& group : scenario.groups) group.pool.reset(), group.replay.reset();
+                         for (Group& group : scenario.groups) {
+                           group.pool.reset();
+                           group.replay.reset();
+                         }
                        if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
                        options.reject_unknown_keys();
                        return summary_text(scenario);

@@ -118,7 +118,11 @@ Bursts find_bursts(std::span<const double> series, Seconds period, double thresh
     std::int64_t count = 0;
     double samples = 0;
     double peaks = 0;
-    void add(std::size_t length, double peak) { ++count, samples += static_cast<double>(length), peaks += peak; }
+    void add(std::size_t length, double peak) {
+      ++count;
+      samples += static_cast<double>(length);
+      peaks += peak;
+    }
   };
   Runs whole[2], cut[2];  // [is_active]
   for (std::size_t begin = 0; begin < series.size();) {

@@ -214,7 +214,10 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
     if (machine.workers > 0) {
       const double share = share_of_window(record, m);
       workers += machine.workers * share;
-      if (share == 1) throughout += machine.workers, steps_per_s_of_those_throughout += rates[m];
+      if (share == 1) {
+        throughout += machine.workers;
+        steps_per_s_of_those_throughout += rates[m];
+      }
       entry.accelerator = scenario.groups[static_cast<std::size_t>(machine.group)].accelerator->name;
       entry.workers = machine.workers;
       entry.steps_per_s = rates[m];

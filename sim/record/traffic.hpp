@@ -31,7 +31,10 @@ class Traffic {
   Bytes lost() const { return lost_; }
   Counters total() const {
     Counters sum;
-    for (const Counters& machine : of_machine_) sum.sent += machine.sent, sum.received += machine.received;
+    for (const Counters& machine : of_machine_) {
+      sum.sent += machine.sent;
+      sum.received += machine.received;
+    }
     return sum;
   }
 

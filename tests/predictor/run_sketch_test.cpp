@@ -28,7 +28,11 @@ std::size_t at(const std::string& name) {
 
 TEST_CASE("without variables a step takes the first dispatch and the kernels, or all dispatches and the last kernel") {
   const std::vector<SketchedKernel> kernels(10, {.time_s = 1e-3, .memory_s = 0.5e-3});
-  SketchedCluster cluster{.dispatch_s = 1e-4, .nic_Bps = 1e9, .flow_Bps = 1e9, .gpu_link_Bps = 1e9, .period_s = 1e-4};
+  SketchedCluster cluster{.dispatch_s = 1e-4,
+                          .nic_bytes_per_s = 1e9,
+                          .flow_bytes_per_s = 1e9,
+                          .gpu_link_bytes_per_s = 1e9,
+                          .period_s = 1e-4};
   CHECK(sketch_labels(kernels, {}, cluster)[at("step_time_s")] == doctest::Approx(10.1e-3));
   cluster.dispatch_s = 2e-3;
   CHECK(sketch_labels(kernels, {}, cluster)[at("step_time_s")] == doctest::Approx(10 * 2e-3 + 1e-3));
@@ -40,11 +44,11 @@ TEST_CASE("without variables a step takes the first dispatch and the kernels, or
 const std::vector<SketchedKernel> kKernel{{.time_s = 2e-3, .memory_s = 1e-3, .first_variable = 0, .variables = 1}};
 const SketchedVariable kMegabyte{.pulled_bytes = 1e6, .pushed_bytes = 1e6, .server = 0, .gradient = 0};
 const SketchedCluster kCluster{.servers = 1,
-                               .nic_Bps = 1e9,
-                               .server_nic_Bps = 1e9,
-                               .flow_Bps = 1e9,
-                               .gpu_link_Bps = 1e30,
-                               .split_above_B = 1e9,
+                               .nic_bytes_per_s = 1e9,
+                               .server_nic_bytes_per_s = 1e9,
+                               .flow_bytes_per_s = 1e9,
+                               .gpu_link_bytes_per_s = 1e30,
+                               .split_above_bytes = 1e9,
                                .is_synchronous = true,
                                .period_s = 1e-4,
                                .window_steps = 20};
@@ -73,12 +77,12 @@ TEST_CASE("every cost of a server makes the step longer by what it takes") {
   CHECK(step_with([](SketchedCluster& c) { c.variable_s = 1e-3; }) == doctest::Approx(4e-3 + 2 * 1e-3));
   CHECK(step_with([](SketchedCluster& c) { c.byte_s = 2e-9; }) == doctest::Approx(4e-3 + 2 * 2e-3));
   CHECK(step_with([](SketchedCluster& c) { c.update_s = 1e-3; }) == doctest::Approx(4e-3 + 1e-3));
-  CHECK(step_with([](SketchedCluster& c) { c.split_update_s = 1e-3, c.split_above_B = 1e5; }) ==
+  CHECK(step_with([](SketchedCluster& c) { c.split_update_s = 1e-3, c.split_above_bytes = 1e5; }) ==
         doctest::Approx(4e-3 + 1e-3));
   CHECK(step_with([](SketchedCluster& c) { c.latency_s = 1e-3; }) == doctest::Approx(4e-3 + 4 * 1e-3));
-  CHECK(step_with([](SketchedCluster& c) { c.server_nic_Bps = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
-  CHECK(step_with([](SketchedCluster& c) { c.flow_Bps = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
-  CHECK(step_with([](SketchedCluster& c) { c.gpu_link_Bps = 1e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.server_nic_bytes_per_s = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.flow_bytes_per_s = 0.5e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
+  CHECK(step_with([](SketchedCluster& c) { c.gpu_link_bytes_per_s = 1e9; }) == doctest::Approx(4e-3 + 2 * 1e-3));
 }
 
 TEST_CASE("four workers share a server's link and its cores; a fifth beside the server does not use the link") {
@@ -124,7 +128,7 @@ TEST_CASE(
   cluster.is_synchronous = false;
   cluster.is_colocated = true;
   cluster.machines = cluster.workers = 2;
-  cluster.nic_Bps = cluster.flow_Bps = 1e9 / 3;
+  cluster.nic_bytes_per_s = cluster.flow_bytes_per_s = 1e9 / 3;
   cluster.window_steps = 4;  // 9 steps in all
   // Worker 0, beside the server, begins one every 2 ms and finds none left at 14 ms. Worker 1 pulls until 3 ms,
   // computes until 5, pushes until 8; and then pulls until 11, computes until 13, and has pushed a third at 14.
@@ -140,7 +144,7 @@ TEST_CASE("of a run that is over before a slow worker has done a step all is sam
   cluster.is_synchronous = false;
   cluster.is_colocated = true;
   cluster.machines = cluster.workers = 2;
-  cluster.nic_Bps = cluster.flow_Bps = 1e6;  // a second for each way
+  cluster.nic_bytes_per_s = cluster.flow_bytes_per_s = 1e6;  // a second for each way
   const std::vector<double> labels = sketch_labels(kKernel, {kMegabyte}, cluster);
   CHECK(labels[at("step_time_s")] == doctest::Approx((40 * 2e-3 + 2.002) / 41));
   CHECK(labels[at("transmit_mean_Bps")] == doctest::Approx(1e6 / 2.002));
@@ -154,7 +158,7 @@ TEST_CASE("however long a run, and however slow one of its workers, a sketch end
   cluster.window_steps = 1e12;
   for (const double rate : {1e9, 1e3, 1e-3}) {  // up to 30 years for a step
     CAPTURE(rate);
-    cluster.nic_Bps = cluster.flow_Bps = rate;
+    cluster.nic_bytes_per_s = cluster.flow_bytes_per_s = rate;
     for (const double label : sketch_labels(kKernel, {kMegabyte}, cluster)) CHECK(std::isfinite(label));
   }
 }
@@ -175,7 +179,8 @@ TEST_CASE("gradients go through a ring one after another, in buckets, in cycles,
   std::vector<SketchedVariable> variables;
   for (int i = 0; i < 3; ++i) variables.push_back({.pulled_bytes = 1e6, .pushed_bytes = 1e6, .gradient = i});
   variables.push_back({.pushed_bytes = 1e9, .gradient = 2});  // a moving average, which stays
-  SketchedCluster cluster{.machines = 4, .workers = 4, .nic_Bps = 1e9, .gpu_link_Bps = 1e9, .period_s = 1e-4};
+  SketchedCluster cluster{
+      .machines = 4, .workers = 4, .nic_bytes_per_s = 1e9, .gpu_link_bytes_per_s = 1e9, .period_s = 1e-4};
   cluster.window_steps = 20;
   cluster.ring = {.latency_s = 0.5e-3, .byte_s = 1e-9};
   const auto ms = [&] { return 1e3 * sketch_labels(kernels, variables, cluster)[at("step_time_s")]; };
@@ -184,11 +189,11 @@ TEST_CASE("gradients go through a ring one after another, in buckets, in cycles,
   for (const char* rate : {"receive_mean_Bps", "transmit_mean_Bps"})
     CHECK(labels[at(rate)] == doctest::Approx(1.5 * 3e6 / 7.5e-3).epsilon(0.01));
   CHECK(1e3 * labels[at("gpu_idle_s")] == doctest::Approx(1.5));
-  cluster.ring.bucket_B = 2e6;  // two at 4 ms, one at 6 ms, when the first bucket has 0.5 ms to go
+  cluster.ring.bucket_bytes = 2e6;  // two at 4 ms, one at 6 ms, when the first bucket has 0.5 ms to go
   CHECK(ms() == doctest::Approx(8));
-  cluster.ring.bucket_B = 1e9;  // all at 6 ms
+  cluster.ring.bucket_bytes = 1e9;  // all at 6 ms
   CHECK(ms() == doctest::Approx(9.5));
-  cluster.ring.bucket_B = 0;
+  cluster.ring.bucket_bytes = 0;
   cluster.ring.cycle_s = 5e-3;  // two at 5 ms, until 7.5 ms; the third at 10 ms
   CHECK(ms() == doctest::Approx(11.5));
   cluster.ring.cycle_s = 0;

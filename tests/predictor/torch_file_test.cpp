@@ -74,7 +74,7 @@ TEST_CASE("a state_dict is read from the zip archive and from the older layout, 
     CHECK(dict.is_ordered);
     REQUIRE(dict.items.size() == 2);
     const TorchTensor& weight = dict.items[0].second.tensor("weight");
-    CHECK(weight.type == TensorType::float32);
+    CHECK(weight.type == TensorType::kFloat32);
     CHECK(weight.shape == Shape{3, 2});
     CHECK(weight.values() == Numbers{0, 0.25, 0.5, 0.75, 1, 1.25});
     CHECK(dict.items[1].second.tensor("bias").floats() == std::vector<float>{1, -1, 0.5F});

@@ -95,7 +95,7 @@ class TimelineWriter {
     return record_.machines[static_cast<std::size_t>(machine)].workers > 1 ? name + (" " + std::to_string(gpu)) : name;
   }
   std::string endpoint_name(Endpoint endpoint, MachineIndex seen_from) const {
-    const std::string part = endpoint.gpu == Endpoint::kHost ? "host" : track("GPU", endpoint.machine, endpoint.gpu);
+    std::string part = endpoint.gpu == Endpoint::kHost ? "host" : track("GPU", endpoint.machine, endpoint.gpu);
     if (endpoint.machine == seen_from) return part;
     return machine_name(endpoint.machine) + (part == "host" || part == "GPU" ? "" : " " + part);
   }
