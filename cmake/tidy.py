@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks C++ by .clang-tidy: cmake/tidy.py [--build FOLDER] [--jobs N] [--most N] [PATH...]
+"""Checks C++ by .clang-tidy: cmake/tidy.py [--build FOLDER] [--jobs N] [--most N] [--but PATH]... [PATH...]
 
-PATHs are files, or folders with all sources below; without, all sources but tests. A source that was found clean is
-known by a hash of it and of all that it includes, in FOLDER/tidy/clean, and is not checked again. --most: no more than
-so many of the others, those that were committed last. Sources that are built alike are checked together, as the headers
-that they share are then read once; where that does not compile, since two of them mean different things by a name, in
-halves.
+PATHs are files, or folders with all sources below; without, all sources but tests. Those that --but names are left out,
+such as sources with headers of a library that clang refuses. A source that was found clean is known by a hash of it and
+of all that it includes, in FOLDER/tidy/clean, and is not checked again. --most: no more than so many of the others,
+those that were committed last. Sources that are built alike are checked together, as the headers that they share are
+then read once; where that does not compile, since two of them mean different things by a name, in halves.
 
 Exit code 1 after findings; 77 if clang-tidy is not installed or FOLDER is not configured.
 """
@@ -158,6 +158,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--most", type=int)
+    parser.add_argument("--but", action="append", default=[])
     parser.add_argument("paths", nargs="*")
     arguments = parser.parse_args()
 
@@ -168,14 +169,20 @@ def main():
         return SKIPPED
     sources = Sources(build)
     chosen = [source for source in sources.last_committed_first() if not source.startswith("tests/")]
-    if arguments.paths:
+    def that_show(paths):
         named = set()
-        for path in arguments.paths:
+        for path in paths:
             shown = sources.that_show(os.path.relpath(path, ROOT))
             if not shown:
                 parser.error(f"{path}: no source that is built shows it")
             named.update(shown)
+        return named
+
+    if arguments.paths:
+        named = that_show(arguments.paths)
         chosen = [source for source in sources.last_committed_first() if source in named]
+    left_out = that_show(arguments.but)
+    chosen = [source for source in chosen if source not in left_out]
 
     checker = Checker(program, build, sources)
     unknown = [source for source in chosen if not checker.is_known(source)]

@@ -389,7 +389,7 @@ class Converter {
 
   /// Of the first output: what the file says, else what a convolution makes of its input.
   std::optional<GraphDefShape> shape_of_result(const GraphDefNode& node) const {
-    const std::optional<GraphDefShape> stated = output_shape(number_of(node), 0);
+    std::optional<GraphDefShape> stated = output_shape(number_of(node), 0);
     if (stated || (node.op != "Conv2D" && node.op != "DepthwiseConv2dNative")) return stated;
     std::optional<GraphDefShape> x = input_shape(node, 0);
     const std::optional<GraphDefShape> filter = input_shape(node, 1);

@@ -128,6 +128,13 @@ class Tidy(unittest.TestCase):
         self.tidy("sim/shared.hpp")
         self.assertEqual(self.checked, ["a.cpp"])
 
+    def test_what_but_names_is_left_out(self):
+        self.tidy("--but", "sim/b.cpp", "sim")
+        self.assertEqual(self.checked, ["a.cpp c.cpp"])
+        code, output = self.tidy("--but", "sim/gone", "sim")
+        self.assertEqual(code, 2)
+        self.assertIn("sim/gone: no source that is built shows it", output)
+
     def test_without_clang_tidy_or_a_build_it_says_so_and_is_skipped(self):
         self.assertEqual(self.tidy(path="/nowhere"), (77, "skipped: clang-tidy is not installed\n"))
         os.remove(os.path.join(self.root, "build/compile_commands.json"))
