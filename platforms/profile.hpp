@@ -1,6 +1,6 @@
 #pragma once
 // Calibrated parameters: how real software uses the hardware of the catalog. A profile is written by `rehearse
-// calibrate` or by hand; every value has a unit. sim/README.md says what they mean, calibration/README.md where the
+// calibrate` or by hand; every value has a unit. platforms/README.md says what they mean, calibration/README.md where the
 // shipped ones come from.
 
 #include <cstdint>
