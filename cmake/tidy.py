@@ -169,20 +169,19 @@ def main():
         return SKIPPED
     sources = Sources(build)
     chosen = [source for source in sources.last_committed_first() if not source.startswith("tests/")]
-    def that_show(paths):
+    if arguments.paths:
         named = set()
-        for path in paths:
+        for path in arguments.paths:
             shown = sources.that_show(os.path.relpath(path, ROOT))
             if not shown:
                 parser.error(f"{path}: no source that is built shows it")
             named.update(shown)
-        return named
-
-    if arguments.paths:
-        named = that_show(arguments.paths)
         chosen = [source for source in sources.last_committed_first() if source in named]
-    left_out = that_show(arguments.but)
-    chosen = [source for source in chosen if source not in left_out]
+    for path in arguments.but:  # of which nothing may be built
+        if not os.path.exists(path):
+            parser.error(f"--but {path}: no such file")
+        left_out = sources.that_show(os.path.relpath(path, ROOT))
+        chosen = [source for source in chosen if source not in left_out]
 
     checker = Checker(program, build, sources)
     unknown = [source for source in chosen if not checker.is_known(source)]

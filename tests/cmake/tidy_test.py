@@ -129,11 +129,12 @@ class Tidy(unittest.TestCase):
         self.assertEqual(self.checked, ["a.cpp"])
 
     def test_what_but_names_is_left_out(self):
-        self.tidy("--but", "sim/b.cpp", "sim")
+        self.write("other/d.cpp", "")  # which is not built
+        self.assertEqual(self.tidy("--but", "sim/b.cpp", "--but", "other", "sim")[0], 0)
         self.assertEqual(self.checked, ["a.cpp c.cpp"])
         code, output = self.tidy("--but", "sim/gone", "sim")
         self.assertEqual(code, 2)
-        self.assertIn("sim/gone: no source that is built shows it", output)
+        self.assertIn("--but sim/gone: no such file", output)
 
     def test_without_clang_tidy_or_a_build_it_says_so_and_is_skipped(self):
         self.assertEqual(self.tidy(path="/nowhere"), (77, "skipped: clang-tidy is not installed\n"))
