@@ -209,7 +209,9 @@ class ServerSketch : Sketch {
   SketchedRun run() {
     for (std::size_t w = 0; w < workers_.size(); ++w) schedule(0, What::kBegin, w);
     while (!is_over_) {
-      const double ends = flows_.next_end(now_), next = events_.empty() ? kEndless : events_.top().at;
+      const double ends = flows_.next_end(now_);
+      double next = kEndless;
+      if (!events_.empty()) next = events_.top().at;
       receive_.change(flows_.into(0), now_, run_.receive);
       transmit_.change(flows_.out_of(0), now_, run_.transmit);
       if (!std::isfinite(std::min(ends, next))) return {};
