@@ -132,12 +132,15 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
 
 int run(const ReplayCommand& command) {
   std::vector<RecordedRun> ranks;
-  for (const std::filesystem::path& file : command.traces) ranks.push_back(recorded_run(read_kineto_trace(file)));
+  for (const std::filesystem::path& file : command.traces)
+    ranks.push_back(recorded_run(read_kineto_trace(file, command.common.budget)));
   const RecordedJob job = recorded_job(std::move(ranks));
   const RecordedChange change = read_change(command, job);
   const std::optional<Scenario> machines = read_machines(command);
   const bool is_changed = !command.factors.empty() || !command.delays.empty() || machines;
+  command.common.budget.check();
   ReplayReport report = replay_report(job, replay(job));
+  command.common.budget.check();
   if (is_changed) {
     if (const std::string refusal = report.refusal(); !refusal.empty() && !command.is_forced)
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};

@@ -29,7 +29,8 @@ constexpr std::size_t kDeepest = 64;
 /// The characters of a file, unpacked if it is gzip.
 class Characters {
  public:
-  explicit Characters(const std::filesystem::path& file) : name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
+  Characters(const std::filesystem::path& file, const Budget& budget)
+      : budget_{budget}, name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
     if (!file_ || std::filesystem::is_directory(file)) throw InputError{name_ + ": cannot be read"};
     ::gzbuffer(file_.get(), static_cast<unsigned>(buffer_.size()));
     fill();
@@ -43,6 +44,7 @@ class Characters {
 
  private:
   void fill() {
+    budget_.check();
     const int count = ::gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
     int error = Z_OK;
     if (count < 0 || (count == 0 && (::gzerror(file_.get(), &error), error != Z_OK)))
@@ -54,6 +56,7 @@ class Characters {
   struct Close {
     void operator()(gzFile file) const { ::gzclose(file); }
   };
+  const Budget& budget_;
   std::string name_;
   std::unique_ptr<gzFile_s, Close> file_;
   std::array<char, 1 << 16> buffer_{};
@@ -446,8 +449,8 @@ KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name) {
 
 }  // namespace
 
-KinetoTrace read_kineto_trace(const std::filesystem::path& file) {
-  Characters characters{file};
+KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget) {
+  Characters characters{file, budget};
   return parse(CharacterIterator{&characters}, CharacterIterator{}, file.string());
 }
 

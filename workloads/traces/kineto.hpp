@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/budget.hpp"
+
 namespace rehearse {
 
 /// Dates and durations of traces. They are whole: a date of today, in microseconds, fills a double.
@@ -53,7 +55,7 @@ struct KinetoTrace {
 /// The trace of a file, plain or gzip, read event by event: 88 bytes are kept of each that matters. Categories may have
 /// the names of any version ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws
 /// InputError "FILE: event 17 "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken.
-KinetoTrace read_kineto_trace(const std::filesystem::path& file);
+KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget = {});
 KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name);
 
 }  // namespace rehearse
