@@ -61,7 +61,7 @@ class RecordedCompiler {
                                      .time = gpu_time(recorded(i))});
       builder_.add_stretch(static_cast<int>(stream), first);
       for (const RecordedChange::Delay& delay : change_.delays)
-        if (delay.stream == run_.streams[stream]) delays_.push_back({streams[stream].front(), delay.time});
+        if (delay.stream == run_.streams[stream]) delays_.emplace_back(streams[stream].front(), delay.time);
     }
   }
 
