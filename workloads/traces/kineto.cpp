@@ -65,11 +65,13 @@ class Characters {
 
 /// Characters as the parser wants them.
 struct CharacterIterator {
+  // NOLINTBEGIN(readability-identifier-naming): as the standard library asks for them
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = char;
+  // NOLINTEND(readability-identifier-naming)
 
   Characters* characters = nullptr;
 
@@ -106,7 +108,7 @@ class Interned {
 
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;
-  static const std::unordered_map<std::string, Kind> kKinds{
+  static const std::unordered_map<std::string, Kind> kinds{
       {"cpu_op", Kind::kOperator},   {"operator", Kind::kOperator}, {"user_annotation", Kind::kAnnotation},
       {"cuda_runtime", Kind::kCall}, {"runtime", Kind::kCall},      {"cuda_driver", Kind::kCall},
       {"cuda_sync", Kind::kSync},    {"kernel", Kind::kKernel},     {"gpu_memcpy", Kind::kCopy},
@@ -116,19 +118,19 @@ std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std:
   std::string lower = category;
   std::ranges::transform(lower, lower.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  const auto found = kKinds.find(lower);
-  return found == kKinds.end() ? std::nullopt : std::optional{found->second};
+  const auto found = kinds.find(lower);
+  return found == kinds.end() ? std::nullopt : std::optional{found->second};
 }
 
 /// Bytes of an element of a tensor, by the names that PyTorch and NCCL have for its type; 0: none of them.
 std::int64_t element_size(const std::string& type) {
-  static const std::unordered_map<std::string, std::int64_t> kSizes{
+  static const std::unordered_map<std::string, std::int64_t> sizes{
       {"float", 4},       {"Float", 4}, {"int", 4},           {"Int", 4},  {"double", 8},        {"Double", 8},
       {"long int", 8},    {"Long", 8},  {"c10::Half", 2},     {"Half", 2}, {"c10::BFloat16", 2}, {"BFloat16", 2},
       {"signed char", 1}, {"Char", 1},  {"unsigned char", 1}, {"Byte", 1}, {"bool", 1},          {"Bool", 1},
   };
-  const auto found = kSizes.find(type);
-  return found == kSizes.end() ? 0 : found->second;
+  const auto found = sizes.find(type);
+  return found == sizes.end() ? 0 : found->second;
 }
 
 /// Keys of which something is kept.

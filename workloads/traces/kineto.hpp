@@ -52,7 +52,7 @@ struct KinetoTrace {
   std::int64_t without_duration = 0;  // complete events that state none, which are left out
 };
 
-/// The trace of a file, plain or gzip, read event by event: 88 bytes are kept of each that matters. Categories may have
+/// The trace of a file, plain or gzip, read event by event: 64 bytes are kept of each that matters. Categories may have
 /// the names of any version ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws
 /// InputError "FILE: event 17 "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken.
 KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget = {});

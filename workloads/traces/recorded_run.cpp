@@ -104,7 +104,7 @@ void RunBuilder::remark() {
   say(unused_waits_, "waits of a stream for an event have no work on both sides");
   say(inputs_waited_for_, "silences of a thread before it copies to the GPU count as waits for samples");
   if (run_.steps.empty())
-    run_.remarks.push_back("no step is marked and nothing repeats: the whole recording counts as one");
+    run_.remarks.emplace_back("no step is marked and nothing repeats: the whole recording counts as one");
   if (run_.world_size > 1)
     run_.remarks.push_back("rank " + std::to_string(run_.rank) + " of " + std::to_string(run_.world_size));
 }
