@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
@@ -54,6 +55,16 @@ std::pair<std::string, std::string> split(const std::string& option, const std::
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+/// Those with work, of all ranks.
+std::vector<std::string> working_streams(const RecordedJob& job) {
+  std::set<std::string> streams;
+  for (const RecordedRun& run : job.ranks)
+    for (const RecordedOperation& operation : run.operations)
+      if (operation.kind == RecordedOperation::Kind::kGpu)
+        streams.insert(run.streams[static_cast<std::size_t>(operation.lane)]);
+  return {streams.begin(), streams.end()};
+}
+
 RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job) {
   RecordedChange change;
   for (const std::string& text : command.factors) {
@@ -66,9 +77,9 @@ RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job)
   }
   for (const std::string& text : command.delays) {
     const auto [stream, value] = split("--delay", text);
-    for (const RecordedRun& run : job.ranks)
-      if (std::ranges::find(run.streams, stream) == run.streams.end())
-        throw InputError{"--delay: " + unknown_name_message("stream", stream, run.streams)};
+    const std::vector<std::string> streams = working_streams(job);
+    if (std::ranges::find(streams, stream) == streams.end())
+      throw InputError{"--delay: " + unknown_name_message("stream", stream, streams)};
     change.delays.push_back({stream, *read_seconds("--delay", value)});
   }
   return change;

@@ -17,8 +17,6 @@ constexpr double kMostUnexplained = 0.10;
 constexpr std::size_t kListedGaps = 3;
 constexpr Nanoseconds kListedGap = 1'000'000;
 
-Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * 1e-9}; }
-
 bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
 
 std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay) {

@@ -6,11 +6,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kNanosecond = 1e-9;
 /// The executor ends operations within one another where dates are known: so many at most.
 constexpr std::size_t kMostAtOnce = 256;
-
-Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * kNanosecond}; }
 
 class RecordedCompiler {
  public:

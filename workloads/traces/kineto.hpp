@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "sim/base/budget.hpp"
+#include "sim/base/units.hpp"
 
 namespace rehearse {
 
 /// Dates and durations of traces. They are whole: a date of today, in microseconds, fills a double.
 using Nanoseconds = std::int64_t;
+inline Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * 1e-9}; }
 
 struct KinetoEvent {
   enum class Kind : std::uint8_t {
