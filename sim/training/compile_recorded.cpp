@@ -1,6 +1,7 @@
 #include "sim/training/compile_recorded.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace rehearse {
 
@@ -58,7 +59,7 @@ class RecordedCompiler {
                                      .time = gpu_time(recorded(i))});
       builder_.add_stretch(static_cast<int>(stream), first);
       for (const RecordedChange::Delay& delay : change_.delays)
-        if (delay.stream == run_.streams[stream]) delays_.emplace_back(streams[stream].front(), delay.time);
+        if (delay.stream == run_.streams[stream]) delays_[streams[stream].front()] += delay.time;
     }
   }
 
@@ -95,16 +96,22 @@ class RecordedCompiler {
     return seconds(std::max<Nanoseconds>(run_.lag(dependency) - run_.kernel_gap, 0));
   }
 
+  /// By how much later than when it is ready the operation begins.
+  Seconds delay(std::size_t operation) const {
+    const auto delayed = delays_.find(operation);
+    return delayed == delays_.end() ? Seconds{} : delayed->second;
+  }
+
   void add_dependencies(OperationIndex begin) {
     std::vector<bool> waits(run_.operations.size());
     for (const Dependency& dependency : run_.dependencies) {
       waits[at(dependency.later)] = true;
       const OperationIndex earlier = compiled_[at(dependency.earlier)], later = compiled_[at(dependency.later)];
-      if (dependency.reason != Dependency::Reason::kStream) order(earlier, later, lag(dependency));
+      if (dependency.reason != Dependency::Reason::kStream)
+        order(earlier, later, lag(dependency) + delay(at(dependency.later)));
     }
     for (std::size_t i = 0; i < run_.operations.size(); ++i)
-      if (!waits[i] || is_on_gpu(recorded(i))) builder_.order(begin, compiled_[i]);
-    for (const auto& [operation, time] : delays_) order(begin, compiled_[operation], time);
+      if (!waits[i] || is_on_gpu(recorded(i))) order(begin, compiled_[i], delay(i));
   }
 
   /// A rank comes to a collective when that could start on its stream.
@@ -141,7 +148,7 @@ class RecordedCompiler {
   ProgramBuilder builder_;
   std::vector<OperationIndex> compiled_;              // [recorded operations]
   std::vector<std::optional<CollectiveKind>> kinds_;  // [collectives] of those that are simulated
-  std::vector<std::pair<std::size_t, Seconds>> delays_;
+  std::map<std::size_t, Seconds> delays_;             // of recorded operations
 };
 
 }  // namespace

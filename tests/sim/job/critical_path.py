@@ -68,7 +68,7 @@ class Graph:
         ready = [node for node in range(count) if waits[node] == 0]
         ends = [0.0] * count
         for node in ready:
-            start = max([ends[earlier] + lag for earlier, lag in self.before[node]] + [delayed.get(node, 0)])
+            start = max([ends[earlier] + lag for earlier, lag in self.before[node]], default=0) + delayed.get(node, 0)
             scale = factor(self.gpu[node]) if self.gpu[node] is not None else 1
             ends[node] = start + self.lengths[node] * scale
             for later in after[node]:
