@@ -91,11 +91,12 @@ void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, c
 
 std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& replay) {
   std::vector<ReplayedMeeting> meetings;
-  for (const RecordedMeeting& meeting : job.meetings) {
+  for (std::size_t k = 0; k < job.meetings.size(); ++k) {
+    const RecordedMeeting& meeting = job.meetings[k];
     ReplayedMeeting found{.transfer = seconds(meeting.transfer)};
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
       const RecordedRun& run = job.ranks[r];
-      const RecordedCollective& collective = run.collectives[static_cast<std::size_t>(meeting.collective[r])];
+      const RecordedCollective& collective = run.collectives[k];
       const auto index = static_cast<std::size_t>(collective.operation);
       found.name = run.names[static_cast<std::size_t>(run.operations[index].name)];
       if (collective.bytes >= 0) found.bytes = Bytes{collective.bytes};

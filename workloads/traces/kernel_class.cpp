@@ -1,7 +1,6 @@
 #include "workloads/traces/kernel_class.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace rehearse {
@@ -55,10 +54,15 @@ constexpr std::pair<std::string_view, KernelClass> kWords[] = {
 
 }  // namespace
 
-KernelClass kernel_class(std::string_view name) {
+std::string lower_case(std::string_view name) {
   std::string lower{name};
   std::ranges::transform(lower, lower.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return lower;
+}
+
+KernelClass kernel_class(std::string_view name) {
+  const std::string lower = lower_case(name);
   for (const auto& [word, kernel] : kWords)
     if (lower.find(word) != std::string::npos) return kernel;
   return KernelClass::kOther;

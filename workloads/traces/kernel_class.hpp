@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace rehearse {
@@ -28,6 +29,9 @@ inline constexpr std::array<std::string_view, 13> kKernelClassNames{
     "pooling",        "embedding",   "optimizer", "copy",          "collective", "other"};
 
 inline std::string_view to_text(KernelClass kernel) { return kKernelClassNames[static_cast<std::size_t>(kernel)]; }
+
+/// Kinds of events and classes of kernels are told by names in lower case (ASCII).
+std::string lower_case(std::string_view name);
 
 /// kOther if the name has none of the words.
 KernelClass kernel_class(std::string_view name);

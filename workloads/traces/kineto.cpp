@@ -14,6 +14,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/traces/kernel_class.hpp"
 
 namespace rehearse {
 
@@ -115,10 +116,7 @@ std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std:
       {"memcpy", Kind::kCopy},       {"gpu_memset", Kind::kSet},    {"memset", Kind::kSet},
   };
   if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") return Kind::kAnnotation;
-  std::string lower = category;
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  const auto found = kinds.find(lower);
+  const auto found = kinds.find(lower_case(category));
   return found == kinds.end() ? std::nullopt : std::optional{found->second};
 }
 

@@ -64,10 +64,9 @@ RecordedJob recorded_job(std::vector<RecordedRun> ranks) {
     job.clock_offset[r] = differences[differences.size() / 2];
   }
   for (std::size_t k = 0; k < collectives; ++k) {
-    RecordedMeeting meeting{.collective = std::vector<std::int32_t>(job.ranks.size(), static_cast<std::int32_t>(k)),
-                            .transfer = kernel_of(job.ranks[0], k).duration};
+    RecordedMeeting meeting{.transfer = kernel_of(job.ranks[0], k).duration};
     for (const RecordedRun& run : job.ranks) meeting.transfer = std::min(meeting.transfer, kernel_of(run, k).duration);
-    job.meetings.push_back(std::move(meeting));
+    job.meetings.push_back(meeting);
   }
   return job;
 }

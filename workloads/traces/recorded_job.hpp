@@ -13,13 +13,13 @@ namespace rehearse {
 /// A collective of several ranks. All start when the last has come; it then takes as long as on the rank that came
 /// last: the shortest of the recorded kernels, the others include waiting.
 struct RecordedMeeting {
-  std::vector<std::int32_t> collective;  // [ranks] in RecordedRun::collectives
   Nanoseconds transfer = 0;
 };
 
 struct RecordedJob {
   std::vector<RecordedRun> ranks;
-  std::vector<RecordedMeeting> meetings;  // none if ranks are missing: their collectives last as recorded
+  /// [collectives of each rank]; none if ranks are missing: their collectives last as recorded.
+  std::vector<RecordedMeeting> meetings;
   std::vector<Nanoseconds> clock_offset;  // [ranks] what is added to dates, so that collectives end together
   std::vector<std::string> remarks;
 

@@ -39,7 +39,6 @@ class Trace {
     trace_.events.back().bytes = bytes;
     return *this;
   }
-  /// `n` kernels, launched each 10 us from `start` on in 5 us.
   RecordedRun run() {
     std::ranges::stable_sort(trace_.events, {}, &KinetoEvent::start);
     return recorded_run(trace_);
