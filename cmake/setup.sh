@@ -5,8 +5,8 @@
 
 declare -A packages=(
   [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-dev libcli11-dev
-               nlohmann-json3-dev zlib1g-dev libsqlite3-dev"
-  [predictor]="libtorch-dev libopenblas0-pthread libprotobuf-dev protobuf-compiler"
+               nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler"
+  [predictor]="libtorch-dev libopenblas0-pthread"
   [tests]="doctest-dev python3 clang-tidy"
 )
 declare -A option=([predictor]=REHEARSE_PREDICTOR [tests]=BUILD_TESTING)

@@ -1,5 +1,6 @@
 // rehearse replay: what a trace recorded, simulated from its durations and dependencies alone.
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/replay_report.hpp"
+#include "workloads/traces/trace_file.hpp"
 
 namespace rehearse {
 
@@ -26,7 +28,9 @@ struct ReplayCommand {
 };
 
 void add_options(Options options, ReplayCommand& command) {
-  options.add_option("TRACE", command.traces, "Trace of PyTorch's profiler (JSON, plain or gzip), one of each rank")
+  options
+      .add_option("TRACE", command.traces,
+                  "Trace of PyTorch's profiler (JSON) or of Chakra (.et or JSON), plain or gzip, one of each rank")
       .required();
   options.add_repeatable("--scale", command.factors, "WORK=X",
                          "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
@@ -95,12 +99,21 @@ std::optional<Scenario> read_machines(const ReplayCommand& command) {
                        catalog);
 }
 
+/// Of what is compared with a recording that has dates.
+std::string measured_text(const ReplayReport& report, const char* format, double value) {
+  if (!report.is_measured) return "-";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
 void print_steps(const ReplayReport& report, bool is_changed) {
   std::printf("%-24s %6s  %12s  %12s  %10s", "step", "rank", "measured", "replayed", "");
   std::printf(is_changed ? "  %12s  %10s\n" : "\n", "what if", "");
-  const auto print = [is_changed](const ReplayedStep& step, const std::string& rank) {
-    std::printf("%-24s %6s  %9.3f ms  %9.3f ms  %+8.2f %%", shortened(step.name, 24).c_str(), rank.c_str(),
-                step.measured.value() * 1e3, step.replayed.value() * 1e3, 100 * step.error());
+  const auto print = [&](const ReplayedStep& step, const std::string& rank) {
+    std::printf("%-24s %6s  %12s  %9.3f ms  %10s", shortened(step.name, 24).c_str(), rank.c_str(),
+                measured_text(report, "%.3f ms", step.measured.value() * 1e3).c_str(), step.replayed.value() * 1e3,
+                measured_text(report, "%+.2f %%", 100 * step.error()).c_str());
     if (is_changed)
       std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3, 100 * (step.changed / step.replayed - 1));
     std::printf("\n");
@@ -116,8 +129,9 @@ void print_shares(const ReplayReport& report) {
                 static_cast<long long>(work.kernels), work.time.value() * 1e3, 100 * work.share);
   std::printf("\n%-20s %6s  %8s  %14s  %14s\n", "stream", "rank", "of them", "busy, measured", "busy, replayed");
   for (const ReplayedStream& stream : report.streams)
-    std::printf("%-20s %6d  %8lld  %12.1f %%  %12.1f %%\n", stream.name.c_str(), stream.rank,
-                static_cast<long long>(stream.kernels), 100 * stream.busy_measured, 100 * stream.busy_replayed);
+    std::printf("%-20s %6d  %8lld  %14s  %12.1f %%\n", stream.name.c_str(), stream.rank,
+                static_cast<long long>(stream.kernels),
+                measured_text(report, "%.1f %%", 100 * stream.busy_measured).c_str(), 100 * stream.busy_replayed);
   if (report.meetings.empty()) return;
   std::printf("\n%-44s  %10s  %10s  %14s  %14s\n", "collective", "payload", "transfer", "wait, measured",
               "wait, replayed");
@@ -135,17 +149,14 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
   std::printf("\n");
   print_steps(report, is_changed);
   print_shares(report);
-  std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
+  if (report.is_measured) std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
   for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
   const std::string refusal = report.refusal();
   std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
 }
 
 int run(const ReplayCommand& command) {
-  std::vector<RecordedRun> ranks;
-  for (const std::filesystem::path& file : command.traces)
-    ranks.push_back(recorded_run(read_kineto_trace(file, command.common.budget)));
-  const RecordedJob job = recorded_job(std::move(ranks));
+  const RecordedJob job = recorded_job(read_recorded_runs(command.traces, command.common.budget));
   const RecordedChange change = read_change(command, job);
   const std::optional<Scenario> machines = read_machines(command);
   const bool is_changed = !command.factors.empty() || !command.delays.empty() || machines;

@@ -91,16 +91,17 @@ void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, c
 
 std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& replay) {
   std::vector<ReplayedMeeting> meetings;
-  for (std::size_t k = 0; k < job.meetings.size(); ++k) {
-    const RecordedMeeting& meeting = job.meetings[k];
-    ReplayedMeeting found{.transfer = seconds(meeting.transfer)};
-    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      const RecordedRun& run = job.ranks[r];
+  for (const RecordedMeeting& meeting : job.meetings) meetings.push_back({.transfer = seconds(meeting.transfer)});
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const RecordedRun& run = job.ranks[r];
+    for (std::size_t k = 0; k < run.collectives.size() && !job.meetings.empty(); ++k) {
+      const auto place = static_cast<std::size_t>(job.meeting_of[r][k]);
+      ReplayedMeeting& found = meetings[place];
       const RecordedCollective& collective = run.collectives[k];
       const auto index = static_cast<std::size_t>(collective.operation);
       found.name = run.names[static_cast<std::size_t>(run.operations[index].name)];
       if (collective.bytes >= 0) found.bytes = Bytes{collective.bytes};
-      found.wait_measured += seconds(run.operations[index].duration - meeting.transfer);
+      found.wait_measured += seconds(run.operations[index].duration - job.meetings[place].transfer);
       // On its stream the kernel begins to wait when what it waits for by itself has ended.
       Seconds ready{};
       for (const Dependency& dependency : run.waits_of(collective.operation))
@@ -108,7 +109,6 @@ std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& r
                                     seconds(run.lag(dependency)));
       found.wait_replayed += std::max(replay.ranks[r].operations[index].start - ready, Seconds{});
     }
-    meetings.push_back(std::move(found));
   }
   return meetings;
 }
@@ -128,6 +128,7 @@ std::string describe_gap(const RecordedRun& run, const UnexplainedTime::Gap& gap
 }  // namespace
 
 std::string ReplayReport::refusal() const {
+  if (!is_measured) return "no dates are recorded with which the replay could be compared: no what-ifs";
   std::array<char, 160> text{};
   for (const ReplayedStep& step : steps) {
     if (std::abs(step.error()) <= kLargestError) continue;
@@ -143,7 +144,8 @@ std::string ReplayReport::refusal() const {
 }
 
 ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
-  ReplayReport report{.steps = steps_of(job, replay),
+  ReplayReport report{.is_measured = std::ranges::all_of(job.ranks, &RecordedRun::has_dates),
+                      .steps = steps_of(job, replay),
                       .whole = whole_of(job, replay),
                       .classes = classes_of(job),
                       .meetings = meetings_of(job, replay),
@@ -171,7 +173,7 @@ void add_collectives(ReplayReport& report, const RecordedJob& job) {
   std::size_t simulated = 0, all = 0;
   for (const RecordedRun& run : job.ranks) {
     all += run.collectives.size();
-    for (const RecordedCollective& collective : run.collectives) simulated += simulated_kind(run, collective) ? 1 : 0;
+    for (const RecordedCollective& collective : run.collectives) simulated += simulated_kind(collective) ? 1 : 0;
   }
   report.remarks.push_back("what if: " + std::to_string(simulated) + " of " + std::to_string(all) +
                            " collectives are simulated, the others last as recorded");
@@ -202,7 +204,7 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
             {"ranks", job.ranks.size()},
             {"world_size", job.ranks.front().world_size},
             {"gpu", job.ranks.front().gpu},
-            {"unexplained_share", report.unexplained},
+            {"unexplained_share", report.is_measured ? Json(report.unexplained) : Json()},
             {"allows_what_ifs", report.refusal().empty()},
             {"remarks", report.remarks},
             {"whole", nullptr},
@@ -210,8 +212,9 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
             {"classes", Json::array()},
             {"streams", Json::array()},
             {"collectives", Json::array()}};
-  const auto times = [is_changed](const ReplayedStep& step) {
-    Json json_of_step{{"measured_s", step.measured.value()}, {"replayed_s", step.replayed.value()}};
+  const auto times = [is_changed, is_measured = report.is_measured](const ReplayedStep& step) {
+    Json json_of_step{{"replayed_s", step.replayed.value()}};
+    if (is_measured) json_of_step["measured_s"] = step.measured.value();
     if (is_changed) json_of_step["changed_s"] = step.changed.value();
     return json_of_step;
   };
@@ -223,12 +226,13 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
   for (const ReplayedClass& work : report.classes)
     json["classes"].push_back(
         {{"class", to_text(work.kernel)}, {"kernels", work.kernels}, {"time_s", work.time.value()}});
-  for (const ReplayedStream& stream : report.streams)
+  for (const ReplayedStream& stream : report.streams) {
     json["streams"].push_back({{"stream", stream.name},
                                {"rank", stream.rank},
                                {"kernels", stream.kernels},
-                               {"busy_measured", stream.busy_measured},
                                {"busy_replayed", stream.busy_replayed}});
+    if (report.is_measured) json["streams"].back()["busy_measured"] = stream.busy_measured;
+  }
   for (const ReplayedMeeting& meeting : report.meetings) {
     json["collectives"].push_back({{"name", meeting.name},
                                    {"transfer_s", meeting.transfer.value()},

@@ -14,7 +14,7 @@ namespace rehearse {
 struct ReplayedStep {
   std::string name;
   int rank = 0;
-  Seconds measured{}, replayed{}, changed{};  // changed: of a what-if
+  Seconds measured{}, replayed{}, changed{};  // measured: 0 where no dates are recorded; changed: of a what-if
   double error() const { return replayed / measured - 1; }
 };
 
@@ -41,6 +41,7 @@ struct ReplayedMeeting {
 };
 
 struct ReplayReport {
+  bool is_measured = true;          // whether dates are recorded: otherwise nothing can be compared
   std::vector<ReplayedStep> steps;  // empty if the trace has none
   ReplayedStep whole;               // from the beginning of the first recording to the end of what was recorded last
   std::vector<ReplayedClass> classes;
@@ -51,7 +52,7 @@ struct ReplayReport {
   std::vector<std::string> remarks;
 
   /// Why no what-if is answered from this replay; empty if there is no reason. A step may be 5 % off, and 10 % of the
-  /// time may be unexplained.
+  /// time may be unexplained; without dates nobody knows.
   std::string refusal() const;
 };
 

@@ -15,7 +15,7 @@ class RecordedCompiler {
   RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change, bool simulates_collectives)
       : job_{job}, run_{job.ranks[rank]}, rank_{rank}, change_{change}, compiled_(run_.operations.size(), -1) {
     for (const RecordedCollective& collective : run_.collectives)
-      kinds_.push_back(simulates_collectives ? simulated_kind(run_, collective) : std::nullopt);
+      kinds_.push_back(simulates_collectives ? simulated_kind(collective) : std::nullopt);
   }
 
   RecordedProgram compile() {
@@ -40,9 +40,12 @@ class RecordedCompiler {
   Seconds gpu_time(const RecordedOperation& work) const {
     Nanoseconds time = work.duration;
     if (work.collective >= 0 && kinds_[at(work.collective)]) return seconds(run_.kernel_gap);
-    if (work.collective >= 0 && !job_.meetings.empty()) time = job_.meetings[at(work.collective)].transfer;
+    if (work.collective >= 0 && !job_.meetings.empty()) time = meeting(work.collective).transfer;
     return seconds(run_.kernel_gap) + seconds(time) * change_.kernels[at(work.kernel)];
   }
+
+  /// Of the rank's i-th collective.
+  const RecordedMeeting& meeting(int index) const { return job_.meetings[at(job_.meeting_of[rank_][at(index)])]; }
 
   void add_gpu_work() {
     std::vector<std::vector<std::size_t>> streams(run_.streams.size());
@@ -130,15 +133,15 @@ class RecordedCompiler {
     builder_.order(meeting, compiled_[at(collective.operation)]);
   }
 
-  /// Passes when the arrivals of all ranks have come.
+  /// Passes when the arrivals of all ranks of the group have come.
   OperationIndex add_gate(OperationIndex arrival, int index) {
     Operation& comes = builder_.program().operations[at(arrival)];
     comes.signal_scope = CounterScope::kTeam;
-    comes.signals = index;
+    comes.signals = job_.meeting_of[rank_][at(index)];
     return builder_.add({.kind = OperationKind::kGate,
                          .scope = CounterScope::kTeam,
-                         .resource = index,
-                         .each = static_cast<int>(job_.ranks.size())});
+                         .resource = job_.meeting_of[rank_][at(index)],
+                         .each = meeting(index).members});
   }
 
   const RecordedJob& job_;
@@ -153,11 +156,10 @@ class RecordedCompiler {
 
 }  // namespace
 
-std::optional<CollectiveKind> simulated_kind(const RecordedRun& run, const RecordedCollective& collective) {
+std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective) {
   if (collective.bytes <= 0) return {};
-  const std::string& name = run.names[at(run.operations[at(collective.operation)].name)];
-  if (name.find("AllReduce") != std::string::npos) return CollectiveKind::kAllReduce;
-  if (name.find("ReduceScatter") != std::string::npos) return CollectiveKind::kReduceScatter;
+  if (collective.work == CollectiveWork::kAllReduce) return CollectiveKind::kAllReduce;
+  if (collective.work == CollectiveWork::kReduceScatter) return CollectiveKind::kReduceScatter;
   return {};
 }
 

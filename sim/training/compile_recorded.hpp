@@ -31,7 +31,7 @@ struct RecordedChange {
 
 /// The kind of a collective, if its kernel and payload are known and Rehearse simulates it; the others, such as
 /// all-to-all, last as recorded wherever they are.
-std::optional<CollectiveKind> simulated_kind(const RecordedRun& run, const RecordedCollective& collective);
+std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective);
 
 struct RecordedProgram {
   Program program;                         // kernels are labelled by their recorded operation
@@ -42,7 +42,7 @@ struct RecordedProgram {
 /// The whole recording of a rank as one step: host work is a delay, work on the GPU is on stream i for the i-th of the
 /// run's. A stream's gap is at the front of its work:
 ///   end = max(end before, ready - gap) + gap + time
-/// At the job's meetings a rank waits at a counter of its team, to which all ranks have to come.
+/// At the job's meetings a rank waits at a counter of its team, to which all ranks of the group have to come.
 /// `simulates_collectives`: those with a simulated_kind() are collectives of group 0, labelled by their place in
 /// RecordedRun::collectives, and their kernels end with them.
 RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,

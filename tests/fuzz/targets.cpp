@@ -40,6 +40,8 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "workloads/model_zoo.hpp"
+#include "workloads/traces/chakra_run.hpp"
+#include "workloads/traces/trace_file.hpp"
 
 namespace rehearse::fuzz {
 namespace {
@@ -290,10 +292,11 @@ void run_kernel_table(std::string_view input) {
   read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
 }
 
-/// A trace, what it says of dependencies, and their replay.
-void run_kineto(std::string_view input) {
+/// What a trace says of dependencies, and their replay.
+template <class Read>
+void replay_recording(Read read) {
   try {
-    RecordedRun run = recorded_run(parse_kineto_trace(input, "input"));
+    RecordedRun run = read();
     for (const Dependency& dependency : run.dependencies)
       require(dependency.earlier < dependency.later, "nothing waits for what comes later");
     for (const RecordedOperation& operation : run.operations) require(operation.duration >= 0, "everything takes time");
@@ -302,6 +305,28 @@ void run_kineto(std::string_view input) {
     const ReplayReport report = replay_report(job, replay(job));
     require(report.whole.replayed >= Seconds{}, "something was replayed");
   } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_kineto(std::string_view input) {
+  replay_recording([&] { return recorded_run(parse_kineto_trace(input, "input")); });
+}
+
+void run_chakra_json(std::string_view input) {
+  replay_recording([&] { return recorded_run(parse_chakra_json(input, "input")); });
+}
+
+/// What is read is the same after it was written.
+void run_chakra_et(std::string_view input) {
+  (void)begins_as_chakra_et(input);
+  replay_recording([&] {
+    const ChakraTrace trace = parse_chakra_et(input, "input");
+    require(parse_chakra_et(chakra_et_bytes(trace), "input").nodes == trace.nodes, "what is written is read back");
+    const RecordedRun run = recorded_run(trace);
+    const RecordedRun again = recorded_run(chakra_trace(run));
+    require(again.dependencies == run.dependencies && again.collectives == run.collectives,
+            "a recording is the same after it was a trace of Chakra");
+    return run;
+  });
 }
 
 /// Options of a sweep, and a sweep file.
@@ -597,6 +622,8 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"iperf3", run_iperf3},
                               Target{"kernel_table", run_kernel_table},
                               Target{"kineto", run_kineto},
+                              Target{"chakra_json", run_chakra_json},
+                              Target{"chakra_et", run_chakra_et},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
                               Target{"fleet_trace", run_fleet_trace},

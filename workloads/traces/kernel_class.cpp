@@ -52,6 +52,12 @@ constexpr std::pair<std::string_view, KernelClass> kWords[] = {
     {"vectorized", KernelClass::kElementwise},
 };
 
+constexpr std::pair<std::string_view, CollectiveWork> kCollectiveWords[] = {
+    {"allreduce", CollectiveWork::kAllReduce}, {"reducescatter", CollectiveWork::kReduceScatter},
+    {"allgather", CollectiveWork::kAllGather}, {"broadcast", CollectiveWork::kBroadcast},
+    {"alltoall", CollectiveWork::kAllToAll},
+};
+
 }  // namespace
 
 std::string lower_case(std::string_view name) {
@@ -66,6 +72,13 @@ KernelClass kernel_class(std::string_view name) {
   for (const auto& [word, kernel] : kWords)
     if (lower.find(word) != std::string::npos) return kernel;
   return KernelClass::kOther;
+}
+
+CollectiveWork collective_work(std::string_view name) {
+  const std::string lower = lower_case(name);
+  for (const auto& [word, work] : kCollectiveWords)
+    if (lower.find(word) != std::string::npos) return work;
+  return CollectiveWork::kUnknown;
 }
 
 }  // namespace rehearse

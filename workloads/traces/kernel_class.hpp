@@ -30,10 +30,30 @@ inline constexpr std::array<std::string_view, 13> kKernelClassNames{
 
 inline std::string_view to_text(KernelClass kernel) { return kKernelClassNames[static_cast<std::size_t>(kernel)]; }
 
+/// What ranks do together. The numbers are those of Chakra's traces.
+enum class CollectiveWork : std::int8_t {
+  kUnknown = -1,
+  kAllReduce,
+  kReduce,
+  kAllGather,
+  kGather,
+  kScatter,
+  kBroadcast,
+  kAllToAll,
+  kReduceScatter,
+  kReduceScatterBlock,
+  kBarrier,
+  kMessage,  // of one rank to another
+};
+inline constexpr int kCollectiveWorks = 10;  // that Chakra numbers
+
 /// Kinds of events and classes of kernels are told by names in lower case (ASCII).
 std::string lower_case(std::string_view name);
 
 /// kOther if the name has none of the words.
 KernelClass kernel_class(std::string_view name);
+
+/// Of a collective's kernel; kUnknown if the name does not say.
+CollectiveWork collective_work(std::string_view name);
 
 }  // namespace rehearse

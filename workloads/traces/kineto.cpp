@@ -1,19 +1,17 @@
 #include "workloads/traces/kineto.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <iterator>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/traces/detail/characters.hpp"
+#include "workloads/traces/detail/interned.hpp"
 #include "workloads/traces/kernel_class.hpp"
 
 namespace rehearse {
@@ -26,86 +24,6 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 constexpr double kNanosecondsPerMicrosecond = 1000;
 constexpr std::size_t kLongestName = 4096;
 constexpr std::size_t kDeepest = 64;
-
-/// The characters of a file, unpacked if it is gzip.
-class Characters {
- public:
-  Characters(const std::filesystem::path& file, const Budget& budget)
-      : budget_{budget}, name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
-    if (!file_ || std::filesystem::is_directory(file)) throw InputError{name_ + ": cannot be read"};
-    ::gzbuffer(file_.get(), static_cast<unsigned>(buffer_.size()));
-    fill();
-  }
-
-  bool is_at_end() const { return next_ == end_; }
-  char get() const { return buffer_[next_]; }
-  void advance() {
-    if (++next_ == end_) fill();
-  }
-
- private:
-  void fill() {
-    budget_.check();
-    const int count = ::gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
-    int error = Z_OK;
-    if (count < 0 || (count == 0 && (::gzerror(file_.get(), &error), error != Z_OK)))
-      throw InputError{name_ + ": the gzip data are damaged or cut short"};
-    next_ = 0;
-    end_ = static_cast<std::size_t>(count);
-  }
-
-  struct Close {
-    void operator()(gzFile file) const { ::gzclose(file); }
-  };
-  const Budget& budget_;
-  std::string name_;
-  std::unique_ptr<gzFile_s, Close> file_;
-  std::array<char, 1 << 16> buffer_{};
-  std::size_t next_ = 0, end_ = 0;
-};
-
-/// Characters as the parser wants them.
-struct CharacterIterator {
-  // NOLINTBEGIN(readability-identifier-naming): as the standard library asks for them
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-  // NOLINTEND(readability-identifier-naming)
-
-  Characters* characters = nullptr;
-
-  char operator*() const { return characters->get(); }
-  CharacterIterator& operator++() {
-    characters->advance();
-    return *this;
-  }
-  CharacterIterator operator++(int) {
-    const CharacterIterator before = *this;
-    ++*this;
-    return before;
-  }
-  bool is_at_end() const { return characters == nullptr || characters->is_at_end(); }
-  friend bool operator==(const CharacterIterator& a, const CharacterIterator& b) {
-    return a.is_at_end() == b.is_at_end();
-  }
-};
-
-/// Texts and their numbers.
-class Interned {
- public:
-  explicit Interned(std::vector<std::string>& texts) : texts_{texts} {}
-  std::int32_t operator()(const std::string& text) {
-    const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::int32_t>(texts_.size()));
-    if (is_new) texts_.push_back(text);
-    return entry->second;
-  }
-
- private:
-  std::vector<std::string>& texts_;
-  std::unordered_map<std::string, std::int32_t> numbers_;
-};
 
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;

@@ -14,12 +14,14 @@ namespace rehearse {
 /// last: the shortest of the recorded kernels, the others include waiting.
 struct RecordedMeeting {
   Nanoseconds transfer = 0;
+  int members = 0;  // ranks that meet
 };
 
 struct RecordedJob {
   std::vector<RecordedRun> ranks;
-  /// [collectives of each rank]; none if ranks are missing: their collectives last as recorded.
+  /// None if ranks are missing: their collectives last as recorded.
   std::vector<RecordedMeeting> meetings;
+  std::vector<std::vector<std::int32_t>> meeting_of;  // [ranks][collectives]; ranks of a group meet in their order
   std::vector<Nanoseconds> clock_offset;  // [ranks] what is added to dates, so that collectives end together
   std::vector<std::string> remarks;
 

@@ -4,6 +4,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/traces/detail/circle.hpp"
 #include "workloads/traces/detail/run_builder.hpp"
 
 namespace rehearse {
@@ -69,22 +70,10 @@ void RunBuilder::put_in_order() {
 }
 
 void RunBuilder::refuse_circle(const std::vector<int>& waits) const {
-  // Among those that are left each waits for another one of them: going back from any ends in a circle.
-  std::map<OperationIndex, OperationIndex> before;
-  for (const Dependency& dependency : run_.dependencies)
-    if (waits[at(dependency.later)] > 0 && waits[at(dependency.earlier)] > 0)
-      before.emplace(dependency.later, dependency.earlier);
-  std::vector<OperationIndex> way;
-  std::map<OperationIndex, std::size_t> seen;
-  OperationIndex here = before.begin()->first;
-  while (seen.emplace(here, way.size()).second) {
-    way.push_back(here);
-    here = before.at(here);
-  }
   std::string text;
-  for (std::size_t i = seen.at(here), listed = 0; i < way.size() && listed < 8; ++i, ++listed) {
-    const RecordedOperation& operation = run_.operations[at(way[i])];
-    text += (listed > 0 ? " waits for " : "") +
+  for (const OperationIndex i : circle_of(run_.dependencies, waits)) {
+    const RecordedOperation& operation = run_.operations[at(i)];
+    text += (text.empty() ? "" : " waits for ") +
             in_quotes(operation.name < 0 ? std::string{"host work"} : run_.names[at(operation.name)]) + " at " +
             std::to_string(operation.recorded_start / 1000) + " us";
   }
@@ -132,6 +121,7 @@ Nanoseconds RecordedRun::lag(const Dependency& dependency) const {
 }
 
 UnexplainedTime unexplained_time(const RecordedRun& run) {
+  if (!run.has_dates) return {};
   const auto operation_at = [&](std::int32_t i) -> const RecordedOperation& {
     return run.operations[static_cast<std::size_t>(i)];
   };

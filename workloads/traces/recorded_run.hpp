@@ -38,12 +38,16 @@ struct RecordedOperation {
   std::int32_t collective = -1;  // of RecordedRun::collectives
   Nanoseconds duration = 0;      // without the waits that dependencies explain
   Nanoseconds recorded_start = 0, recorded_end = 0;
+
+  friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
 };
 
 struct Dependency {
   enum class Reason : std::uint8_t { kThread, kHandOver, kLaunch, kStream, kFullGpu, kEvent, kSync, kQueue };
   std::int32_t earlier = 0, later = 0;
   Reason reason = Reason::kThread;
+
+  friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 inline constexpr std::array<std::string_view, 8> kReasonNames{"thread",   "hand-over", "launch", "stream",
                                                               "full GPU", "event",     "sync",   "queue"};
@@ -51,24 +55,32 @@ inline constexpr std::array<std::string_view, 8> kReasonNames{"thread",   "hand-
 struct RecordedStep {
   std::string name;                                  // "ProfilerStep#4"
   Nanoseconds recorded_start = 0, recorded_end = 0;  // of the thread that runs the loop
+
+  friend bool operator==(const RecordedStep&, const RecordedStep&) = default;
 };
 
 struct RecordedCollective {
   std::int32_t operation = 0;
   std::int64_t bytes = -1;  // of the payload; -1: not recorded
+  CollectiveWork work = CollectiveWork::kUnknown;
+  std::int32_t group = -1;  // of ranks that take part, in RecordedRun::groups; -1: all of them
+
+  friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;
 };
 
 /// One process of a job.
 struct RecordedRun {
   std::string file_name;
-  int rank = 0, world_size = 1;
+  int rank = 0, world_size = 1;  // 0: not recorded
   std::string gpu;
   std::vector<std::string> names, threads, streams;
+  std::vector<std::string> groups;            // of ranks: the same name on all of them
   std::vector<RecordedOperation> operations;  // what waits comes after what it waits for
   std::vector<Dependency> dependencies;       // by `later`
   std::vector<RecordedStep> steps;            // one after the other; the last one ends with `end_of_steps`
   std::int32_t end_of_steps = -1;             // host operation at whose end the last step has ended
   std::vector<RecordedCollective> collectives;
+  bool has_rank = true, has_dates = true;  // whether they are recorded; all dates are 0 otherwise
   Nanoseconds launch_latency = 0, kernel_gap = 0;
   int queue_depth = 0;               // launches under way at most, that of the call itself included; 0: never full
   std::vector<std::string> remarks;  // what was missing, and what was done about it
@@ -97,6 +109,7 @@ struct UnexplainedTime {
 
   double share() const { return of > 0 ? static_cast<double>(total) / static_cast<double>(of) : 0; }
 };
+/// None where no dates are recorded.
 UnexplainedTime unexplained_time(const RecordedRun& run);
 
 /// Throws InputError if the trace has no work on a GPU, or dependencies that go in a circle, with the events of it.

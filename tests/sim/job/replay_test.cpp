@@ -11,6 +11,8 @@
 #include "sim/base/errors.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/timed_cluster.hpp"
+#include "workloads/traces/chakra_run.hpp"
+#include "workloads/traces/trace_file.hpp"
 
 namespace rehearse::replay_test {
 
@@ -147,6 +149,53 @@ TEST_CASE("all ranks of DLRM's step: each within 1 %, and waits at its collectiv
     }
   }
   CHECK(simulated == doctest::Approx(measured).epsilon(0.03));
+}
+
+TEST_CASE("a recording that became a trace of Chakra is replayed as before") {
+  for (const char* file : {"ddp_a100_8gpu_rank3", "train_v100_2gpu_rank1"}) {
+    CAPTURE(file);
+    const RecordedJob job = shipped({file});
+    const RecordedJob again =
+        recorded_job({recorded_run(parse_chakra_et(chakra_et_bytes(chakra_trace(job.ranks[0])), "t.et"))});
+    const Replay before = replay(job), after = replay(again);
+    CHECK(after.end == before.end);
+    CHECK(after.ranks[0].steps == before.ranks[0].steps);
+  }
+}
+
+TEST_CASE("Chakra's own trace: what its durations and dependencies come to") {
+  const std::vector<std::filesystem::path> files{
+      source_folder() + "/calibration/data/pytorch-kineto-traces/chakra/small_chakra.0.json.gz"};
+  const RecordedJob job = recorded_job(read_recorded_runs(files));
+  CHECK(!job.ranks[0].has_dates);
+  // The host does one thing after the other, 318 + 28 + 85 + 79 + 153 us; the kernels of 4 and 28 us end before.
+  CHECK(microseconds(replay(job).end) == doctest::Approx(663));
+  CHECK(unexplained_time(job.ranks[0]).of == 0);
+}
+
+TEST_CASE("a message begins when both of its ranks have come") {
+  // Rank 0 computes for 300 us and sends for 50; rank 1 waits for it from 100 us on, which its kernel's 250 us include.
+  const auto rank = [](int number, int computes, ChakraType type, int lasts) {
+    ChakraTrace trace{.file_name = "t.et", .names = {"gemm", "ncclDevKernel_SendRecv"}};
+    trace.nodes.push_back({.id = 1, .type = ChakraType::kCompute, .duration = computes * 1000, .stream = 7});
+    trace.nodes.push_back({.id = 2,
+                           .name = 1,
+                           .type = type,
+                           .data_deps = {1},
+                           .duration = lasts * 1000,
+                           .stream = 20,
+                           .bytes = 4096,
+                           .source = 0,
+                           .destination = 1,
+                           .tag = 5});
+    RecordedRun run = recorded_run(trace);
+    run.rank = number;
+    run.world_size = 2;
+    return run;
+  };
+  const RecordedJob job = recorded_job({rank(0, 300, ChakraType::kSend, 50), rank(1, 100, ChakraType::kReceive, 250)});
+  REQUIRE(job.meetings.size() == 1);
+  CHECK(microseconds(replay(job).end) == doctest::Approx(350));
 }
 
 }  // namespace rehearse::replay_test

@@ -84,7 +84,7 @@ void RunBuilder::add_gpu_work() {
     operation_.emplace(i, added);
     if (kernel == KernelClass::kCollective) {
       run_.operations[at(added)].collective = static_cast<std::int32_t>(run_.collectives.size());
-      run_.collectives.push_back({added, payload(i)});
+      run_.collectives.push_back({added, payload(i), collective_work(name(i))});
     }
     const auto launch = launch_.find(i);
     if (launch != launch_.end())

@@ -1,0 +1,134 @@
+#include "workloads/traces/trace_file.hpp"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "sim/base/errors.hpp"
+#include "workloads/traces/chakra_run.hpp"
+#include "workloads/traces/detail/characters.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kBeginning = 1 << 16;
+
+/// What the parser calls: it goes on until a key at the top says which format this is.
+class KeyHandler {
+ public:
+  std::optional<TraceFormat> format;
+
+  // Values do not matter.
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(std::int64_t) { return true; }
+  bool number_unsigned(std::uint64_t) { return true; }
+  bool number_float(double, const std::string&) { return true; }
+  bool string(std::string&) { return true; }
+  bool binary(std::vector<std::uint8_t>&) { return true; }
+  bool start_object(std::size_t) {
+    ++depth_;
+    return true;
+  }
+  bool key(std::string& name) {
+    if (depth_ != 1) return true;
+    if (name == "traceEvents") format = TraceFormat::kKineto;
+    if (name == "workload_graph") format = TraceFormat::kChakraJson;
+    if (name == "nodes") format = TraceFormat::kPytorchEt;
+    return !format;
+  }
+  bool end_object() {
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) { return ++depth_ > 1; }  // a list of events
+  bool end_array() {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) { return false; }
+
+ private:
+  std::int64_t depth_ = 0;
+};
+
+/// A number of protobuf at the front of `bytes`, which it takes away.
+std::optional<std::uint64_t> take_number(std::string_view& bytes) {
+  std::uint64_t number = 0;
+  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    bytes.remove_prefix(1);
+    number |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80U) return number;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool begins_as_chakra_et(std::string_view bytes) {
+  const std::optional<std::uint64_t> size = take_number(bytes);
+  if (!size) return false;
+  const bool is_whole = *size <= bytes.size();
+  std::string_view metadata = bytes.substr(0, *size);
+  while (!metadata.empty()) {
+    const std::optional<std::uint64_t> tag = take_number(metadata);
+    if (!tag || (*tag != 0x0A && *tag != 0x12)) return false;  // a version, or an attribute: each behind its length
+    const std::optional<std::uint64_t> length = take_number(metadata);
+    if (!length || *length > metadata.size()) return !is_whole && length;
+    metadata.remove_prefix(*length);
+  }
+  // Then a node, whose id comes first unless it is 0.
+  if (*size > 0 || !is_whole) return true;
+  bytes.remove_prefix(*size);
+  const std::optional<std::uint64_t> node = take_number(bytes);
+  return node && !bytes.empty() && (bytes.front() == 0x08 || bytes.front() == 0x12);
+}
+
+TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget) {
+  std::string beginning(kBeginning, '\0');
+  {
+    UnpackedFile unpacked{file, budget};
+    std::size_t size = 0;
+    while (size < kBeginning) {
+      const std::size_t count = unpacked.read(beginning.data() + size, kBeginning - size);
+      if (count == 0) break;
+      size += count;
+    }
+    beginning.resize(size);
+  }
+  if (begins_as_chakra_et(beginning)) return TraceFormat::kChakraEt;
+  Characters characters{file, budget};
+  KeyHandler handler;
+  nlohmann::json::sax_parse(CharacterIterator{&characters}, CharacterIterator{}, &handler);
+  return handler.format.value_or(TraceFormat::kKineto);
+}
+
+std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget) {
+  std::vector<RecordedRun> runs;
+  for (const std::filesystem::path& file : files) {
+    switch (trace_format(file, budget)) {
+      case TraceFormat::kKineto:
+        runs.push_back(recorded_run(read_kineto_trace(file, budget)));
+        break;
+      case TraceFormat::kChakraJson:
+        runs.push_back(recorded_run(read_chakra_json(file, budget)));
+        break;
+      case TraceFormat::kChakraEt:
+        runs.push_back(recorded_run(read_chakra_et(file, budget)));
+        break;
+      case TraceFormat::kPytorchEt:
+        throw InputError{file.string() +
+                         ": is an execution trace, which has no dates: give the profiler's trace of the same run"};
+    }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].has_rank) continue;
+    runs[i].rank = static_cast<int>(i);
+    if (runs[i].world_size == 0) runs[i].world_size = static_cast<int>(runs.size());
+  }
+  return runs;
+}
+
+}  // namespace rehearse
