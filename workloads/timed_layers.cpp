@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
-#include "sim/base/json.hpp"
 
 namespace rehearse {
 
@@ -42,6 +42,21 @@ TimedLayers read_timed_layers(const JsonReader& json) {
     layer.reject_unknown_keys();
   }
   return timed;
+}
+
+Json timed_layers_json(const TimedLayers& timed) {
+  const auto text = [](Seconds time) { return to_text(Seconds{std::round(time.value() * 1e9) / 1e9}); };
+  Json structure{{"family", "timed_layers"}, {"batch", timed.batch}};
+  if (timed.scales_with_batch) structure["scales_with_batch"] = true;
+  structure["optimizer_time"] = text(timed.optimizer_time);
+  for (const TimedLayer& layer : timed.layers) {
+    structure["layers"].push_back({{"name", layer.name},
+                                   {"gradient", to_text(layer.gradient)},
+                                   {"forward", text(layer.forward)},
+                                   {"backward", text(layer.backward)}});
+    if (layer.output > Bytes{}) structure["layers"].back()["output"] = to_text(layer.output);
+  }
+  return structure;
 }
 
 Workload build_workload(const TimedLayers& timed, const std::string& name, int batch, Precision precision,

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
 #include "workloads/operator_graph.hpp"
 
 namespace rehearse {
 
-class JsonReader;
 
 struct TimedLayer {
   std::string name;
@@ -28,6 +28,8 @@ struct TimedLayers {
 };
 
 TimedLayers read_timed_layers(const JsonReader& json);
+/// The "structure" of a model file, which reads as the same layers; times to the nanosecond.
+Json timed_layers_json(const TimedLayers& timed);
 
 /// { "bytes": 1048576 }: nothing but one tensor to exchange, as benchmarks of collectives do; one layer, whose kernels
 /// take no time.

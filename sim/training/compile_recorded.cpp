@@ -156,11 +156,14 @@ class RecordedCompiler {
 
 }  // namespace
 
-std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective) {
-  if (collective.bytes <= 0) return {};
+std::optional<CollectiveKind> exchanged_kind(const RecordedCollective& collective) {
   if (collective.work == CollectiveWork::kAllReduce) return CollectiveKind::kAllReduce;
   if (collective.work == CollectiveWork::kReduceScatter) return CollectiveKind::kReduceScatter;
   return {};
+}
+
+std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective) {
+  return collective.bytes > 0 ? exchanged_kind(collective) : std::nullopt;
 }
 
 RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,

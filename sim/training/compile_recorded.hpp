@@ -29,6 +29,9 @@ struct RecordedChange {
   }
 };
 
+/// The kind of a collective that exchanges gradients, if Rehearse has it.
+std::optional<CollectiveKind> exchanged_kind(const RecordedCollective& collective);
+
 /// The kind of a collective, if its kernel and payload are known and Rehearse simulates it; the others, such as
 /// all-to-all, last as recorded wherever they are.
 std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective);

@@ -5,12 +5,15 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/traces/detail/characters.hpp"
+#include "workloads/traces/detail/event_store.hpp"
 #include "workloads/traces/detail/interned.hpp"
 #include "workloads/traces/kernel_class.hpp"
 
@@ -108,7 +111,7 @@ const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
 /// What the parser calls, value by value.
 class KinetoHandler {
  public:
-  explicit KinetoHandler(KinetoTrace& trace) : trace_{trace} {}
+  KinetoHandler(KinetoTrace& trace, EventStore& events) : trace_{trace}, events_{events} {}
 
   bool null() { return true; }
   bool boolean(bool) { return true; }
@@ -205,6 +208,8 @@ class KinetoHandler {
                      ": no JSON: " + printable(what.substr(colon == std::string_view::npos ? 0 : colon + 2))};
   }
 
+  /// Annotations of steps, as they came.
+  const std::vector<KinetoEvent>& marks() const { return marks_; }
   bool has_events() const { return has_events_; }
   bool has_nodes() const { return has_nodes_; }
 
@@ -336,10 +341,13 @@ class KinetoHandler {
     } else {
       event.lane = threads_(event_.process + '/' + event_.thread);
     }
-    trace_.events.push_back(event);
+    events_.add(event);
+    if (*kind == KinetoEvent::Kind::kAnnotation && event_.name.starts_with("ProfilerStep#")) marks_.push_back(event);
   }
 
   KinetoTrace& trace_;
+  EventStore& events_;
+  std::vector<KinetoEvent> marks_;
   Interned names_{trace_.names}, threads_{trace_.threads}, streams_{trace_.streams};
   std::vector<Place> places_;
   Key key_ = Key::kOther;
@@ -348,32 +356,89 @@ class KinetoHandler {
   bool has_events_ = false, has_nodes_ = false;
 };
 
+/// Which steps of those with these marks are read; nothing: the whole recording.
+std::optional<StepRange> choose_steps(const std::vector<KinetoEvent>& marks, std::size_t events,
+                                      const KinetoOptions& options, const std::string& file_name) {
+  if (options.steps) {
+    if (options.steps->first < 1 || options.steps->first > options.steps->last || options.steps->last > marks.size())
+      throw InputError{file_name + ": --steps: has " + std::to_string(marks.size()) + " marked steps; found " +
+                       std::to_string(options.steps->first) + "-" + std::to_string(options.steps->last)};
+    return options.steps;
+  }
+  if (events <= options.most_events || marks.size() <= 2) return {};
+  std::vector<std::size_t> by_duration(marks.size());
+  std::iota(by_duration.begin(), by_duration.end(), std::size_t{0});
+  std::ranges::stable_sort(by_duration, {}, [&](std::size_t i) { return marks[i].duration; });
+  const std::size_t count = std::clamp<std::size_t>(options.most_events / 4 * marks.size() / events, 2, marks.size());
+  const std::size_t middle = by_duration[by_duration.size() / 2];
+  const std::size_t first = std::min(middle - std::min(middle, count / 2), marks.size() - count);
+  return StepRange{first + 1, first + count};
+}
+
+/// Keeps what happens in some steps: what threads do in their time, and on GPUs what that or nobody has launched.
+class StepFilter {
+ public:
+  StepFilter(Nanoseconds from, Nanoseconds until) : from_{from}, until_{until} {}
+
+  /// Asked by date.
+  bool operator()(const KinetoEvent& event) {
+    const bool is_within = event.start >= from_ && event.start < until_;
+    if (event.kind == KinetoEvent::Kind::kCall && is_within && event.correlation >= 0) calls_.insert(event.correlation);
+    return is_within || (event.is_on_gpu() && calls_.contains(event.correlation));
+  }
+
+ private:
+  Nanoseconds from_, until_;
+  std::unordered_set<std::int64_t> calls_;  // correlations
+};
+
+void take_events(KinetoTrace& trace, EventStore& events, std::vector<KinetoEvent> marks, const KinetoOptions& options) {
+  std::ranges::stable_sort(marks, {}, &KinetoEvent::start);
+  std::erase_if(marks, [&](const KinetoEvent& mark) { return mark.lane != marks.front().lane; });
+  const std::optional<StepRange> steps = choose_steps(marks, events.size(), options, trace.file_name);
+  trace.steps = steps;
+  if (!steps) {
+    trace.events = events.take([](const KinetoEvent&) { return true; });
+    return;
+  }
+  const KinetoEvent& first = marks[steps->first - 1];
+  const KinetoEvent& last = marks[steps->last - 1];
+  const Nanoseconds until = steps->last < marks.size() ? marks[steps->last].start : last.end();
+  trace.events = events.take(StepFilter{first.start, until});
+  const auto name = [&](const KinetoEvent& mark) {
+    return in_quotes(trace.names[static_cast<std::size_t>(mark.name)]);
+  };
+  trace.remarks.push_back("of " + std::to_string(marks.size()) + " steps " +
+                          (steps->first == steps->last ? name(first) + " alone was read"
+                                                       : name(first) + " to " + name(last) + " were read") +
+                          (options.steps ? "" : ", for the size of the trace: --steps takes others"));
+}
+
 template <class Iterator>
-KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name) {
+KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name, const KinetoOptions& options) {
   KinetoTrace trace;
   trace.file_name = file_name;
-  KinetoHandler handler{trace};
+  EventStore events{std::max<std::size_t>(options.most_events / 4, 1)};
+  KinetoHandler handler{trace, events};
   nlohmann::json::sax_parse(begin, end, &handler);
   if (!handler.has_events() && handler.has_nodes())
     throw InputError{file_name +
                      ": is an execution trace, which has no dates: give the profiler's trace of the same run"};
   if (!handler.has_events())
     throw InputError{file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
-  std::ranges::stable_sort(trace.events, [](const KinetoEvent& a, const KinetoEvent& b) {
-    return a.start != b.start ? a.start < b.start : a.duration > b.duration;
-  });
+  take_events(trace, events, handler.marks(), options);
   return trace;
 }
 
 }  // namespace
 
-KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget) {
+KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget, const KinetoOptions& options) {
   Characters characters{file, budget};
-  return parse(CharacterIterator{&characters}, CharacterIterator{}, file.string());
+  return parse(CharacterIterator{&characters}, CharacterIterator{}, file.string(), options);
 }
 
-KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name) {
-  return parse(text.begin(), text.end(), file_name);
+KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name, const KinetoOptions& options) {
+  return parse(text.begin(), text.end(), file_name, options);
 }
 
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,18 @@ struct KinetoEvent {
   bool is_on_gpu() const { return kind == Kind::kKernel || kind == Kind::kCopy || kind == Kind::kSet; }
 };
 
+/// Which of a trace's marked steps are read, counted from 1.
+struct StepRange {
+  std::size_t first = 1, last = 1;
+};
+
+struct KinetoOptions {
+  /// Without it all steps; of a trace with more than `most_events` some around the one of median length: at least two,
+  /// and of a quarter of so many events.
+  std::optional<StepRange> steps;
+  std::size_t most_events = 262'144;  // 64 bytes each
+};
+
 struct KinetoTrace {
   std::string file_name;
   std::vector<std::string> names;
@@ -52,12 +65,16 @@ struct KinetoTrace {
   bool has_rank = false;              // whether it does
   std::string gpu;                    // name of the first device; empty: not recorded
   std::int64_t without_duration = 0;  // complete events that state none, which are left out
+  std::optional<StepRange> steps;     // that were read; nothing: all
+  std::vector<std::string> remarks;
 };
 
-/// The trace of a file, plain or gzip, read event by event: 64 bytes are kept of each that matters. Categories may have
-/// the names of any version ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws
-/// InputError "FILE: event 17 "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken.
-KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget = {});
-KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name);
+/// The trace of a file, plain or gzip, read event by event: 64 bytes are kept of each that matters, in a temporary file if
+/// there are many, so that memory is that of the steps which are read. Categories may have the names of any version
+/// ("Kernel", "kernel"); events of others, flows and metadata are passed over. Throws InputError "FILE: event 17
+/// "aten::add": dur: expected ...; found ...", or with the byte at which JSON is broken, or if there are no such steps.
+KinetoTrace read_kineto_trace(const std::filesystem::path& file, const Budget& budget = {},
+                              const KinetoOptions& options = {});
+KinetoTrace parse_kineto_trace(std::string_view text, const std::string& file_name, const KinetoOptions& options = {});
 
 }  // namespace rehearse

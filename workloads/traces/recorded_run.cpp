@@ -17,6 +17,7 @@ RunBuilder::RunBuilder(const KinetoTrace& trace) : trace_{trace} {
   run_.names = trace.names;
   run_.threads = trace.threads;
   run_.streams = trace.streams;
+  run_.remarks = trace.remarks;
   calls_.resize(trace.threads.size());
   busy_.resize(trace.threads.size());
   reached_.resize(trace.threads.size());
@@ -35,6 +36,7 @@ RecordedRun RunBuilder::build() {
   add_stream_waits();
   add_full_gpu();
   add_syncs();
+  add_gradients();
   put_in_order();
   remark();
   return std::move(run_);
@@ -66,6 +68,7 @@ void RunBuilder::put_in_order() {
     return std::tuple{d.later, d.earlier, d.reason};
   });
   for (RecordedCollective& collective : run_.collectives) collective.operation = place[at(collective.operation)];
+  for (RecordedGradient& gradient : run_.gradients) gradient.after = place[at(gradient.after)];
   if (run_.end_of_steps >= 0) run_.end_of_steps = place[at(run_.end_of_steps)];
 }
 

@@ -68,6 +68,14 @@ struct RecordedCollective {
   friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;
 };
 
+/// A variable's gradient is complete: the backward pass has added its last part (PyTorch's AccumulateGrad).
+struct RecordedGradient {
+  std::int32_t after =
+      0;  // operation with whose end it is there: the latest that its thread had launched, but for collectives
+  Nanoseconds recorded = 0;  // when its thread was there, which may be long before
+  std::int64_t bytes = -1;   // -1: its shape was not recorded
+};
+
 /// One process of a job.
 struct RecordedRun {
   std::string file_name;
@@ -80,7 +88,9 @@ struct RecordedRun {
   std::vector<RecordedStep> steps;            // one after the other; the last one ends with `end_of_steps`
   std::int32_t end_of_steps = -1;             // host operation at whose end the last step has ended
   std::vector<RecordedCollective> collectives;
-  bool has_rank = true, has_dates = true;  // whether they are recorded; all dates are 0 otherwise
+  bool has_rank = true, has_dates = true;   // whether they are recorded; all dates are 0 otherwise
+  std::vector<RecordedGradient> gradients;  // by date; none if the framework does not record them
+  std::int32_t backward_thread = -1;        // that makes them; -1: there are none
   Nanoseconds launch_latency = 0, kernel_gap = 0;
   int queue_depth = 0;               // launches under way at most, that of the call itself included; 0: never full
   std::vector<std::string> remarks;  // what was missing, and what was done about it

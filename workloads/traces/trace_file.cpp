@@ -105,13 +105,18 @@ TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget
   return handler.format.value_or(TraceFormat::kKineto);
 }
 
-std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget) {
+std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget,
+                                            const KinetoOptions& options) {
+  KinetoOptions of_each = options;
   std::vector<RecordedRun> runs;
   for (const std::filesystem::path& file : files) {
     switch (trace_format(file, budget)) {
-      case TraceFormat::kKineto:
-        runs.push_back(recorded_run(read_kineto_trace(file, budget)));
+      case TraceFormat::kKineto: {
+        const KinetoTrace trace = read_kineto_trace(file, budget, of_each);
+        if (trace.steps) of_each.steps = trace.steps;
+        runs.push_back(recorded_run(trace));
         break;
+      }
       case TraceFormat::kChakraJson:
         runs.push_back(recorded_run(read_chakra_json(file, budget)));
         break;

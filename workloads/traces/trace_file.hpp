@@ -23,9 +23,10 @@ TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget
 /// Of the beginning of a file: whether that is a message of Chakra behind its length.
 bool begins_as_chakra_et(std::string_view bytes);
 
-/// The processes of one job, one a file. Files that do not say of which rank they are, nor how many there are, are of
+/// The processes of one job, one a file; of profilers' traces the same steps. Files that do not say of which rank they are, nor how many there are, are of
 /// ranks 0, 1, ... in their order. Throws InputError as the readers do, and for an execution trace of PyTorch, which has
 /// neither durations nor dates.
-std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget = {});
+std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget = {},
+                                            const KinetoOptions& options = {});
 
 }  // namespace rehearse

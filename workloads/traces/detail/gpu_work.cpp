@@ -217,6 +217,23 @@ void RunBuilder::returns_after(OperationIndex call, OperationIndex earlier, Reas
   rest.duration = std::clamp<Nanoseconds>(rest.recorded_end - ended, 0, rest.duration);
 }
 
+void RunBuilder::add_gradients() {
+  for (const EventIndex i : gradients_) {
+    const std::vector<EventIndex>& calls = calls_[at(event(i).lane)];
+    auto call = std::ranges::lower_bound(calls, event(i).end(), {}, [&](EventIndex c) { return event(c).start; });
+    OperationIndex after = -1;
+    while (after < 0 && call != calls.begin()) {
+      const std::span<const EventIndex> started = started_by(event(*--call));
+      if (started.empty()) continue;
+      const OperationIndex launched = operation_.at(started.back());
+      if (run_.operations[at(launched)].collective < 0) after = launched;
+    }
+    if (after < 0) continue;  // of work before the recording
+    run_.gradients.push_back({after, event(i).start, event(i).bytes});
+    run_.backward_thread = event(i).lane;
+  }
+}
+
 RunBuilder::OperationIndex RunBuilder::staged(const KinetoEvent& call, EventIndex copy) const {
   const OperationIndex operation = operation_.at(copy);
   if (event(copy).end() <= call.end()) return operation;

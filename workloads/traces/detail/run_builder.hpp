@@ -143,6 +143,8 @@ class RunBuilder {
   /// The call's own time is what is left of it then.
   void returns_after(OperationIndex call, OperationIndex earlier, Reason reason);
 
+  void add_gradients();
+
   /// What a copy from or to pageable memory makes its call wait for: its own end, or that of what is before it.
   OperationIndex staged(const KinetoEvent& call, EventIndex copy) const;
 
@@ -172,6 +174,7 @@ class RunBuilder {
   std::unordered_map<std::int64_t, EventIndex> stated_waits_;  // by the correlation of the call
   std::vector<std::vector<EventIndex>> calls_;                 // [threads]
   std::vector<std::vector<EventIndex>> with_bytes_;            // [threads] what states the bytes of a payload
+  std::vector<EventIndex> gradients_;                          // operators that complete a gradient
   std::vector<EventIndex> inputs_;                             // annotations of getting samples
   std::vector<std::vector<Interval>> busy_;                    // [threads]
   std::vector<Reached> reached_;                               // [threads]

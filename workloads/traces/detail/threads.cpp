@@ -22,6 +22,7 @@ void RunBuilder::find_threads() {
     if (event.kind == Kind::kAnnotation && has(name(i), "DataLoader")) inputs_.push_back(i);
     if ((event.kind == Kind::kAnnotation || event.kind == Kind::kOperator) && event.bytes >= 0)
       with_bytes_[at(event.lane)].push_back(i);
+    if (event.kind == Kind::kOperator && name(i) == "torch::autograd::AccumulateGrad") gradients_.push_back(i);
     if (event.kind != Kind::kOperator && event.kind != Kind::kCall) continue;
     std::vector<Interval>& intervals = busy[at(event.lane)];
     if (!intervals.empty() && event.start <= intervals.back().end)
