@@ -119,4 +119,56 @@ TEST_CASE("an event without duration is left out and counted") {
   CHECK(trace.without_duration == 1);
 }
 
+namespace {
+
+/// Steps of 100 us: in each an operator, and a call whose kernel runs in the next one.
+std::string steps_trace(int count) {
+  std::string events;
+  for (int step = 0; step < count; ++step) {
+    const auto add = [&](const std::string& category, const std::string& name, int start, int duration,
+                         const std::string& arguments) {
+      events += std::string{events.empty() ? "" : ","} + R"({"ph":"X","cat":")" + category + R"(","name":")" + name +
+                R"(","pid":1,"tid":1,"ts":)" + std::to_string(100 * step + start) + R"(,"dur":)" +
+                std::to_string(duration) + R"(,"args":{)" + arguments + "}}";
+    };
+    const std::string correlation = R"("correlation":)" + std::to_string(step);
+    add("user_annotation", "ProfilerStep#" + std::to_string(step), 0, step == 2 ? 99 : 90 + step, "");
+    add("cpu_op", "aten::add", 10, 20, "");
+    add("cuda_runtime", "cudaLaunchKernel", 12, 3, correlation);
+    add("kernel", "k", 110, 40, correlation + R"(,"device":0,"stream":7)");
+  }
+  return R"({"traceEvents": [)" + events + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("of chosen steps is read what their threads do and launch, and what GPUs do meanwhile") {
+  const std::string text = steps_trace(6);
+  CHECK(parse_kineto_trace(text, "t.json").events.size() == 24);
+  const KinetoTrace trace = parse_kineto_trace(text, "t.json", {.steps = StepRange{3, 4}});
+  // 2 of 3 events of each step on the host; kernels of the step before, of the third, and of the fourth, which runs later.
+  REQUIRE(trace.events.size() == 6 + 3);
+  CHECK(trace.events.front().start == 200'000);
+  CHECK(trace.events.back().correlation == 3);
+  CHECK(trace.events.back().start == 410'000);
+  REQUIRE(trace.remarks.size() == 1);
+  CHECK(trace.remarks[0] == "of 6 steps \"ProfilerStep#2\" to \"ProfilerStep#3\" were read");
+  CHECK_THROWS_WITH_AS(parse_kineto_trace(text, "t.json", {.steps = StepRange{5, 7}}),
+                       "t.json: --steps: has 6 marked steps; found 5-7", InputError);
+}
+
+TEST_CASE("of a long trace the steps around the median are read, through a file as in memory") {
+  const std::string text = steps_trace(6);
+  const KinetoTrace trace = parse_kineto_trace(text, "t.json", {.steps = {}, .most_events = 23});
+  REQUIRE(trace.steps);
+  CHECK(trace.steps->last == trace.steps->first + 1);  // a quarter of 23 events are one step: two are read at least
+  const KinetoTrace chosen = parse_kineto_trace(text, "t.json", {.steps = trace.steps});
+  REQUIRE(chosen.events.size() == trace.events.size());
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    CHECK(trace.events[i].start == chosen.events[i].start);
+    CHECK(trace.events[i].correlation == chosen.events[i].correlation);
+  }
+  CHECK(trace.remarks[0].ends_with(", for the size of the trace: --steps takes others"));
+}
+
 }  // namespace rehearse
