@@ -290,10 +290,13 @@ class Recording:
                 graph.lengths[node] = max(0, min(graph.lengths[node], left))
 
     def step_times(self, factor=lambda event: 1, delayed_stream=None, delay=0):
+        """Of each marked step, or of the whole recording if there is none."""
         delayed = {}
         if delayed_stream is not None:
             delayed[min(node for _, node in self.on_stream[delayed_stream])] = delay
         ends = self.graph.ends(factor, delayed)
+        if not self.steps:
+            return [max(ends) * 1e-9]
         marks = [ends[self.marks[i]] for i in range(len(self.marks))]
         return [(b - a) * 1e-9 for a, b in zip(marks, marks[1:])]
 
@@ -302,11 +305,12 @@ def is_collective(event):
     return "nccl" in event["name"].lower()
 
 
-def replayed(program, trace, *options):
+def replayed(program, trace, has_steps, *options):
     result = subprocess.run([program, "replay", trace, "--json", "--force", *options], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"{trace} {options}: {result.stderr}")
-    steps = json.loads(result.stdout)["steps"]
+    report = json.loads(result.stdout)
+    steps = report["steps"] if has_steps else [report["whole"]]
     return [step.get("changed_s", step["replayed_s"]) for step in steps], [step["measured_s"] for step in steps]
 
 
@@ -319,7 +323,7 @@ def main():
     for trace in arguments.traces:
         recording = Recording(trace)
         own = recording.step_times()
-        base, measured = replayed(arguments.program, trace)
+        base, measured = replayed(arguments.program, trace, recording.steps)
         busiest = max(recording.on_stream, key=lambda stream: len(recording.on_stream[stream]))
         changes = [("kernels halved", ["--scale", "kernels=0.5"],
                     {"factor": lambda e: 0.5 if e["category"] == "kernel" and not is_collective(e)
@@ -329,7 +333,7 @@ def main():
                    (f"stream {busiest} delayed by 30 ms", ["--delay", f"{busiest}=30ms"],
                     {"delayed_stream": busiest, "delay": 30_000_000})]
         for name, options, change in changes:
-            theirs, _ = replayed(arguments.program, trace, *options)
+            theirs, _ = replayed(arguments.program, trace, recording.steps, *options)
             ours = recording.step_times(**change)
             worst = max(abs((a - b) - (c - d)) / m for a, b, c, d, m in zip(theirs, base, ours, own, measured))
             total = sum(theirs) - sum(base)
