@@ -12,6 +12,7 @@
 #include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/plan/recorded_gpu.hpp"
 #include "sim/plan/replay_report.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -25,7 +26,7 @@ struct ReplayCommand {
   std::vector<std::string> factors, delays;  // as typed
   std::optional<std::filesystem::path> machines;
   std::vector<std::string> overrides;
-  std::string steps;  // as typed
+  std::string steps, gpu;  // as typed
   bool is_forced = false;
 };
 
@@ -44,6 +45,11 @@ void add_options(Options options, ReplayCommand& command) {
                          "such as convolution or collective; repeatable");
   options.add_repeatable("--delay", command.delays, "STREAM=TIME",
                          "What if: the first work on a stream, such as 0/7, begins so much later; repeatable");
+  options
+      .add_option("--gpu", command.gpu,
+                  "What if: the kernels run on this GPU of the catalog, each class as much faster as the memory or the "
+                  "arithmetic that bounds it. OLD=NEW if the catalog has another name for the recorded one")
+      .type_name("NAME");
   options
       .add_option(
           "--on", command.machines,
@@ -111,12 +117,30 @@ RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job)
   return change;
 }
 
-std::optional<Scenario> read_machines(const ReplayCommand& command) {
+Accelerator read_gpu(const Catalog& catalog, const std::string& name) {
+  const Json asked = name;
+  return read_accelerator(name, catalog.accelerator(name, JsonReader{asked, "--gpu"}));
+}
+
+/// Changes kernels to those of --gpu, and returns what is said of it.
+std::vector<std::string> change_gpu(RecordedChange& change, const std::string& option, const RecordedJob& job,
+                                    const Catalog& catalog) {
+  const std::size_t equals = option.find('=');
+  const std::string& recorded = job.ranks.front().gpu;
+  const std::string from =
+      equals == std::string::npos ? catalog_name(recorded, catalog.accelerator_names()) : option.substr(0, equals);
+  if (from.empty())
+    throw InputError{job.ranks.front().file_name + ": --gpu: the catalog does not know " +
+                     (recorded.empty() ? "the GPU, which is not named" : in_quotes(recorded)) + ": name it, OLD=NEW"};
+  const std::string to = equals == std::string::npos ? option : option.substr(equals + 1);
+  return move_to_gpu(change, job, read_gpu(catalog, from), read_gpu(catalog, to));
+}
+
+std::optional<Scenario> read_machines(const ReplayCommand& command, const Catalog& catalog) {
   if (!command.machines) {
     if (!command.overrides.empty()) throw InputError{"--set: changes the scenario of --on, which is not there"};
     return {};
   }
-  const Catalog catalog = load_catalog(command.common);
   return read_scenario(load_checked_scenario(*command.machines, command.overrides, catalog), command.machines->string(),
                        catalog);
 }
@@ -180,9 +204,12 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
 int run(const ReplayCommand& command) {
   const RecordedJob job =
       recorded_job(read_recorded_runs(command.traces, command.common.budget, {.steps = read_steps(command.steps)}));
-  const RecordedChange change = read_change(command, job);
-  const std::optional<Scenario> machines = read_machines(command);
-  const bool is_changed = !command.factors.empty() || !command.delays.empty() || machines;
+  const Catalog catalog = load_catalog(command.common);
+  RecordedChange change = read_change(command, job);
+  std::vector<std::string> remarks;
+  if (!command.gpu.empty()) remarks = change_gpu(change, command.gpu, job, catalog);
+  const std::optional<Scenario> machines = read_machines(command, catalog);
+  const bool is_changed = !command.factors.empty() || !command.delays.empty() || !command.gpu.empty() || machines;
   command.common.budget.check();
   ReplayReport report = replay_report(job, replay(job));
   command.common.budget.check();
@@ -190,6 +217,7 @@ int run(const ReplayCommand& command) {
     if (const std::string refusal = report.refusal(); !refusal.empty() && !command.is_forced)
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
     add_changed(report, job, machines ? replay_on(*machines, job, change) : replay(job, change));
+    report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
     if (machines) add_collectives(report, job);
   }
   if (command.common.prints_json)
@@ -205,7 +233,8 @@ CommandVerb replay_verb() {
   return make_verb<ReplayCommand>(
       "replay",
       "A recorded step, simulated beside its trace, and what if\n\nExamples: rehearse replay trace.json.gz\n"
-      "          rehearse replay rank0.json rank1.json --scale collective=0.5",
+      "          rehearse replay rank0.json rank1.json --scale collective=0.5\n"
+      "          rehearse replay trace.json.gz --gpu H100",
       add_options, run);
 }
 
