@@ -8,9 +8,16 @@ caller=$PWD
 cd "$root"
 source cmake/setup.sh
 case "${1:-}" in
-  train | import | compare | predict)
+  train | compare | predict)
     need predictor
     build rehearse rehearse-predictor ;;
+  import)
+    need
+    build rehearse
+    if (cd "$caller" && "$root/build/rehearse" "$@" --dry-run) 2> /dev/null | grep -q ", which rehearse-predictor reads$"; then
+      need predictor
+      build rehearse rehearse-predictor
+    fi ;;
   *)
     need
     build rehearse ;;

@@ -129,3 +129,19 @@ function(rehearse_refuse_unparsed where arguments)
     message(FATAL_ERROR "${where}: unknown arguments: ${arguments}")
   endif()
 endfunction()
+
+# rehearse_proto(NAME FILE.proto): the library rehearse_NAME_proto with the messages of a file of this folder, included as
+# "<folder>/FILE.pb.h". Packages have names of ours: another library of the process may hold the same messages.
+function(rehearse_proto name file)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE folder)
+  cmake_path(GET file STEM stem)
+  add_custom_command(
+    OUTPUT ${stem}.pb.cc ${stem}.pb.h
+    COMMAND protobuf::protoc --cpp_out=${PROJECT_BINARY_DIR} -I${PROJECT_SOURCE_DIR} ${folder}/${file}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    DEPENDS ${file})
+  add_library(rehearse_${name}_proto STATIC ${stem}.pb.cc)
+  target_include_directories(rehearse_${name}_proto SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
+  target_compile_options(rehearse_${name}_proto PRIVATE -w)
+  target_link_libraries(rehearse_${name}_proto PUBLIC protobuf::libprotobuf)
+endfunction()

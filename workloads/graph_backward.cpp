@@ -76,8 +76,9 @@ void GraphBuilder::append_backward(const Layer& layer) {
 
 void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradient) {
   // One kernel gives the gradients of all inputs. Pooling reads its input again, an activation its output, of the same
-  // size, dropout its mask; sums nothing.
-  const bool rereads = layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
+  // size, a product its factors, dropout its mask; sums nothing.
+  const bool rereads =
+      layer.rereads_inputs || layer.kind == OperatorKind::kActivation || layer.kind == OperatorKind::kPooling;
   Operator op{.name = layer.name + "/gradient",
               .kind = layer.kind,
               .phase = Phase::kBackward,
@@ -94,6 +95,8 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
   if (layer.kind == OperatorKind::kActivation)
     reads.push_back(layer.forward);  // its output tells where its input was positive
   if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
+  if (layer.rereads_inputs)
+    for (const Tensor& x : layer.inputs) reads.push_back(x.producer);
   const int vertex = append(std::move(op), reads);
   for (const Tensor& x : layer.inputs) give(x, vertex);
 }

@@ -178,6 +178,14 @@ GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const 
                      {terms[0].height, terms[0].width, terms[0].channels});
 }
 
+GraphBuilder::Tensor GraphBuilder::multiply(const std::string& name, std::span<const Tensor> factors) {
+  const Tensor y = add(name, factors);
+  if (y.needs_gradient)
+    for (const Tensor& factor : factors) keep_for_backward(factor, static_cast<std::size_t>(y.producer));
+  layers_.back().rereads_inputs = true;
+  return y;
+}
+
 GraphBuilder::Tensor GraphBuilder::mix(const std::string& name, std::span<const Tensor> terms) {
   return add(name, terms);
 }
@@ -436,11 +444,12 @@ GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x
   return y;
 }
 
-GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x) {
+GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x,
+                                                 bool has_bias) {
   keep_for_backward(x, workload_.graph.size());
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
-  const std::vector<int> scales{variable(name + "/gamma", {x.channels}, true),
-                                variable(name + "/beta", {x.channels}, true)};
+  std::vector<int> scales{variable(name + "/gamma", {x.channels}, true)};
+  if (has_bias) scales.push_back(variable(name + "/beta", {x.channels}, true));
   std::vector<int> moving;
   if (is_over_batch)
     moving = {variable(name + "/moving_mean", {x.channels}, false),
@@ -472,6 +481,10 @@ GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Ten
 
 GraphBuilder::Tensor GraphBuilder::layer_norm(const std::string& name, const Tensor& x) {
   return normalisation(name, OperatorKind::kLayerNorm, x);
+}
+
+GraphBuilder::Tensor GraphBuilder::rms_norm(const std::string& name, const Tensor& x) {
+  return normalisation(name, OperatorKind::kLayerNorm, x, false);
 }
 
 }  // namespace rehearse

@@ -69,10 +69,14 @@ class GraphBuilder {
   Tensor batch_norm(const std::string& name, const Tensor& x);
   /// Over the channels; variables gamma and beta.
   Tensor layer_norm(const std::string& name, const Tensor& x);
+  /// By the root mean square of the channels; variable gamma. Source: Zhang and Sennrich, NeurIPS 2019.
+  Tensor rms_norm(const std::string& name, const Tensor& x);
   /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept.
   Tensor activation(const std::string& name, const Tensor& x);
   Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
+  /// Element-wise product, whose factors are kept.
+  Tensor multiply(const std::string& name, std::span<const Tensor> factors);
   /// Weighted sum with random weights, as shake-shake regularisation does.
   Tensor mix(const std::string& name, std::span<const Tensor> terms);
   Tensor concatenate(const std::string& name, std::span<const Tensor> parts);
@@ -123,6 +127,7 @@ class GraphBuilder {
     MatrixShape data_gradient, weight_gradient;  // of a product: of its first and second factor
     bool is_3x3_stride_1 = false;
     bool has_bias = false;
+    bool rereads_inputs = false;  // in its backward pass
   };
 
   /// What a kernel adds to the gradient of a value.
@@ -156,7 +161,7 @@ class GraphBuilder {
   /// Keeps bytes for the backward pass of the layer of `vertex`, which may be the next one.
   void keep(Bytes bytes, std::size_t vertex);
   void keep_for_backward(const Tensor& x, std::size_t vertex);
-  Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x);
+  Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, bool has_bias = true);
   void append_backward(const Layer& layer);
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);

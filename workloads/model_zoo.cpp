@@ -446,9 +446,20 @@ constexpr std::string_view kModelSchema = R"({
             "sequence_length": { "$ref": "#/$defs/extent" },
             "normalisation": { "enum": ["pre", "post"] },
             "normalises_embeddings": { "type": "boolean", "default": false },
-            "attention_biases": { "type": "boolean", "default": true },
+            "kv_heads": { "$ref": "#/$defs/extent", "description": "of keys and values; heads, unless given" },
+            "head_features": { "$ref": "#/$defs/extent", "description": "width / heads, unless given" },
+            "rms_norm": { "type": "boolean", "default": false, "description": "instead of layer normalisation" },
+            "attention_biases": { "type": "boolean", "default": true, "description": "of queries, keys and values" },
+            "attention_output_bias": { "type": "boolean", "description": "as attention_biases, unless given" },
+            "feed_forward_biases": { "type": "boolean", "default": true },
+            "gated_feed_forward": { "type": "boolean", "default": false, "description": "three matrices instead of two, as SwiGLU" },
+            "rotary_positions": { "type": "boolean", "default": false, "description": "turned into queries and keys" },
+            "relative_positions": { "$ref": "#/$defs/extent", "description": "rows of a learned table that is added to the scores of a stack" },
+            "parallel_sublayers": { "type": "boolean", "default": false, "description": "attention and feed-forward layer read the same" },
+            "dropout": { "type": "boolean", "default": true },
+            "tied_embedding": { "type": "boolean", "default": true, "description": "its matrix also gives the logits" },
             "joint_projection": { "type": "boolean", "default": false, "description": "queries, keys and values are one variable" },
-            "head": { "enum": ["language_model", "pooler", "bert_pretraining"] },
+            "head": { "enum": ["language_model", "masked_language_model", "pooler", "bert_pretraining"] },
             "predictions": { "$ref": "#/$defs/extent", "description": "masked positions of bert_pretraining" } } },
         { "required": ["family", "vocabulary", "embedding", "hidden", "layers", "sequence_length"],
           "additionalProperties": false,
@@ -497,7 +508,8 @@ constexpr std::string_view kModelSchema = R"({
                 "name": { "type": "string" },
                 "gradient": { "type": "string", "description": "bytes at 4 per scalar, 0B without parameters" },
                 "forward": { "type": "string" }, "backward": { "type": "string" },
-                "output": { "type": "string", "description": "bytes at 4 per scalar that a batch's layer passes on to the next, which keeps them for its backward pass; needed where a pipeline is cut" } } } } } }
+                "output": { "type": "string", "description": "bytes at 4 per scalar that a batch's layer passes on to the next, which keeps them for its backward pass; needed where a pipeline is cut" },
+                "kept": { "type": "string", "description": "bytes at 4 per scalar that it keeps of a batch for its backward pass; what it reads, unless given" } } } } } }
       ]
     }
   },

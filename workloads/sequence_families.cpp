@@ -1,6 +1,7 @@
 #include "workloads/sequence_families.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "workloads/sizes.hpp"
@@ -35,77 +36,121 @@ class Stack {
   Stack(GraphBuilder& graph, const Transformer& net) : graph_{graph}, net_{net} {}
 
   Tensor encoder(const std::string& name, Tensor x) {
+    add_relative_positions(name);
     for (int layer = 0; layer < net_.layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
-      x = sublayer(prefix + "/attention", x,
-                   [&](const std::string& at, const Tensor& from) { return attention(at, from, from); });
-      x = feed_forward(prefix + "/feed_forward", x);
+      x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
+                                      : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
     }
-    return net_.normalises_first ? graph_.layer_norm(name + "/norm", x) : x;
+    return net_.normalises_first ? norm(name + "/norm", x) : x;
   }
 
   Tensor decoder(const std::string& name, Tensor x, const Tensor& memory) {
+    add_relative_positions(name);
     for (int layer = 0; layer < net_.decoder_layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
-      x = sublayer(prefix + "/attention", x,
-                   [&](const std::string& at, const Tensor& from) { return attention(at, from, from); });
+      x = self_attention(prefix, x);
       x = sublayer(prefix + "/cross_attention", x,
                    [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
       x = feed_forward(prefix + "/feed_forward", x);
     }
-    return net_.normalises_first ? graph_.layer_norm(name + "/norm", x) : x;
+    return net_.normalises_first ? norm(name + "/norm", x) : x;
   }
+
+  Tensor norm(const std::string& name, const Tensor& x) {
+    return net_.has_rms_norms ? graph_.rms_norm(name, x) : graph_.layer_norm(name, x);
+  }
+  Tensor dropout(const std::string& name, const Tensor& x) { return net_.has_dropout ? graph_.dropout(name, x) : x; }
 
  private:
   template <class Body>
   Tensor sublayer(const std::string& name, const Tensor& x, Body body) {
-    Tensor y = body(name, net_.normalises_first ? graph_.layer_norm(name + "/norm", x) : x);
-    y = graph_.add(name + "/sum", std::vector{x, graph_.dropout(name + "/dropout", y)});
-    return net_.normalises_first ? y : graph_.layer_norm(name + "/norm", y);
+    Tensor y = body(name, net_.normalises_first ? norm(name + "/norm", x) : x);
+    y = graph_.add(name + "/sum", std::vector{x, dropout(name + "/dropout", y)});
+    return net_.normalises_first ? y : norm(name + "/norm", y);
+  }
+
+  Tensor self_attention(const std::string& prefix, const Tensor& x) {
+    return sublayer(prefix + "/attention", x,
+                    [&](const std::string& at, const Tensor& from) { return attention(at, from, from); });
   }
 
   Tensor feed_forward(const std::string& name, const Tensor& x) {
-    return sublayer(name, x, [&](const std::string& at, const Tensor& from) {
-      const Tensor inner = graph_.activation(at + "/activation", graph_.linear(at + "/inner", from, net_.feed_forward));
-      return graph_.linear(at + "/outer", inner, net_.width);
-    });
+    return sublayer(name, x, [&](const std::string& at, const Tensor& from) { return feed_forward_body(at, from); });
+  }
+
+  Tensor feed_forward_body(const std::string& at, const Tensor& from) {
+    const bool has_biases = net_.has_feed_forward_biases;
+    Tensor inner = graph_.linear(at + "/inner", from, net_.feed_forward, has_biases);
+    if (net_.has_gates) {
+      const Tensor gates =
+          graph_.activation(at + "/activation", graph_.linear(at + "/gates", from, net_.feed_forward, has_biases));
+      inner = graph_.multiply(at + "/gated", std::vector{inner, gates});
+    } else {
+      inner = graph_.activation(at + "/activation", inner);
+    }
+    return graph_.linear(at + "/outer", inner, net_.width, has_biases);
+  }
+
+  Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
+    const std::string attends = prefix + "/attention", feeds = prefix + "/feed_forward";
+    const Tensor from = norm(attends + "/norm", x);
+    const Tensor attended = dropout(attends + "/dropout", attention(attends, from, from));
+    const Tensor fed = dropout(feeds + "/dropout", feed_forward_body(feeds, norm(feeds + "/norm", x)));
+    return graph_.add(prefix + "/sum", std::vector{x, attended, fed});
+  }
+
+  void add_relative_positions(const std::string& name) {
+    if (net_.relative_positions > 0)
+      relative_positions_ = {graph_.table(name + "/relative_positions", net_.relative_positions, net_.heads)};
+  }
+
+  Tensor rotated(const std::string& name, const Tensor& x) {
+    return net_.has_rotary_positions ? graph_.combine(name, std::vector{x}, {}, x) : x;
   }
 
   Tensor attention(const std::string& name, const Tensor& from, const Tensor& to) {
-    const std::int64_t width = net_.width, heads = net_.heads;
-    const bool has_biases = net_.has_attention_biases;
+    const std::int64_t heads = net_.heads, width = heads * net_.head_features,
+                       kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
+    const bool has_biases = net_.has_attention_biases, is_own = from.id == to.id;
     Tensor queries, keys, values;
-    if (net_.has_joint_projection && from.id == to.id) {
-      const Tensor joint = graph_.linear(name + "/projection", from, 3 * width, has_biases);
-      queries = keys = values = graph_.view(name, joint, from.height, width);
+    if (net_.has_joint_projection && is_own) {
+      const Tensor joint = graph_.linear(name + "/projection", from, width + 2 * kv_width, has_biases);
+      queries = graph_.view(name, joint, from.height, width);
+      keys = values = graph_.view(name, joint, from.height, kv_width);
     } else {
       queries = graph_.linear(name + "/queries", from, width, has_biases);
-      keys = graph_.linear(name + "/keys", to, width, has_biases);
-      values = graph_.linear(name + "/values", to, width, has_biases);
+      keys = graph_.linear(name + "/keys", to, kv_width, has_biases);
+      values = graph_.linear(name + "/values", to, kv_width, has_biases);
     }
+    queries = rotated(name + "/rotated_queries", queries);
+    keys = rotated(name + "/rotated_keys", keys);
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
-    const double features = static_cast<double>(width) / static_cast<double>(heads), products = net_.heads;
+    const double features = net_.head_features, products = net_.heads;
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
                                    {from.height, to.height, heads});
-    scores = graph_.combine(name + "/mask", std::vector{scores}, {}, scores);
-    scores = graph_.dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
+    scores = graph_.combine(name + "/mask", std::vector{scores}, is_own ? relative_positions_ : std::vector<Table>{},
+                            scores);
+    scores = dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
     const Tensor context =
         graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
-    return graph_.linear(name + "/output", context, width, has_biases);
+    return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
   }
 
   GraphBuilder& graph_;
   const Transformer& net_;
+  std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
 
-Tensor embed(GraphBuilder& graph, const Transformer& net, const std::string& name, const Table& words) {
+Tensor embed(GraphBuilder& graph, Stack& stack, const Transformer& net, const std::string& name, const Table& words) {
   Tensor x = graph.lookup(name + "/words", graph.identifiers(net.sequence_length), words);
   std::vector<Table> added;
   if (net.positions > 0) added.push_back(graph.table(name + "/positions", net.positions, net.width));
   if (net.token_types > 0) added.push_back(graph.table(name + "/token_types", net.token_types, net.width));
-  x = graph.combine(name + "/sum", std::vector{x}, added, x);
-  if (net.normalises_embeddings) x = graph.layer_norm(name + "/norm", x);
-  return graph.dropout(name + "/dropout", x);
+  const bool has_sum = !added.empty() || (!net.has_rotary_positions && net.relative_positions == 0);
+  if (has_sum) x = graph.combine(name + "/sum", std::vector{x}, added, x);
+  if (net.normalises_embeddings) x = stack.norm(name + "/norm", x);
+  return stack.dropout(name + "/dropout", x);
 }
 
 Tensor multilayer_perceptron(GraphBuilder& graph, const std::string& name, Tensor x, const std::vector<int>& features) {
@@ -118,50 +163,87 @@ Tensor multilayer_perceptron(GraphBuilder& graph, const std::string& name, Tenso
 
 }  // namespace
 
+namespace {
+
+void read_head(const JsonReader& json, Transformer& net) {
+  using Head = Transformer::Head;
+  static const std::map<std::string, Head> heads{{"language_model", Head::kLanguageModel},
+                                                 {"masked_language_model", Head::kMaskedLanguageModel},
+                                                 {"pooler", Head::kPooler},
+                                                 {"bert_pretraining", Head::kBertPretraining}};
+  const auto head = heads.find(json.required<std::string>("head"));
+  json.expect(head != heads.end(), "head",
+              "\"language_model\", \"masked_language_model\", \"pooler\" or \"bert_pretraining\"");
+  net.head = head->second;
+  if (net.head == Head::kBertPretraining) {
+    net.predictions = read_size(json, "predictions");
+    json.expect(net.predictions <= net.sequence_length, "predictions", "at most \"sequence_length\"");
+  }
+  net.is_tied = json.optional<bool>("tied_embedding", true);
+  json.expect(net.is_tied || net.head == Head::kLanguageModel, "tied_embedding",
+              "false with a \"language_model\" alone");
+}
+
+void read_attention(const JsonReader& json, Transformer& net) {
+  net.heads = read_size(json, "heads");
+  if (!json.has("head_features")) json.expect(net.width % net.heads == 0, "heads", "a divisor of \"width\"");
+  net.head_features = json.has("head_features") ? read_size(json, "head_features") : net.width / net.heads;
+  net.kv_heads = json.has("kv_heads") ? read_size(json, "kv_heads") : net.heads;
+  json.expect(net.heads % net.kv_heads == 0, "kv_heads", "a divisor of \"heads\"");
+  net.has_attention_biases = json.optional<bool>("attention_biases", true);
+  net.has_output_bias = json.optional<bool>("attention_output_bias", net.has_attention_biases);
+  net.has_joint_projection = json.optional<bool>("joint_projection", false);
+  net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
+  net.relative_positions = read_optional_size(json, "relative_positions");
+}
+
+}  // namespace
+
 Transformer read_transformer(const JsonReader& json) {
   Transformer net{.layers = read_layers(json, "layers", 1),
                   .decoder_layers = read_layers(json, "decoder_layers", 0),
                   .width = read_size(json, "width"),
-                  .heads = read_size(json, "heads"),
                   .feed_forward = read_size(json, "feed_forward"),
                   .vocabulary = read_size(json, "vocabulary"),
                   .positions = read_optional_size(json, "positions"),
                   .token_types = read_optional_size(json, "token_types"),
                   .sequence_length = read_size(json, "sequence_length"),
                   .normalises_embeddings = json.optional<bool>("normalises_embeddings", false),
-                  .has_attention_biases = json.optional<bool>("attention_biases", true),
-                  .has_joint_projection = json.optional<bool>("joint_projection", false)};
-  json.expect(net.width % net.heads == 0, "heads", "a divisor of \"width\"");
+                  .has_rms_norms = json.optional<bool>("rms_norm", false),
+                  .has_feed_forward_biases = json.optional<bool>("feed_forward_biases", true),
+                  .has_gates = json.optional<bool>("gated_feed_forward", false),
+                  .has_parallel_sublayers = json.optional<bool>("parallel_sublayers", false),
+                  .has_dropout = json.optional<bool>("dropout", true)};
+  read_attention(json, net);
   json.expect(net.positions == 0 || net.sequence_length <= net.positions, "sequence_length", "at most \"positions\"");
   const auto normalisation = json.required<std::string>("normalisation");
   json.expect(normalisation == "pre" || normalisation == "post", "normalisation", "\"pre\" or \"post\"");
   net.normalises_first = normalisation == "pre";
-  const auto head = json.required<std::string>("head");
-  json.expect(head == "language_model" || head == "pooler" || head == "bert_pretraining", "head",
-              "\"language_model\", \"pooler\" or \"bert_pretraining\"");
-  net.head = head == "language_model" ? Transformer::Head::kLanguageModel
-             : head == "pooler"       ? Transformer::Head::kPooler
-                                      : Transformer::Head::kBertPretraining;
-  if (net.head == Transformer::Head::kBertPretraining) {
-    net.predictions = read_size(json, "predictions");
-    json.expect(net.predictions <= net.sequence_length, "predictions", "at most \"sequence_length\"");
-  }
+  json.expect(!net.has_parallel_sublayers || (net.normalises_first && net.decoder_layers == 0), "parallel_sublayers",
+              "true with \"pre\" normalisation and without decoder layers alone");
+  read_head(json, net);
   return net;
 }
 
 std::vector<Tensor> build(GraphBuilder& graph, const Transformer& net) {
   Stack stack{graph, net};
   const Table words = graph.table("embedding", net.vocabulary, net.width);
-  Tensor x = stack.encoder("encoder", embed(graph, net, "encoder/embedding", words));
-  if (net.decoder_layers > 0) x = stack.decoder("decoder", embed(graph, net, "decoder/embedding", words), x);
-  if (net.head == Transformer::Head::kLanguageModel) return {graph.score("logits", x, words, false)};
+  Tensor x = stack.encoder("encoder", embed(graph, stack, net, "encoder/embedding", words));
+  if (net.decoder_layers > 0) x = stack.decoder("decoder", embed(graph, stack, net, "decoder/embedding", words), x);
+  if (net.head == Transformer::Head::kLanguageModel)
+    return {net.is_tied ? graph.score("logits", x, words, false) : graph.linear("logits", x, net.vocabulary, false)};
+  const auto masked_logits = [&](const Tensor& at) {
+    Tensor masked = graph.linear("masked/transform", at, net.width);
+    masked = stack.norm("masked/norm", graph.activation("masked/activation", masked));
+    return graph.score("masked/logits", masked, words, true);
+  };
+  if (net.head == Transformer::Head::kMaskedLanguageModel) return {masked_logits(x)};
 
   Tensor pooled = graph.linear("pooler", graph.view("pooler", x, 1, net.width), net.width);
   pooled = graph.activation("pooler/tanh", pooled);
   if (net.head == Transformer::Head::kPooler) return {pooled};
-  Tensor masked = graph.linear("masked/transform", graph.view("masked", x, net.predictions, net.width), net.width);
-  masked = graph.layer_norm("masked/norm", graph.activation("masked/activation", masked));
-  return {graph.score("masked/logits", masked, words, true), graph.linear("next_sentence", pooled, 2)};
+  const Tensor logits = masked_logits(graph.view("masked", x, net.predictions, net.width));
+  return {logits, graph.linear("next_sentence", pooled, 2)};
 }
 
 LstmLanguageModel read_lstm_language_model(const JsonReader& json) {

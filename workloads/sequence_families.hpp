@@ -11,14 +11,16 @@ namespace rehearse {
 
 /// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
 /// normalised before it (pre) or after the sum (post). Attention: queries, keys and values, scores, mask, softmax,
-/// dropout, sum of the values, output projection, one kernel each. Sources: Vaswani et al., Attention Is All You Need,
-/// NeurIPS 2017; Devlin et al., BERT, NAACL 2019; Radford et al., Language Models are Unsupervised Multitask Learners,
-/// 2019.
+/// dropout, sum of the values, output projection, one kernel each; computed positions are turned into queries and keys
+/// by a kernel each. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
+/// Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Raffel et al., T5, JMLR 21, 2020; Touvron
+/// et al., LLaMA, arXiv 2302.13971.
 struct Transformer {
   enum class Head {
-    kLanguageModel,   // logits over the vocabulary at every position, tied to the embedding
-    kPooler,          // tanh of a dense layer on the first position
-    kBertPretraining  // kPooler with next-sentence classes, and masked tokens at `predictions` positions
+    kLanguageModel,        // logits over the vocabulary at every position
+    kMaskedLanguageModel,  // the same behind a dense layer with activation and normalisation, with a bias
+    kPooler,               // tanh of a dense layer on the first position
+    kBertPretraining       // kPooler with next-sentence classes, and masked tokens at `predictions` positions
   };
   int layers = 0;          // of self-attention
   int decoder_layers = 0;  // a second stack that attends to the first; 0: there is only one
@@ -30,10 +32,21 @@ struct Transformer {
   int token_types = 0;  // rows of the token type table; 0: none
   int sequence_length = 0;
   int predictions = 0;
+  int kv_heads = 0;            // of keys and values, each read by as many heads of queries
+  int head_features = 0;       // of each head
+  int relative_positions = 0;  // rows of a table for each stack that is added to the scores; 0: none
   bool normalises_first = false;
   bool normalises_embeddings = false;
-  bool has_attention_biases = true;
+  bool has_rms_norms = false;
+  bool has_attention_biases = true;   // of queries, keys and values
+  bool has_output_bias = true;        // of the attention's output
   bool has_joint_projection = false;  // queries, keys and values of self-attention are one variable
+  bool has_feed_forward_biases = true;
+  bool has_gates = false;  // the feed-forward layer's inner values are multiplied by activated others
+  bool has_rotary_positions = false;
+  bool has_parallel_sublayers = false;  // attention and feed-forward layer read the same
+  bool has_dropout = true;
+  bool is_tied = true;  // logits and embedding share their weights
   Head head = Head::kLanguageModel;
 };
 

@@ -35,7 +35,9 @@ TimedLayers read_timed_layers(const JsonReader& json) {
                             .gradient = layer.required<Bytes>("gradient"),
                             .forward = layer.required<Seconds>("forward"),
                             .backward = layer.required<Seconds>("backward"),
-                            .output = layer.optional<Bytes>("output", Bytes{})});
+                            .output = layer.optional<Bytes>("output", Bytes{}),
+                            .kept = layer.maybe<Bytes>("kept")});
+    if (layer.has("kept")) layer.expect(*timed.layers.back().kept <= kLargest, "kept", "at most 1TiB");
     layer.expect(timed.layers.back().gradient <= kLargest, "gradient", "at most 1TiB");
     if (layer.has("output"))
       layer.expect(timed.layers.back().output >= Bytes{1} && timed.layers.back().output <= kLargest, "output",
@@ -56,6 +58,7 @@ Json timed_layers_json(const TimedLayers& timed) {
                                    {"forward", text(layer.forward)},
                                    {"backward", text(layer.backward)}});
     if (layer.output > Bytes{}) structure["layers"].back()["output"] = to_text(layer.output);
+    if (layer.kept) structure["layers"].back()["kept"] = to_text(*layer.kept);
   }
   return structure;
 }
@@ -92,10 +95,12 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {
     Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
     if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
-    if (timed.layers[i].output > Bytes{})
-      kernel.output = std::max(Bytes{1}, Bytes{std::lround(as_double(timed.layers[i].output * scalar) / 4 * scale)});
-    if (i == 0) continue;
-    kernel.kept = workload.graph[i - 1].output;
+    const auto scaled = [&](Bytes bytes) { return Bytes{std::lround(as_double(bytes * scalar) / 4 * scale)}; };
+    if (timed.layers[i].output > Bytes{}) kernel.output = std::max(Bytes{1}, scaled(timed.layers[i].output));
+    if (timed.layers[i].kept)
+      kernel.kept = scaled(*timed.layers[i].kept);
+    else if (i > 0)
+      kernel.kept = workload.graph[i - 1].output;
     workload.activation_bytes += kernel.kept;
   }
   for (std::size_t i = timed.layers.size(); i-- > 0;) {

@@ -1,6 +1,7 @@
 #pragma once
 // A workload of measured layers: how long each ran, instead of what it computes.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct TimedLayer {
   Bytes gradient{};  // at 4 bytes per scalar; 0 for a layer without parameters
   Seconds forward{};
   Seconds backward{};
-  Bytes output{};  // at 4 bytes per scalar, of the batch: what the next layer reads, and keeps; 0: not stated
+  Bytes output{};               // at 4 bytes per scalar, of the batch: what the next layer reads; 0: not stated
+  std::optional<Bytes> kept{};  // of the batch, for its backward pass; without it, what it reads
 };
 
 /// Layers run forward in order, then backward in reverse; a layer's gradient is ready when its backward pass ends.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "predictor/driple/graph_def.hpp"
+#include "workloads/importers/graph_def.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "predictor/grouping.hpp"
 #include "predictor/operator_types.hpp"

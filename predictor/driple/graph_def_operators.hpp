@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "predictor/dataset.hpp"
-#include "predictor/driple/graph_def.hpp"
+#include "workloads/importers/graph_def.hpp"
 
 namespace rehearse {
 

@@ -7,7 +7,7 @@
 
 #include "platforms/catalog.hpp"
 #include "predictor/dataset.hpp"
-#include "predictor/driple/graph_def.hpp"
+#include "workloads/importers/graph_def.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/operator_types.hpp"
 

@@ -1,86 +1,160 @@
-// rehearse import SOURCE... -o DATASET
+// rehearse import FILE... -o OUT: a model of another tool becomes a model file. Datasets and lists of measured jobs are
+// left to the verb of the same name of rehearse-predictor.
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <variant>
 
-#include "predictor/driple/measured_dataset.hpp"
-#include "predictor/merge.hpp"
 #include "sim/app/output/document.hpp"
-#include "sim/app/predictor_inputs.hpp"
+#include "sim/app/predictor_program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
-#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "workloads/importers/importer.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
 namespace {
 
+constexpr std::string_view kReads = ", which ";
+
 struct ImportCommand {
-  CommonOptions common;  // output: the dataset's file
+  CommonOptions common;  // output: the file
   std::vector<std::filesystem::path> sources;
   bool is_grouped = false;
+  bool is_dry_run = false;
 };
 
 void add_options(Options options, ImportCommand& command) {
-  options.add_option("SOURCE", command.sources, "List of measured jobs, or dataset; several become one").required();
+  options
+      .add_option("FILE", command.sources,
+                  "Model of another tool. Or datasets and lists of measured jobs; several become one dataset")
+      .required();
   options.add_flag("--grouped", command.is_grouped,
-                   "Graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, mpnn alone");
-  add_catalogs(options, command.common, kOwnCatalogs);
-  options.add_option("-o,--output", command.common.output, "Dataset file to write").required().type_name("DATASET");
+                   "Of a dataset: graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, "
+                   "mpnn alone");
+  options.add_flag("--dry-run", command.is_dry_run, "Say what each FILE is, and write nothing");
+  add_catalogs(options, command.common, "Folder with the user's own catalogs; repeatable");
+  options.add_option("-o,--output", command.common.output, "Model file or dataset to write")
+      .required()
+      .type_name("OUT");
   add_quiet(options, command.common, "No warnings on stderr");
   add_wall_time(options, command.common);
 }
 
-/// Samples of each origin in each split.
-Table table_of(const Dataset& dataset) {
-  Table table{.header = {"origin", "train", "validation", "test"}, .rows = {}};
-  for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {
-    std::size_t counts[3] = {0, 0, 0};
-    for (const Sample& sample : dataset.samples)
-      if (sample.origin == origin) ++counts[static_cast<int>(sample.split)];
-    table.rows.push_back(
-        {to_text(origin), std::to_string(counts[0]), std::to_string(counts[1]), std::to_string(counts[2])});
+/// As the other program's verb takes it.
+std::vector<std::string> command_line_of(const ImportCommand& command) {
+  std::vector<std::string> arguments{"rehearse", "import"};
+  for (const std::filesystem::path& source : command.sources) arguments.push_back(source.string());
+  if (command.is_grouped) arguments.emplace_back("--grouped");
+  for (const std::filesystem::path& catalog : command.common.catalogs)
+    arguments.insert(arguments.end(), {"--catalog", catalog.string()});
+  arguments.insert(arguments.end(), {"-o", command.common.output->string()});
+  if (command.common.is_quiet) arguments.emplace_back("--quiet");
+  if (!command.common.max_wall_time.empty())
+    arguments.insert(arguments.end(), {"--max-wall-time", command.common.max_wall_time});
+  return arguments;
+}
+
+void print_formats(const std::vector<std::filesystem::path>& sources) {
+  for (const std::filesystem::path& source : sources) {
+    const FormatReader* reader = find_format(Source{source});
+    std::string found = reader == nullptr ? "unknown content" : std::string{reader->name};
+    if (reader != nullptr && reader->read == nullptr)
+      found += std::string{kReads} + std::string{reader->read_by} + " reads";
+    std::printf("%s: %s\n", source.c_str(), found.c_str());
   }
-  return table;
+}
+
+std::string in_units(double value, const char* unit) {
+  static constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t prefix = 0;
+  for (; value >= 999.95 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  return display(value) + " " + kPrefixes[prefix] + unit;
+}
+
+std::string with_commas(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+void print_summary(const Workload& workload) {
+  const auto count = [&](auto is_counted) {
+    return std::count_if(workload.graph.begin(), workload.graph.end(), is_counted);
+  };
+  const auto forward = count([](const Operator& op) { return op.phase == Phase::kForward; });
+  Seconds forward_time{}, backward_time{};
+  for (const Operator& op : workload.graph)
+    if (op.measured_time) (op.phase == Phase::kForward ? forward_time : backward_time) += *op.measured_time;
+  std::printf("%-12s %lld forward, %zu in a training step\n", "operators", static_cast<long long>(forward),
+              workload.graph.size());
+  std::printf("%-12s %s in %d tensors\n", "parameters", with_commas(workload.parameters()).c_str(),
+              workload.trainable_tensors());
+  if (workload.forward_flops() > Flops{})
+    std::printf("%-12s %s forward, %s in a training step, per sample\n", "work",
+                in_units(workload.forward_flops().value(), "FLOP").c_str(),
+                in_units(workload.training_flops().value(), "FLOP").c_str());
+  if (forward_time + backward_time > Seconds{})
+    std::printf("%-12s %.3f ms forward, %.3f ms backward, of a batch of %d\n", "measured", forward_time.value() * 1e3,
+                backward_time.value() * 1e3, workload.batch);
+  if (workload.activation_bytes > Bytes{})
+    std::printf("%-12s %s, of a batch of %d in fp32\n", "activations",
+                in_units(as_double(workload.activation_bytes), "B").c_str(), workload.batch);
 }
 
 int run(const ImportCommand& command) {
-  const Catalog catalog = load_catalog(command.common);
-  std::optional<TypeFrequencies> frequencies;
-  if (command.is_grouped)
-    frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
-  MergedDataset merged;
-  for (const std::filesystem::path& source : command.sources) {
-    Dataset dataset;
-    if (is_dataset(source)) {
-      dataset = load_dataset(source);
-      if (frequencies) dataset = with_groups(std::move(dataset), *frequencies);
-    } else {
-      MeasuredDataset measured = measured_dataset_of(load_measurement_list(source), catalog, frequencies);
-      print_warnings(measured.warnings, command.common.is_quiet);
-      dataset = std::move(measured.dataset);
-    }
-    about(source.string(), [&] { merged.add(std::move(dataset)); });
+  if (command.is_dry_run) {
+    print_formats(command.sources);
+    return kSuccess;
   }
-  const Dataset& dataset = merged.dataset();
+  std::vector<const FormatReader*> readers;
+  for (const std::filesystem::path& file : command.sources) {
+    readers.push_back(find_format(Source{file}));
+    command.common.budget.check();
+  }
+  const auto is_of_predictor = [](const FormatReader* reader) {
+    return reader != nullptr && reader->read_by == kPredictorProgram;
+  };
+  if (std::ranges::any_of(readers, is_of_predictor)) start_predictor(command_line_of(command));
+  if (command.is_grouped) throw InputError{"--grouped: expected datasets or lists of measured jobs"};
+  const std::filesystem::path& file = command.sources[0];
+  const ImportedModel imported = import_model(file);
+  if (command.sources.size() > 1)
+    throw InputError{command.sources[1].string() + ": one model at a time: expected no file beside " + file.string()};
+  const JsonReader json{imported.model_file, file.string()};
+  const ModelDescription model = read_model(file.stem().string(), json);
+  const auto* timed = std::get_if<TimedLayers>(&model.structure);
+  const Workload workload = build_workload(model, timed != nullptr ? timed->batch : 1, Precision::kFp32, file.string());
   const auto made = make_folder_of(command.common.output);
   command.common.budget.check();
-  write_dataset(*command.common.output, dataset);
-  std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
-              dataset.settings.size(), to_text(table_of(dataset)).c_str());
+  write_file(*command.common.output, to_json_text(imported.model_file));
+  std::printf("%s\n\n", readers[0]->name.data());
+  print_summary(workload);
+  if (!imported.remarks.empty()) std::printf("\n");
+  for (const std::string& remark : imported.remarks) std::printf("note: %s\n", remark.c_str());
   return kSuccess;
 }
 
 }  // namespace
 
 CommandVerb import_verb() {
+  std::string known;
+  for (const FormatReader& format : source_formats())
+    if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};
   return make_verb<ImportCommand>(
       "import",
-      "Measured jobs become a dataset to train on and to compare with; datasets are put together\n\n"
-      "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Graphs of "
-      "a model that an earlier SOURCE has stay in its split\n\n"
-      "Example: rehearse import simulated.db measured.json -o mixed.db",
+      "A model of another tool becomes a model file; measured jobs and datasets become a dataset\n\n"
+      "What a file is, its content tells. Models: " +
+          known +
+          ". rehearse schema model says what a model file holds. A list of measured jobs (rehearse schema "
+          "measurements) names "
+          "scenarios, graphs and what was recorded; graphs of a model that an earlier FILE has stay in its split\n\n"
+          "Examples: rehearse import graph.txt -o vgg16.json\n"
+          "          rehearse import simulated.db measured.json -o mixed.db",
       add_options, run);
 }
 

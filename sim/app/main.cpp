@@ -1,22 +1,17 @@
 // rehearse: the list of its verbs. What each does, and its options, are in the file of its name (verb.hpp).
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 
+#include "sim/app/predictor_program.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
-#include "sim/base/errors.hpp"
 
 /// The verbs in the order of --help: NAME is NAME_verb() of NAME_command.cpp. A new one is a line here, its file, and
 /// that file in CMakeLists.txt.
 #define REHEARSE_VERBS(verb)                                                                                      \
   verb(init) verb(simulate) verb(validate) verb(calibrate) verb(sweep) verb(provision) verb(diff) verb(remaining) \
-      verb(replay) verb(diagnose) verb(generate) verb(list) verb(schema)
+      verb(replay) verb(diagnose) verb(import) verb(generate) verb(list) verb(schema)
 
 namespace rehearse {
 
@@ -33,10 +28,7 @@ std::vector<CommandVerb> own_verbs() {
 /// The verbs of rehearse-predictor, for --help, and what it says of them.
 std::vector<CommandVerb> predictor_verbs() {
   const auto verb = [](const char* name, const char* help) { return CommandVerb{.name = name, .help = help}; };
-  return {verb("import",
-               "Measured jobs become a dataset; datasets are put together\n\nExample: rehearse import simulated.db "
-               "measured.json -o mixed.db"),
-          verb("train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"),
+  return {verb("train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"),
           verb("predict",
                "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"),
           verb("compare",
@@ -44,20 +36,11 @@ std::vector<CommandVerb> predictor_verbs() {
                "dataset.db")};
 }
 
-/// Becomes the program that loads LibTorch, which stands beside this one if it was built.
-[[noreturn]] void start_predictor(char** argv) {
-  const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rehearse-predictor").string();
-  ::execv(program.c_str(), argv);
-  const std::string reason =
-      errno == ENOENT ? std::string{"it was not built: ./run.sh "} + argv[1] + " builds it" : std::strerror(errno);
-  throw InputError{program + ": cannot be started: " + reason};
-}
-
 int run_command_line(int argc, char** argv) {
   std::vector<CommandVerb> verbs = own_verbs();
   const std::vector<CommandVerb> others = predictor_verbs();
-  if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end()) start_predictor(argv);
+  if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end())
+    start_predictor({argv, argv + argc});
   verbs.insert(verbs.end(), others.begin(), others.end());
   limit_memory();
   return run_verb("",

@@ -4,7 +4,8 @@
 #include "sim/app/program.hpp"
 #include "sim/app/verb.hpp"
 
-/// The verbs in the order of --help, as in main.cpp, which names them too.
+/// The verbs in the order of --help, as in main.cpp, which names them too; `import` has a verb of its own there, which
+/// starts this one for datasets.
 #define REHEARSE_VERBS(verb) verb(train) verb(import) verb(compare) verb(predict)
 
 namespace rehearse {

@@ -31,7 +31,7 @@ constexpr std::string_view kSchema = R"json({
       "required": ["model", "batch_per_worker"],
       "additionalProperties": false,
       "properties": {
-        "model": { "description": "a name (rehearse list models) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
+        "model": { "description": "a name (rehearse list models), a file (rehearse import --help) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
         "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },

@@ -81,7 +81,7 @@ class Setup(unittest.TestCase):
         predictor = "-DREHEARSE_PREDICTOR=ON -DBUILD_TESTING=OFF"
         everything = "-DREHEARSE_PREDICTOR=ON -DBUILD_TESTING=ON"
         self.assertEqual(self.settings("need; build"), without)
-        for package in ["libtorch", "openblas", "protobuf", "doctest"]:
+        for package in ["libtorch", "openblas", "doctest"]:
             self.assertNotIn(package, self.read("packages-asked-for"))
         self.assertIn("libsimgrid-dev", self.read("packages-asked-for"))
 
@@ -158,7 +158,9 @@ class Scripts(unittest.TestCase):
     def test_run_builds_the_predictor_for_its_verbs(self):
         verbs = re.search(r"#define REHEARSE_VERBS\(verb\) (.*)", self.read("sim/app/predictor_main.cpp"))[1]
         needed = re.search(r"\n  (.*)\)\n    need predictor\n", self.read("run.sh"))[1]
-        self.assertEqual(sorted(re.findall(r"verb\((\w+)\)", verbs)), sorted(needed.split(" | ")))
+        self.assertEqual(sorted(re.findall(r"verb\((\w+)\)", verbs)), sorted(needed.split(" | ") + ["import"]))
+        told = re.search(r'grep -q "(.*)\$"', self.read("run.sh"))[1]  # of an import that is the predictor's
+        self.assertIn(f'"{told.replace("rehearse-predictor reads", "")}"', self.read("sim/app/import_command.cpp"))
 
     def test_help_says_what_fast_leaves_out(self):
         outcome = subprocess.run([os.path.join(ROOT, "test.sh"), "--help"], capture_output=True, text=True)

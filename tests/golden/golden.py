@@ -94,17 +94,23 @@ def results(build, arguments):
     return "\n".join(["rehearse " + arguments, *lines, f"  {'numbers':32} {digest}", ""])
 
 
+def verbs_of(name):
+    """The verbs that a program's source lists."""
+    with open(os.path.join(ROOT, name)) as file:
+        listed = re.search(r"#define REHEARSE_VERBS\(verb\)((?:.*\\\n)*.*)", file.read())[1]
+    return re.findall(r"verb\((\w+)\)", listed)
+
+
 def found_texts(build):
     """The golden texts by their names in this folder, as the program of this build has them."""
     scenarios = sorted(glob.glob("scenarios/**/*.json", root_dir=ROOT, recursive=True))
     scenarios = [name for name in scenarios if name.split("/")[1] in ("driple", "tum", os.path.basename(name))]
     simulations = [f"simulate {name} {SETTINGS.get(name, '')}".strip() for name in scenarios]
-    with open(os.path.join(ROOT, "sim/app/predictor_main.cpp")) as file:
-        others = re.findall(r"verb\((\w+)\)", file.read().split("#define REHEARSE_VERBS(verb)")[1].split("\n")[0])
+    own, others = (verbs_of("sim/app/" + name) for name in ("main.cpp", "predictor_main.cpp"))
     overview = printed(build, "--help")
     verbs = re.findall(r"^  (\w+) {2,}", overview.split("Subcommands:")[1], re.MULTILINE)
     if not os.path.exists(os.path.join(build, "rehearse-predictor")):
-        verbs = [verb for verb in verbs if verb not in others]
+        verbs = [verb for verb in verbs if verb in own or verb not in others]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         blocks = pool.map(lambda arguments: results(build, arguments), simulations + OTHERS)

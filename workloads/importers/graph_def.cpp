@@ -1,4 +1,4 @@
-#include "predictor/driple/graph_def.hpp"
+#include "workloads/importers/graph_def.hpp"
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -6,10 +6,10 @@
 
 #include <set>
 
-#include "predictor/driple/graph_def.pb.h"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/importers/graph_def.pb.h"
 
 namespace rehearse {
 namespace {

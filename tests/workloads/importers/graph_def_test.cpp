@@ -1,4 +1,4 @@
-#include "predictor/driple/graph_def.hpp"
+#include "workloads/importers/graph_def.hpp"
 
 #include <doctest/doctest.h>
 

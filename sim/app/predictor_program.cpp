@@ -1,0 +1,25 @@
+#include "sim/app/predictor_program.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "sim/base/errors.hpp"
+
+namespace rehearse {
+
+void start_predictor(std::vector<std::string> arguments) {
+  const std::string program =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / kPredictorProgram).string();
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  const std::string reason =
+      errno == ENOENT ? "it was not built: ./run.sh " + arguments.at(1) + " builds it" : std::strerror(errno);
+  throw InputError{program + ": cannot be started: " + reason};
+}
+
+}  // namespace rehearse

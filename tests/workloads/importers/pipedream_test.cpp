@@ -1,0 +1,93 @@
+#include "workloads/importers/pipedream.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/paths.hpp"
+#include "workloads/model_zoo.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// A residual block: node 3 reads what node 2 made, node 4 both.
+const std::string kProfile =
+    "node1 -- Input -- forward_compute_time=9.000, backward_compute_time=0.000, activation_size=32.0, "
+    "parameter_size=0.000\n"
+    "node2 -- Linear(in_features=4, out_features=6, bias=True) -- forward_compute_time=1.500, "
+    "backward_compute_time=2.000, activation_size=48.0, parameter_size=120.000\n"
+    "node3 -- Conv2d(3, 4, kernel_size=(3, 3)) -- forward_compute_time=0.250, backward_compute_time=0.500, "
+    "activation_size=[40.0; 8.0], parameter_size=400.000\n"
+    "node4 -- Add(2) -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=48.0, "
+    "parameter_size=0.000\n"
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n\tnode2 -- node4\n";
+
+Workload workload_of(const ImportedModel& imported) {
+  const ModelDescription model = read_model("model", JsonReader{imported.model_file, "imported"});
+  return build_workload(model, std::get<TimedLayers>(model.structure).batch, Precision::kFp32, "imported");
+}
+
+}  // namespace
+
+TEST_CASE("a profile of PipeDream is measured layers with what they pass on and keep") {
+  const ImportedModel imported = import_model(Source{"graph.txt", kProfile});
+  const Json& layers = imported.model_file["structure"]["layers"];
+  REQUIRE(layers.size() == 3);
+  CHECK(layers[0] == Json{{"name", "node2 Linear"},
+                          {"gradient", "120B"},
+                          {"forward", "1.5ms"},
+                          {"backward", "2ms"},
+                          {"kept", "0B"},
+                          {"output", "48B"}});
+  CHECK(layers[1]["output"] == "96B");  // its own 48, and those of node 2 for the sum
+  CHECK(layers[1]["kept"] == "48B");
+  CHECK(layers[2]["kept"] == "48B");  // of node 3; node 2's are kept already
+  CHECK(!layers[2].contains("output"));
+  CHECK(imported.model_file["structure"]["batch"] == 2);  // 48 B / (4 B * 6 features)
+  const Workload workload = workload_of(imported);
+  CHECK(workload.parameters() == 130);
+  CHECK(workload.activation_bytes == Bytes{96});
+}
+
+TEST_CASE("profiles of ten models have their published parameters") {
+  struct Published {
+    const char* model;
+    int batch;
+    std::int64_t parameters;  // of torchvision; 0: none is published for the variant that was profiled
+  };
+  for (const Published& published :
+       {Published{"alexnet", 256, 61'100'840}, Published{"vgg16", 128, 138'357'544},
+        Published{"resnet18", 256, 11'689'512}, Published{"resnet50", 128, 25'557'032},
+        Published{"resnext50", 128, 25'028'904}, Published{"resnext101", 64, 44'177'704},
+        Published{"densenet121", 64, 7'978'856}, Published{"squeezenet1_0", 256, 1'248'424},
+        Published{"nasnetalarge", 16, 0}, Published{"gnmt", 32, 0}}) {
+    CAPTURE(published.model);
+    const ImportedModel imported =
+        import_model(source_folder() + "/calibration/data/pipedream-profiles/" + published.model + ".nodes.csv");
+    const Workload workload = workload_of(imported);
+    CHECK(workload.batch == published.batch);
+    if (published.parameters > 0) CHECK(workload.parameters() == published.parameters);
+    CHECK(workload.activation_bytes > Bytes{});
+    CHECK(workload.activation_bytes < Bytes{40'000'000'000});
+  }
+}
+
+TEST_CASE("a profile that cannot be read is refused by its line") {
+  const auto error = [](const std::string& from, const std::string& to) {
+    std::string text = kProfile;
+    text.replace(text.find(from), from.size(), to);
+    return test::error_of([&] { import_model(Source{"g", text}); });
+  };
+  CHECK(error("node3 -- node4", "node3 -- node9") == "g:7: no node \"node9\"");
+  CHECK(error("node2 -- node4", "node4 -- node3") == "g: \"node3\" waits for a cycle of nodes");
+  CHECK(error("node4 -- Add", "node3 -- Add") == "g:4: \"node3\" is there twice");
+  CHECK(error("forward_compute_time=1.500", "forward_compute_time=-1") ==
+        "g:2: forward_compute_time: expected a number from 0 to 1000000000.000000; found \"-1\"");
+  CHECK(error("activation_size=[40.0; 8.0], ", "") == "g:3: expected activation_size=... of \"node3\"");
+  CHECK(error("Linear(in", "Dense(in") ==
+        "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features");
+  CHECK(error("\tnode1 -- node2\n", "\tnode1\n") == "g:5: expected \"node1 -- ...\"; found \"node1\"");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,145 @@
+#include "workloads/importers/importer.hpp"
+
+#include <zlib.h>
+
+#include <array>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "workloads/importers/pipedream.hpp"
+#include "workloads/traces/trace_file.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kStart = std::size_t{1} << 16U;
+constexpr std::size_t kLargestSource = std::size_t{1} << 30U;
+constexpr std::string_view kGzip = "\x1f\x8b";
+
+/// The first bytes of what was packed; none if it is damaged.
+std::string unpacked_start(const std::string& packed) {
+  z_stream stream{};
+  if (::inflateInit2(&stream, 15 + 16) != Z_OK) throw std::bad_alloc{};
+  std::string start(kStart, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));  // which zlib does not write
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(start.data());
+  stream.avail_out = static_cast<uInt>(start.size());
+  const int outcome = ::inflate(&stream, Z_SYNC_FLUSH);
+  ::inflateEnd(&stream);
+  const bool is_sound = outcome == Z_OK || outcome == Z_STREAM_END || outcome == Z_BUF_ERROR;
+  start.resize(is_sound ? start.size() - stream.avail_out : 0);
+  return start;
+}
+
+bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
+
+bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
+
+bool is_trace(const Source& source) {
+  const std::string& start = source.start();  // such a file may have a gigabyte
+  if (!source.is_json()) return begins_as_chakra_et(start);
+  const auto has = [&](const char* key) { return start.find(key) != std::string::npos; };
+  return has("\"traceEvents\"") || has("\"workload_graph\"") || (has("\"ph\"") && has("\"ts\""));
+}
+
+/// Whether it is an object with these keys. A trace may be too long for a value.
+template <class... Keys>
+bool has_keys(const Source& source, Keys... keys) {
+  return source.is_json() && !is_trace(source) && source.json().is_object() && (source.json().contains(keys) && ...);
+}
+
+bool is_model(const Source& source) { return has_keys(source, "structure"); }
+bool is_scenario(const Source& source) { return has_keys(source, "workload", "cluster"); }
+
+bool is_measurement_list(const Source& source) {
+  return has_keys(source, "source", "profiles") || has_keys(source, "source", "jobs");
+}
+
+ImportedModel read_model_file(const Source& source) { return {.model_file = source.json()}; }
+
+constexpr std::string_view kPredictor = "rehearse-predictor";
+
+}  // namespace
+
+Source::Source(fs::path path) : path_{std::move(path)}, start_{read_file_start(path_, kStart)} {
+  if (is_packed(start_)) start_ = unpacked_start(start_);
+}
+
+Source::Source(std::string name, std::string content) : path_{std::move(name)}, start_{content.substr(0, kStart)} {
+  content_ = is_packed(content) ? gunzip(content, kLargestSource, path_.string()) : std::move(content);
+  start_ = content_->substr(0, kStart);
+}
+
+const std::string& Source::content() const {
+  if (!content_) {
+    content_ = read_file(path_, kLargestSource);
+    if (is_packed(*content_)) content_ = gunzip(*content_, kLargestSource, name());
+  }
+  return *content_;
+}
+
+bool Source::is_json() const {
+  const std::size_t first = start_.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string::npos) return false;
+  const std::string_view text = std::string_view{start_}.substr(first);
+  return text[0] == '{' || text[0] == '[' || text.starts_with("//") || text.starts_with("/*");
+}
+
+const Json& Source::json() const {
+  if (!json_) json_ = std::make_unique<const Json>(parse_json(content(), name()));
+  return *json_;
+}
+
+Json model_file(const Source& source, const std::string& kind, Json structure) {
+  return {{"format", 1},
+          {"source", kind + " " + shortened(source.path().filename().string(), 200)},
+          {"structure", std::move(structure)}};
+}
+
+std::span<const FormatReader> source_formats() {
+  static constexpr std::array kFormats{
+      FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
+      FormatReader{SourceFormat::kModel, "model file", is_model, read_model_file, ""},
+      FormatReader{SourceFormat::kScenario, "scenario", is_scenario, nullptr, "rehearse simulate"},
+      FormatReader{SourceFormat::kMeasurementList, "list of measured jobs", is_measurement_list, nullptr, kPredictor},
+      FormatReader{SourceFormat::kPipedreamProfile, "PipeDream profile", is_pipedream_profile, read_pipedream_profile,
+                   ""},
+      FormatReader{SourceFormat::kTrace, "trace", is_trace, nullptr, "rehearse replay"},
+  };
+  return kFormats;
+}
+
+const FormatReader* find_format(const Source& source) {
+  for (const FormatReader& reader : source_formats())
+    if (reader.recognizes(source)) return &reader;
+  return nullptr;
+}
+
+SourceFormat recognized_format(const fs::path& file) {
+  const FormatReader* reader = find_format(Source{file});
+  return reader == nullptr ? SourceFormat::kOther : reader->format;
+}
+
+ImportedModel import_model(const Source& source) {
+  const FormatReader* reader = find_format(source);
+  if (reader == nullptr) {
+    std::string known;
+    for (const FormatReader& format : source_formats())
+      if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};
+    throw InputError{source.name() + ": unknown content; known: " + known};
+  }
+  if (reader->read == nullptr)
+    throw InputError{source.name() + ": expected a model; found a " + std::string{reader->name} + ", which " +
+                     std::string{reader->read_by} + " reads"};
+  return reader->read(source);
+}
+
+ImportedModel import_model(const fs::path& file) { return import_model(Source{file}); }
+
+}  // namespace rehearse

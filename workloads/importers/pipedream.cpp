@@ -1,0 +1,268 @@
+#include "workloads/importers/pipedream.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+#include <sstream>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "workloads/timed_layers.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::string_view kColumns = "node,layer,forward_ms,backward_ms,activation_bytes,parameter_bytes";
+constexpr std::string_view kSeparator = " -- ";
+constexpr std::size_t kMostNodes = 100'000;
+constexpr double kMostBytes = 1e12, kMostMilliseconds = 1e9;
+
+struct Node {
+  std::string id, layer, place;
+  double forward_ms = 0, backward_ms = 0;
+  std::vector<double> outputs;  // bytes, of a tuple several
+  double parameters = 0;        // bytes
+  std::vector<std::size_t> inputs{}, readers{};
+  double output() const {
+    double sum = 0;
+    for (const double bytes : outputs) sum += bytes;
+    return sum;
+  }
+};
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+double number_of(std::string_view text, double most, const std::string& place, std::string_view what) {
+  text = trimmed(text);
+  double value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
+    throw InputError{place + ": " + std::string{what} + ": expected a number from 0 to " + std::to_string(most) +
+                     "; found " + in_quotes(text)};
+  return value;
+}
+
+/// "12.0", or "[12.0; 4.0]" of a tuple.
+std::vector<double> sizes_of(std::string_view text, const std::string& place) {
+  text = trimmed(text);
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  std::vector<double> sizes;
+  while (true) {
+    const std::size_t end = text.find_first_of(";,");
+    sizes.push_back(number_of(text.substr(0, end), kMostBytes, place, "activation size"));
+    if (end == std::string_view::npos) return sizes;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// Nodes by their names, and what connects them.
+class Profile {
+ public:
+  explicit Profile(std::string name) : name_{std::move(name)} {}
+
+  void add(Node node) {
+    if (nodes.size() == kMostNodes) throw InputError{node.place + ": more than 100000 nodes"};
+    if (!index_.emplace(node.id, nodes.size()).second)
+      throw InputError{node.place + ": " + in_quotes(node.id) + " is there twice"};
+    nodes.push_back(std::move(node));
+  }
+  void connect(std::string_view from, std::string_view to, const std::string& place) {
+    const std::size_t reader = find(to, place), read = find(from, place);
+    if (std::ranges::find(nodes[reader].inputs, read) != nodes[reader].inputs.end()) return;
+    nodes[reader].inputs.push_back(read);
+    nodes[read].readers.push_back(reader);
+  }
+
+  /// Of nodes that are ready the one that the file names first. Throws InputError if there is a cycle.
+  std::vector<std::size_t> order() const {
+    std::vector<std::size_t> waits_for;
+    std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      waits_for.push_back(nodes[i].inputs.size());
+      if (nodes[i].inputs.empty()) ready.push(i);
+    }
+    std::vector<std::size_t> sorted;
+    while (!ready.empty()) {
+      const std::size_t next = ready.top();
+      ready.pop();
+      sorted.push_back(next);
+      for (const std::size_t reader : nodes[next].readers)
+        if (--waits_for[reader] == 0) ready.push(reader);
+    }
+    if (sorted.size() < nodes.size()) {
+      const auto stuck = static_cast<std::size_t>(
+          std::ranges::find_if(waits_for, [](std::size_t count) { return count > 0; }) - waits_for.begin());
+      throw InputError{name_ + ": " + in_quotes(nodes[stuck].id) + " waits for a cycle of nodes"};
+    }
+    return sorted;
+  }
+
+  std::vector<Node> nodes;
+
+ private:
+  std::size_t find(std::string_view id, const std::string& place) const {
+    const auto found = index_.find(id);
+    if (found == index_.end()) throw InputError{place + ": no node " + in_quotes(id)};
+    return found->second;
+  }
+
+  std::string name_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+Node node_of(std::string_view id, std::string_view layer, std::string_view fields, const std::string& place) {
+  Node node{.id = std::string{id}, .layer = std::string{layer}, .place = place, .outputs = {}};
+  std::map<std::string_view, std::string_view> values;
+  while (!fields.empty()) {
+    const std::size_t equals = fields.find('=');
+    if (equals == std::string_view::npos) break;
+    const std::size_t close = fields.substr(equals + 1).starts_with('[') ? fields.find(']', equals) : equals;
+    const std::size_t end = close == std::string_view::npos ? close : fields.find(',', close);
+    values[trimmed(fields.substr(0, equals))] =
+        fields.substr(equals + 1, end == std::string_view::npos ? end : end - equals - 1);
+    fields = end == std::string_view::npos ? "" : fields.substr(end + 1);
+  }
+  for (const char* key : {"forward_compute_time", "backward_compute_time", "activation_size", "parameter_size"})
+    if (!values.contains(key)) throw InputError{place + ": expected " + key + "=... of " + in_quotes(id)};
+  node.forward_ms = number_of(values["forward_compute_time"], kMostMilliseconds, place, "forward_compute_time");
+  node.backward_ms = number_of(values["backward_compute_time"], kMostMilliseconds, place, "backward_compute_time");
+  node.outputs = sizes_of(values["activation_size"], place);
+  node.parameters = number_of(values["parameter_size"], kMostBytes, place, "parameter_size");
+  return node;
+}
+
+Profile profile_of_text(const Source& source) {
+  struct Edge {
+    std::string from, to, place;
+  };
+  Profile profile{source.name()};
+  std::vector<Edge> edges;
+  std::istringstream lines{source.content()};
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string place = source.name() + ":" + std::to_string(++count);
+    const std::string_view text = trimmed(line);
+    if (text.empty()) continue;
+    const std::size_t first = text.find(kSeparator), last = text.rfind(kSeparator);
+    if (first == std::string_view::npos)
+      throw InputError{place + ": expected \"node1 -- ...\"; found " + in_quotes(text)};
+    const std::string_view id = text.substr(0, first), rest = text.substr(last + kSeparator.size());
+    if (first == last)
+      edges.push_back({std::string{id}, std::string{rest}, place});
+    else
+      profile.add(node_of(id, text.substr(first + kSeparator.size(), last - first - kSeparator.size()), rest, place));
+  }
+  for (const Edge& edge : edges) profile.connect(edge.from, edge.to, edge.place);
+  return profile;
+}
+
+Profile profile_of_tables(const Source& source) {
+  Profile profile{source.name()};
+  const CsvTable nodes = parse_csv(source.content(), source.name());
+  for (const CsvRow& row : nodes.rows()) {
+    const std::string place = source.name() + ":" + std::to_string(row.line());
+    profile.add({.id = std::string{row.text("node")},
+                 .layer = std::string{row.text("layer")},
+                 .place = place,
+                 .forward_ms = number_of(row.text("forward_ms"), kMostMilliseconds, place, "forward_ms"),
+                 .backward_ms = number_of(row.text("backward_ms"), kMostMilliseconds, place, "backward_ms"),
+                 .outputs = sizes_of(row.text("activation_bytes"), place),
+                 .parameters = number_of(row.text("parameter_bytes"), kMostBytes, place, "parameter_bytes")});
+  }
+  std::string beside = source.path().filename().string();
+  const std::size_t word = beside.find("nodes");
+  if (word == std::string::npos)
+    throw InputError{source.name() + ": expected a name such as NAME.nodes.csv, with NAME.edges.csv beside it"};
+  beside.replace(word, 5, "edges");
+  const CsvTable edges = load_csv_file(source.path().parent_path() / beside);
+  for (const CsvRow& row : edges.rows())
+    profile.connect(row.text("src"), row.text("dst"), edges.file_name() + ":" + std::to_string(row.line()));
+  return profile;
+}
+
+/// The number behind `name`, as in "Linear(in_features=9216, out_features=4096)" or "View(9216)"; 0 if there is none.
+double argument(std::string_view layer, std::string_view name) {
+  const std::size_t at = layer.find(name);
+  if (at == std::string_view::npos) return 0;
+  double value = 0;
+  std::from_chars(layer.data() + at + name.size(), layer.data() + layer.size(), value);
+  return value;
+}
+
+/// Samples in a batch, from 4 bytes for each feature of a layer that names them.
+int batch_of(const Profile& profile, const std::string& name) {
+  const auto whole = [](double bytes, double features) {
+    const double batch = features > 0 ? bytes / (4 * features) : 0;
+    return batch >= 1 && batch <= 65536 && std::floor(batch) == batch ? static_cast<int>(batch) : 0;
+  };
+  for (const Node& node : profile.nodes) {
+    const std::string_view layer = node.layer;
+    int batch = 0;
+    if (layer.starts_with("LSTM(") && node.outputs.size() == 3)  // output, and the state of one position
+      batch = whole(node.outputs[1], argument(layer, ", "));
+    if (layer.starts_with("Linear(")) batch = whole(node.output(), argument(layer, "out_features="));
+    if (layer.starts_with("View(")) batch = whole(node.output(), argument(layer, "View("));
+    if (batch > 0) return batch;
+  }
+  throw InputError{name + ": no layer tells the batch: expected a Linear, View or LSTM layer with its features"};
+}
+
+Bytes whole_bytes(double bytes) { return Bytes{std::llround(bytes)}; }
+
+}  // namespace
+
+bool is_pipedream_profile(const Source& source) {
+  const std::string_view line = std::string_view{source.start()}.substr(0, source.start().find('\n'));
+  return line.starts_with(kColumns) || (line.starts_with("node") && line.find(kSeparator) != std::string_view::npos);
+}
+
+ImportedModel read_pipedream_profile(const Source& source) {
+  const bool is_table = source.start().starts_with(kColumns);
+  const Profile profile = is_table ? profile_of_tables(source) : profile_of_text(source);
+  const int batch = batch_of(profile, source.name());
+
+  const std::vector<std::size_t> order = profile.order();
+  std::vector<std::size_t> last_reader(profile.nodes.size());  // position in the order
+  for (std::size_t position = 0; position < order.size(); ++position)
+    for (const std::size_t input : profile.nodes[order[position]].inputs) last_reader[input] = position;
+
+  TimedLayers timed{.batch = batch, .layers = {}};
+  std::vector<bool> is_kept(profile.nodes.size());
+  double passed = 0;                        // bytes that layers still to come read
+  std::multimap<std::size_t, double> ends;  // position after which bytes are read no more
+  for (std::size_t position = 0; position < order.size(); ++position) {
+    const Node& node = profile.nodes[order[position]];
+    if (node.layer.starts_with("Input")) continue;
+    double kept = 0;
+    for (const std::size_t input : node.inputs) {
+      if (!is_kept[input] && !profile.nodes[input].layer.starts_with("Input")) kept += profile.nodes[input].output();
+      is_kept[input] = true;
+    }
+    if (last_reader[order[position]] > position) {
+      passed += node.output();
+      ends.emplace(last_reader[order[position]], node.output());
+    }
+    for (auto end = ends.begin(); end != ends.end() && end->first <= position; end = ends.erase(end))
+      passed -= end->second;
+    timed.layers.push_back({.name = node.id + " " + node.layer.substr(0, node.layer.find('(')),
+                            .gradient = whole_bytes(node.parameters),
+                            .forward = Seconds{node.forward_ms * 1e-3},
+                            .backward = Seconds{node.backward_ms * 1e-3},
+                            .output = whole_bytes(passed),
+                            .kept = whole_bytes(kept)});
+  }
+  if (timed.layers.empty()) throw InputError{source.name() + ": expected a layer besides inputs"};
+  return {.model_file = model_file(source, "PipeDream profile", timed_layers_json(timed)),
+          .remarks = {"times are those of one GPU, layer by layer, with a batch of " + std::to_string(batch)}};
+}
+
+}  // namespace rehearse
