@@ -143,7 +143,8 @@ TEST_CASE("mistakes in sequence models are named with their place") {
     "sequence_length": 4, "normalisation": "pre", )";
   refuse(sizes + R"("heads": 3, "head": "pooler"})", "/structure/heads: expected a divisor of \"width\"; found 3");
   refuse(sizes + R"("heads": 2, "head": "bert"})",
-         "/structure/head: expected \"language_model\", \"masked_language_model\", \"pooler\" or \"bert_pretraining\"; found \"bert\"");
+         "/structure/head: expected \"language_model\", \"masked_language_model\", \"pooler\" or \"bert_pretraining\"; "
+         "found \"bert\"");
   refuse(sizes + R"("heads": 2, "head": "pooler", "positions": 3})",
          "/structure/sequence_length: expected at most \"positions\"; found 4");
   refuse(sizes + R"("heads": 2, "head": "bert_pretraining", "predictions": 5})",

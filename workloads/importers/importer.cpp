@@ -8,6 +8,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/importers/huggingface.hpp"
 #include "workloads/importers/pipedream.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -41,17 +42,18 @@ bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
 
 bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
 
-bool is_trace(const Source& source) {
-  const std::string& start = source.start();  // such a file may have a gigabyte
-  if (!source.is_json()) return begins_as_chakra_et(start);
-  const auto has = [&](const char* key) { return start.find(key) != std::string::npos; };
-  return has("\"traceEvents\"") || has("\"workload_graph\"") || (has("\"ph\"") && has("\"ts\""));
+/// Their beginning tells them: such a file may have a gigabyte, too much for a value.
+bool is_json_trace(const Source& source) {
+  const auto has = [&](const char* key) { return source.start().find(key) != std::string::npos; };
+  return source.is_json() && (has("\"traceEvents\"") || has("\"workload_graph\"") || (has("\"ph\"") && has("\"ts\"")));
 }
 
-/// Whether it is an object with these keys. A trace may be too long for a value.
+bool is_binary_trace(const Source& source) { return !source.is_json() && begins_as_chakra_et(source.start()); }
+
+/// Whether it is an object with these keys.
 template <class... Keys>
 bool has_keys(const Source& source, Keys... keys) {
-  return source.is_json() && !is_trace(source) && source.json().is_object() && (source.json().contains(keys) && ...);
+  return source.is_json() && source.json().is_object() && (source.json().contains(keys) && ...);
 }
 
 bool is_model(const Source& source) { return has_keys(source, "structure"); }
@@ -105,12 +107,15 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
+      FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse replay"},
       FormatReader{SourceFormat::kModel, "model file", is_model, read_model_file, ""},
       FormatReader{SourceFormat::kScenario, "scenario", is_scenario, nullptr, "rehearse simulate"},
       FormatReader{SourceFormat::kMeasurementList, "list of measured jobs", is_measurement_list, nullptr, kPredictor},
+      FormatReader{SourceFormat::kHuggingfaceConfig, "HuggingFace config.json", is_huggingface_config,
+                   read_huggingface_config, ""},
       FormatReader{SourceFormat::kPipedreamProfile, "PipeDream profile", is_pipedream_profile, read_pipedream_profile,
                    ""},
-      FormatReader{SourceFormat::kTrace, "trace", is_trace, nullptr, "rehearse replay"},
+      FormatReader{SourceFormat::kTrace, "trace", is_binary_trace, nullptr, "rehearse replay"},
   };
   return kFormats;
 }

@@ -22,6 +22,7 @@ enum class SourceFormat {
   kScenario,
   kModel,  // a model file as it is
   kTrace,  // of PyTorch's profiler, or Chakra's
+  kHuggingfaceConfig,
   kPipedreamProfile,
 };
 

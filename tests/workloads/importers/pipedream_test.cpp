@@ -38,8 +38,8 @@ TEST_CASE("a profile of PipeDream is measured layers with what they pass on and 
                           {"gradient", "120B"},
                           {"forward", "1.5ms"},
                           {"backward", "2ms"},
-                          {"kept", "0B"},
-                          {"output", "48B"}});
+                          {"output", "48B"},
+                          {"kept", "0B"}});
   CHECK(layers[1]["output"] == "96B");  // its own 48, and those of node 2 for the sum
   CHECK(layers[1]["kept"] == "48B");
   CHECK(layers[2]["kept"] == "48B");  // of node 3; node 2's are kept already
