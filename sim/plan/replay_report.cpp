@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
@@ -125,6 +126,18 @@ std::string describe_gap(const RecordedRun& run, const UnexplainedTime::Gap& gap
                  : "thread " + run.threads[static_cast<std::size_t>(operation.lane)] + ": nothing recorded");
 }
 
+/// What is said of all ranks is said once.
+void add_remarks(std::vector<std::string>& remarks, const RecordedJob& job) {
+  std::map<std::string, std::size_t> ranks;
+  for (const RecordedRun& run : job.ranks)
+    for (const std::string& remark : run.remarks) ++ranks[remark];
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (const std::string& remark : job.ranks[r].remarks) {
+      const bool is_of_all = ranks.at(remark) == job.ranks.size();
+      if (!is_of_all || r == 0) remarks.push_back((is_of_all ? "" : job.ranks[r].file_name + ": ") + remark);
+    }
+}
+
 }  // namespace
 
 std::string ReplayReport::refusal() const {
@@ -157,9 +170,8 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
     report.unexplained = std::max(report.unexplained, unexplained.share());
     for (std::size_t i = 0; i < std::min(kListedGaps, unexplained.gaps.size()); ++i)
       if (unexplained.gaps[i].time >= kListedGap) report.gaps.push_back(describe_gap(run, unexplained.gaps[i]));
-    for (const std::string& remark : run.remarks)
-      report.remarks.push_back((job.ranks.size() > 1 ? run.file_name + ": " : "") + remark);
   }
+  add_remarks(report.remarks, job);
   return report;
 }
 

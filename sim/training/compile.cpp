@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/strategy_words.hpp"
+#include "sim/training/step_programs.hpp"
 
 namespace rehearse {
 
@@ -59,25 +59,8 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
 }
 
 std::string program_text(const Scenario& scenario) try {
-  const Group& group = scenario.first_workers();
-  const ComputePlan plan = plan_step(scenario, group);
-  const int passes = scenario.training.strategy.exchange.accumulation_steps;
-  std::vector<std::string> kernels;
-  for (const Operator& kernel : scenario.workload_of(group).graph) kernels.push_back(kernel.name);
-  if (scenario.training.strategy.pipeline() != nullptr) {
-    const PipelineStages stages = cut_into_stages(scenario);
-    return to_text(compile_pipeline(scenario, plan_stage(plan, stages, 0, scenario.workload), stages,
-                                    plan_pipeline_exchange(scenario, stages), 0),
-                   kernels);
-  }
-  if (std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
-    return to_text(compile_step(scenario, plan, passes, plan_gradient_units(scenario, 0)), kernels);
-  const Site site{scenario};
-  const GradientUnits units = plan_gradient_units(scenario, static_cast<int>(site.servers.size()));
-  const MachineIndex first = site.workers.front().front().machine;
-  return to_text(
-      compile_step(scenario, plan, passes, units, team_places(site, first, units).front(), FirstVariables::kPushed),
-      kernels);
+  StepPrograms programs{scenario};
+  return to_text(programs.program(0), programs.kernels(0));
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

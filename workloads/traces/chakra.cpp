@@ -285,12 +285,9 @@ void write_node(const ChakraTrace& trace, const ChakraNode& node, chakra::Node& 
 }
 
 template <class Message>
-void append_message(const Message& message, std::string& bytes) {
-  const std::string body = message.SerializeAsString();
-  google::protobuf::io::StringOutputStream stream{&bytes};
-  CodedOutputStream out{&stream};
-  out.WriteVarint32(static_cast<std::uint32_t>(body.size()));
-  out.WriteString(body);
+void append_message(const Message& message, CodedOutputStream& out) {
+  out.WriteVarint32(static_cast<std::uint32_t>(message.ByteSizeLong()));
+  message.SerializeWithCachedSizes(&out);
 }
 
 }  // namespace
@@ -308,14 +305,19 @@ ChakraTrace parse_chakra_et(std::string_view bytes, const std::string& file_name
 
 std::string chakra_et_bytes(const ChakraTrace& trace) {
   std::string bytes;
-  chakra::GlobalMetadata metadata;
-  metadata.set_version("0.0.4");
-  for (const ChakraAttribute& own : trace.own) write_own(own, *metadata.add_attr());
-  append_message(metadata, bytes);
-  for (const ChakraNode& node : trace.nodes) {
+  {
+    google::protobuf::io::StringOutputStream stream{&bytes};
+    CodedOutputStream out{&stream};
+    chakra::GlobalMetadata metadata;
+    metadata.set_version("0.0.4");
+    for (const ChakraAttribute& own : trace.own) write_own(own, *metadata.add_attr());
+    append_message(metadata, out);
     chakra::Node message;
-    write_node(trace, node, message);
-    append_message(message, bytes);
+    for (const ChakraNode& node : trace.nodes) {
+      message.Clear();
+      write_node(trace, node, message);
+      append_message(message, out);
+    }
   }
   return bytes;
 }

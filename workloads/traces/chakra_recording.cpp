@@ -15,6 +15,7 @@ std::vector<ChakraAttribute> file_attributes(const RecordedRun& run) {
   const auto add = [&](std::string_view key, ChakraAttribute::Value value) {
     own.push_back(own_attribute(key, std::move(value)));
   };
+  add("content", std::string{"recording"});
   add("launch_latency_ns", run.launch_latency);
   add("kernel_gap_ns", run.kernel_gap);
   add("queue_depth", std::int64_t{run.queue_depth});
@@ -33,6 +34,13 @@ std::vector<ChakraAttribute> file_attributes(const RecordedRun& run) {
   if (!steps.empty()) {
     add("steps", std::move(steps));
     add("step_dates_ns", std::move(dates));
+  }
+  std::vector<std::int64_t> gradients;
+  for (const RecordedGradient& gradient : run.gradients)
+    gradients.insert(gradients.end(), {gradient.after, gradient.recorded, gradient.bytes});
+  if (!gradients.empty()) {
+    add("gradients", std::move(gradients));
+    add("backward_thread", std::int64_t{run.backward_thread});
   }
   return own;
 }

@@ -32,9 +32,11 @@ class NodeRunBuilder {
  public:
   explicit NodeRunBuilder(const ChakraTrace& trace)
       : trace_{trace},
-        is_own_{own_value<std::int64_t>(trace.own, "launch_latency_ns") != nullptr},
+        is_own_{is_content(trace, "recording")},
         run_{.file_name = trace.file_name, .names = trace.names, .groups = trace.groups, .has_rank = false} {
     run_.world_size = trace.world_size;
+    has_threads_ = has_streams_ = is_content(trace, "program");  // what names none is on none
+    read_rank();
   }
 
   RecordedRun build() {
@@ -51,6 +53,21 @@ class NodeRunBuilder {
   }
 
  private:
+  static bool is_content(const ChakraTrace& trace, std::string_view expected) {
+    const auto* content = own_value<std::string>(trace.own, "content");
+    return content != nullptr && *content == expected;
+  }
+  std::int64_t whole(std::string_view key, std::int64_t otherwise, std::int64_t most) const {
+    const auto* value = own_value<std::int64_t>(trace_.own, key);
+    return value == nullptr ? otherwise : std::clamp<std::int64_t>(*value, 0, most);
+  }
+  void read_rank() {
+    constexpr std::int64_t kMostRanks = 1'000'000;
+    run_.has_rank = own_value<std::int64_t>(trace_.own, "rank") != nullptr;
+    run_.rank = static_cast<int>(whole("rank", 0, kMostRanks));
+    run_.world_size = static_cast<int>(whole("world_size", run_.world_size, kMostRanks));
+  }
+
   const ChakraNode& node_at(OperationIndex node) const { return trace_.nodes[at(node)]; }
   const std::string& name(OperationIndex node) const { return trace_.names[at(node_at(node).name)]; }
   [[noreturn]] void refuse(OperationIndex node, const std::string& what) const {
@@ -127,17 +144,10 @@ class NodeRunBuilder {
   }
 
   void read_own() {
-    const auto whole = [&](std::string_view key, std::int64_t otherwise) {
-      const auto* value = own_value<std::int64_t>(trace_.own, key);
-      return value == nullptr ? otherwise : *value;
-    };
-    constexpr std::int64_t kLongest = kLongestMicroseconds * 1000;
-    run_.launch_latency = std::clamp<std::int64_t>(whole("launch_latency_ns", 0), 0, kLongest);
-    run_.kernel_gap = std::clamp<std::int64_t>(whole("kernel_gap_ns", 0), 0, kLongest);
-    run_.queue_depth = static_cast<int>(std::clamp<std::int64_t>(whole("queue_depth", 0), 0, 1'000'000));
-    run_.rank = static_cast<int>(std::clamp<std::int64_t>(whole("rank", 0), 0, 1'000'000));
-    run_.world_size = static_cast<int>(std::clamp<std::int64_t>(whole("world_size", 1), 0, 1'000'000));
-    run_.has_rank = true;
+    constexpr std::int64_t kLongest = kLongestMicroseconds * 1000, kDeepest = 1'000'000;
+    run_.launch_latency = whole("launch_latency_ns", 0, kLongest);
+    run_.kernel_gap = whole("kernel_gap_ns", 0, kLongest);
+    run_.queue_depth = static_cast<int>(whole("queue_depth", 0, kDeepest));
     if (const auto* gpu = own_value<std::string>(trace_.own, "gpu")) run_.gpu = *gpu;
     const auto texts = [&](std::string_view key, std::vector<std::string>& list) {
       if (const auto* value = own_value<std::vector<std::string>>(trace_.own, key)) list = *value;
@@ -145,12 +155,29 @@ class NodeRunBuilder {
     texts("threads", run_.threads);
     texts("streams", run_.streams);
     texts("remarks", run_.remarks);
+    read_gradients();
     std::vector<std::string> steps;
     texts("steps", steps);
     const auto* dates = own_value<std::vector<std::int64_t>>(trace_.own, "step_dates_ns");
     if (dates == nullptr || dates->size() != 2 * steps.size()) return;
     for (std::size_t s = 0; s < steps.size(); ++s)
       run_.steps.push_back({steps[s], (*dates)[2 * s], (*dates)[2 * s + 1]});
+  }
+
+  /// Operation, date and bytes of each.
+  void read_gradients() {
+    const auto* values = own_value<std::vector<std::int64_t>>(trace_.own, "gradients");
+    if (values == nullptr) return;
+    const auto operations = static_cast<std::int64_t>(trace_.nodes.size());
+    for (std::size_t i = 0; i + 3 <= values->size(); i += 3) {
+      const std::int64_t after = (*values)[i];
+      if (after < 0 || after >= operations)
+        throw InputError{trace_.file_name + ": rehearse.gradients: expected operations below " +
+                         std::to_string(operations) + "; found " + std::to_string(after)};
+      run_.gradients.push_back({static_cast<OperationIndex>(after), (*values)[i + 1], (*values)[i + 2]});
+    }
+    if (!run_.threads.empty())
+      run_.backward_thread = static_cast<std::int32_t>(whole("backward_thread", -1, std::ssize(run_.threads) - 1));
   }
 
   /// The number of the thread or stream among those of the run, which has all of them.
@@ -240,7 +267,7 @@ class NodeRunBuilder {
     RecordedCollective& collective = run_.collectives.back();
     if (const auto* work = whole("work"))
       collective.work = *work == static_cast<std::int64_t>(CollectiveWork::kMessage) ? CollectiveWork::kMessage
-                                                                                     : CollectiveWork::kUnknown;
+                                                                                     : CollectiveWork::kOther;
   }
 
   void check_steps() const {
@@ -317,6 +344,10 @@ class NodeRunBuilder {
     const auto say = [&](std::int64_t count, const std::string& text) {
       if (count > 0) run_.remarks.push_back(std::to_string(count) + ' ' + text);
     };
+    if (is_content(trace_, "program")) {
+      run_.remarks.emplace_back("a program: its copies, messages and collectives have no duration, and take none");
+      return;
+    }
     say(untimed_, "of " + std::to_string(trace_.nodes.size()) +
                       " nodes have no duration, or one below a microsecond: they take none");
     say(calls_, "control dependencies are calls of PyTorch's operators: nobody waits for them");

@@ -78,7 +78,7 @@ CollectiveWork collective_work(std::string_view name) {
   const std::string lower = lower_case(name);
   for (const auto& [word, work] : kCollectiveWords)
     if (lower.find(word) != std::string::npos) return work;
-  return CollectiveWork::kUnknown;
+  return CollectiveWork::kOther;
 }
 
 }  // namespace rehearse

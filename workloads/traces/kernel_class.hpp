@@ -32,7 +32,7 @@ inline std::string_view to_text(KernelClass kernel) { return kKernelClassNames[s
 
 /// What ranks do together. The numbers are those of Chakra's traces.
 enum class CollectiveWork : std::int8_t {
-  kUnknown = -1,
+  kOther = -1,
   kAllReduce,
   kReduce,
   kAllGather,
@@ -53,7 +53,7 @@ std::string lower_case(std::string_view name);
 /// kOther if the name has none of the words.
 KernelClass kernel_class(std::string_view name);
 
-/// Of a collective's kernel; kUnknown if the name does not say.
+/// Of a collective's kernel; kOther if the name does not say.
 CollectiveWork collective_work(std::string_view name);
 
 }  // namespace rehearse

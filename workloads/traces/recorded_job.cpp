@@ -33,7 +33,7 @@ std::map<std::string, Group> groups_of(const std::vector<RecordedRun>& ranks) {
 
 bool are_alike(const RecordedRun& a, std::size_t of_a, const RecordedRun& b, std::size_t of_b) {
   const CollectiveWork work = a.collectives[of_a].work;
-  if (work != CollectiveWork::kUnknown && work == b.collectives[of_b].work) return true;
+  if (work != CollectiveWork::kOther && work == b.collectives[of_b].work) return true;
   return a.names[static_cast<std::size_t>(kernel_of(a, of_a).name)] ==
          b.names[static_cast<std::size_t>(kernel_of(b, of_b).name)];
 }

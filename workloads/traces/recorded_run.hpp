@@ -62,7 +62,7 @@ struct RecordedStep {
 struct RecordedCollective {
   std::int32_t operation = 0;
   std::int64_t bytes = -1;  // of the payload; -1: not recorded
-  CollectiveWork work = CollectiveWork::kUnknown;
+  CollectiveWork work = CollectiveWork::kOther;
   std::int32_t group = -1;  // of ranks that take part, in RecordedRun::groups; -1: all of them
 
   friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;

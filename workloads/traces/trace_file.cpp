@@ -42,7 +42,10 @@ class KeyHandler {
     --depth_;
     return true;
   }
-  bool start_array(std::size_t) { return ++depth_ > 1; }  // a list of events
+  bool start_array(std::size_t) {
+    if (++depth_ == 1) format = TraceFormat::kKineto;
+    return !format;
+  }
   bool end_array() {
     --depth_;
     return true;
@@ -86,7 +89,7 @@ bool begins_as_chakra_et(std::string_view bytes) {
   return node && !bytes.empty() && (bytes.front() == 0x08 || bytes.front() == 0x12);
 }
 
-TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget) {
+std::optional<TraceFormat> find_trace_format(const std::filesystem::path& file, const Budget& budget) {
   std::string beginning(kBeginning, '\0');
   {
     UnpackedFile unpacked{file, budget};
@@ -102,7 +105,7 @@ TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget
   Characters characters{file, budget};
   KeyHandler handler;
   nlohmann::json::sax_parse(CharacterIterator{&characters}, CharacterIterator{}, &handler);
-  return handler.format.value_or(TraceFormat::kKineto);
+  return handler.format;
 }
 
 std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget,
@@ -110,7 +113,8 @@ std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::pat
   KinetoOptions of_each = options;
   std::vector<RecordedRun> runs;
   for (const std::filesystem::path& file : files) {
-    switch (trace_format(file, budget)) {
+    // The reader of Kineto's traces says best why a file is none.
+    switch (find_trace_format(file, budget).value_or(TraceFormat::kKineto)) {
       case TraceFormat::kKineto: {
         const KinetoTrace trace = read_kineto_trace(file, budget, of_each);
         if (trace.steps) of_each.steps = trace.steps;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,14 +13,14 @@
 namespace rehearse {
 
 enum class TraceFormat : std::uint8_t {
-  kKineto,      // JSON, or what is of none of these
+  kKineto,      // JSON with traceEvents, or a list of them
   kChakraJson,  // JSON with a workload_graph
   kChakraEt,    // messages of Chakra
   kPytorchEt,   // JSON with nodes: PyTorch's execution traces
 };
 
-/// Reads as far as it must.
-TraceFormat trace_format(const std::filesystem::path& file, const Budget& budget = {});
+/// Reads as far as it must; none if nothing says which it is.
+std::optional<TraceFormat> find_trace_format(const std::filesystem::path& file, const Budget& budget = {});
 /// Of the beginning of a file: whether that is a message of Chakra behind its length.
 bool begins_as_chakra_et(std::string_view bytes);
 

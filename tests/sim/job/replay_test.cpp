@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/errors.hpp"
+#include "sim/training/chakra_program.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/timed_cluster.hpp"
 #include "workloads/traces/chakra_run.hpp"
@@ -171,6 +172,37 @@ TEST_CASE("Chakra's own trace: what its durations and dependencies come to") {
   // The host does one thing after the other, 318 + 28 + 85 + 79 + 153 us; the kernels of 4 and 28 us end before.
   CHECK(microseconds(replay(job).end) == doctest::Approx(663));
   CHECK(unexplained_time(job.ranks[0]).of == 0);
+}
+
+TEST_CASE("an exported pipeline takes (m + p - 1) times a micro-batch, as messages and collectives have no duration") {
+  // m = 4 micro-batches on p = 3 equal stages, 1 + 2 ms each: 6 x 3 ms.
+  Json json = test::timed_scenario(3, {{"4B"}, {"4B"}, {"4B"}},
+                                   {{"kind", "all_reduce"}, {"pipeline", {{"stages", 3}, {"microbatches", 4}}}});
+  for (Json& layer : json["workload"]["model"]["structure"]["layers"]) layer["output"] = "4B";
+  const Scenario scenario = test::resolved(json);
+  StepPrograms programs{scenario};
+  std::vector<RecordedRun> ranks;
+  for (int rank = 0; rank < programs.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(programs, rank)));
+  const RecordedJob job = recorded_job(std::move(ranks));
+  CHECK(job.remarks.empty());
+  CHECK(microseconds(replay(job).end) == doctest::Approx(18'000));
+}
+
+TEST_CASE("exported programs of servers and workers end") {
+  const Scenario scenario = test::resolved(test::timed_scenario(3, {{"4MB"}, {"2MB"}}, {{"kind", "all_reduce"}}));
+  StepPrograms programs{scenario};
+  // 2 x (1 + 2) ms.
+  const RecordedJob job =
+      recorded_job({recorded_run(chakra_trace(programs, 0)), recorded_run(chakra_trace(programs, 1)),
+                    recorded_run(chakra_trace(programs, 2))});
+  CHECK(microseconds(replay(job).end) == doctest::Approx(6000));
+
+  const std::string file = source_folder() + "/scenarios/cm-dare.json";
+  const Scenario served = read_scenario(load_json_file(file), file, test::shipped_catalog());
+  StepPrograms of_servers{served};
+  std::vector<RecordedRun> ranks;
+  for (int rank = 0; rank < of_servers.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(of_servers, rank)));
+  CHECK(replay(recorded_job(std::move(ranks))).end > Seconds{});
 }
 
 TEST_CASE("a message begins when both of its ranks have come") {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -152,6 +153,11 @@ TEST_CASE("a recording is the same after it was a trace of Chakra") {
     CHECK(again.dependencies == run.dependencies);
     CHECK(again.collectives == run.collectives);
     CHECK(again.steps == run.steps);
+    const auto values = [](const RecordedGradient& gradient) {
+      return std::tuple{gradient.after, gradient.recorded, gradient.bytes};
+    };
+    CHECK(std::ranges::equal(again.gradients, run.gradients, {}, values, values));
+    CHECK(again.backward_thread == run.backward_thread);
     CHECK(again.end_of_steps == run.end_of_steps);
     CHECK(again.threads == run.threads);
     CHECK(again.streams == run.streams);

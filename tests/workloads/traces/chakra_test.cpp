@@ -153,12 +153,13 @@ TEST_CASE("the format of a file is told by what is in it") {
   const test::TemporaryFolder folder;
   const auto format = [&](const std::string& contents) {
     write_file(folder / "trace", contents);
-    return trace_format(folder / "trace");
+    return find_trace_format(folder / "trace");
   };
   CHECK(format(R"({"schemaVersion": 1, "traceEvents": []})") == TraceFormat::kKineto);
   CHECK(format("[]") == TraceFormat::kKineto);
-  CHECK(format("") == TraceFormat::kKineto);
-  CHECK(format("nothing") == TraceFormat::kKineto);
+  CHECK(!format(""));
+  CHECK(!format("nothing"));
+  CHECK(!format(R"({"workload": {}, "cluster": {}})"));
   CHECK(format(R"({"a": {"nodes": []}, "workload_graph": []})") == TraceFormat::kChakraJson);
   CHECK(format(R"({"schema": "1.0.3", "nodes": []})") == TraceFormat::kPytorchEt);
   CHECK(format(kMetadata) == TraceFormat::kChakraEt);

@@ -1,0 +1,29 @@
+#pragma once
+// Programs as traces of Chakra, one a rank, for simulators that read those.
+//
+//   kernel            COMP on the GPU, behind a COMP on the host for the time until it is dispatched
+//   host work         COMP on the host
+//   copy              MEM_LOAD to the GPU, MEM_STORE from it
+//   message           COMM_SEND on the rank that sends, COMM_RECV on the one that gets it, with the same tag
+//   collective        COMM_COLL, whose ranks are those of its process group
+//   gate, fence ...   METADATA, which takes no time
+//
+// What an operation waits for are data dependencies, also what it waits for by a counter within the step: of another rank
+// there is then a message, which is empty if only memory is shared. The order of a stream is in control dependencies,
+// as it says when there is a choice. What a parameter server does is in the server's own trace; a worker's trace has
+// METADATA in its place. Attributes that begin with "rehearse." say the rest: kinds, numbers and times of operations as the
+// program has them, so that the program can be made again (tests/support/chakra_program.hpp does).
+
+#include "sim/training/step_programs.hpp"
+#include "workloads/traces/chakra.hpp"
+
+namespace rehearse {
+
+/// Throws InputError if the scenario's workers choose whom they exchange with when they run, as those that average in
+/// pairs: graphs of Chakra are fixed.
+void require_fixed_partners(const Scenario& scenario);
+
+/// What `rank`, a worker or a server, does in a step.
+ChakraTrace chakra_trace(StepPrograms& programs, int rank);
+
+}  // namespace rehearse
