@@ -44,6 +44,14 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
     if (size > kMaxScalars / scalars) fail("variable " + name + " has more than 2^40 scalars");
     scalars *= size;
   }
+  const std::size_t slash = name.rfind('/');
+  if (const auto shared = shared_.find(name.substr(0, slash)); shared != shared_.end()) {
+    const std::string of = shared->second + (slash == std::string::npos ? "" : name.substr(slash));
+    const auto found = std::ranges::find(workload_.variables, of, &Variable::name);
+    if (found == workload_.variables.end() || found->shape != shape)
+      fail("layer " + shared->first + " shares variables of layer " + shared->second + ", which has others");
+    return static_cast<int>(found - workload_.variables.begin());
+  }
   workload_.variables.push_back(
       {.name = name, .shape = std::move(shape), .is_trainable = is_trainable, .bytes = Bytes{scalars * scalar_bytes_}});
   return static_cast<int>(workload_.variables.size()) - 1;
@@ -63,6 +71,7 @@ void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
 
 GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor& x, const Window& window,
                                          std::int64_t channels) const {
+  if (window.output) return {(*window.output)[0], (*window.output)[1], channels};
   if (!window.padding) {
     if (std::max(window.height, window.width) > 2 * std::max(x.height, x.width) + 1)
       fail("layer " + layer + " has a kernel larger than its padded input");
@@ -178,8 +187,9 @@ GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const 
                      {terms[0].height, terms[0].width, terms[0].channels});
 }
 
-GraphBuilder::Tensor GraphBuilder::multiply(const std::string& name, std::span<const Tensor> factors) {
-  const Tensor y = add(name, factors);
+GraphBuilder::Tensor GraphBuilder::multiply(const std::string& name, std::span<const Tensor> factors,
+                                            std::span<const Table> tables, const Tensor& output) {
+  const Tensor y = combine(name, factors, tables, output);
   if (y.needs_gradient)
     for (const Tensor& factor : factors) keep_for_backward(factor, static_cast<std::size_t>(y.producer));
   layers_.back().rereads_inputs = true;
@@ -229,9 +239,13 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   const double out_positions = static_cast<double>(workload_.batch) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
   const double in = static_cast<double>(x.channels) / products, out = static_cast<double>(y.channels) / products;
-  layer.flops = Flops{2 * out_positions * out * products * in * area};
+  layer.flops = Flops{2 * (layer.is_transposed ? in_positions : out_positions) * out * products * in * area};
   MatrixShape forward;
-  if (groups == 1 || groups < x.channels) {
+  if (layer.is_transposed && (groups == 1 || groups < x.channels)) {
+    forward = {in_positions, out * area, in, products};
+    layer.data_gradient = {in_positions, in, out * area, products};
+    layer.weight_gradient = {in, out * area, in_positions, products};
+  } else if (groups == 1 || groups < x.channels) {
     forward = {out_positions, out, in * area, products};
     layer.data_gradient = {in_positions, in, out * area, products};
     layer.weight_gradient = {in * area, out, out_positions, products};
@@ -278,6 +292,25 @@ GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Te
        .variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, channels}, true)},
        .is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1,
        .has_bias = has_bias},
+      window.height * window.width, groups);
+}
+
+GraphBuilder::Tensor GraphBuilder::transposed_convolution(const std::string& name, const Tensor& x,
+                                                          std::int64_t channels, const Window& window,
+                                                          std::int64_t groups, bool has_bias) {
+  if (x.channels % groups != 0 || channels % groups != 0)
+    fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
+  const Tensor y{window.output ? (*window.output)[0] : x.height * window.stride,
+                 window.output ? (*window.output)[1] : x.width * window.stride, channels};
+  return matrix_layer(
+      {.type = Layer::Type::kMatrix,
+       .name = name,
+       .kind = OperatorKind::kConvolution,
+       .inputs = {x},
+       .output = y,
+       .variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, channels}, true)},
+       .has_bias = has_bias,
+       .is_transposed = true},
       window.height * window.width, groups);
 }
 
@@ -445,11 +478,12 @@ GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x
 }
 
 GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x,
-                                                 bool has_bias) {
+                                                 NormVariables variables) {
   keep_for_backward(x, workload_.graph.size());
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
-  std::vector<int> scales{variable(name + "/gamma", {x.channels}, true)};
-  if (has_bias) scales.push_back(variable(name + "/beta", {x.channels}, true));
+  std::vector<int> scales;
+  if (variables.has_scale) scales.push_back(variable(name + "/gamma", {x.channels}, true));
+  if (variables.has_bias) scales.push_back(variable(name + "/beta", {x.channels}, true));
   std::vector<int> moving;
   if (is_over_batch)
     moving = {variable(name + "/moving_mean", {x.channels}, false),
@@ -463,7 +497,7 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
               .reads_variables = scales,
               .produces_gradients = std::move(moving)};
   y.producer = append(std::move(op), std::array{x.producer});
-  y.needs_gradient = true;
+  y.needs_gradient = x.needs_gradient || !scales.empty();
   register_value(y);
   layers_.push_back({.type = Layer::Type::kNormalisation,
                      .name = name,
@@ -476,15 +510,15 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
 }
 
 GraphBuilder::Tensor GraphBuilder::batch_norm(const std::string& name, const Tensor& x) {
-  return normalisation(name, OperatorKind::kBatchNorm, x);
+  return normalisation(name, OperatorKind::kBatchNorm, x, {});
 }
 
 GraphBuilder::Tensor GraphBuilder::layer_norm(const std::string& name, const Tensor& x) {
-  return normalisation(name, OperatorKind::kLayerNorm, x);
+  return normalisation(name, OperatorKind::kLayerNorm, x, {});
 }
 
 GraphBuilder::Tensor GraphBuilder::rms_norm(const std::string& name, const Tensor& x) {
-  return normalisation(name, OperatorKind::kLayerNorm, x, false);
+  return normalisation(name, OperatorKind::kLayerNorm, x, {.has_bias = false});
 }
 
 }  // namespace rehearse

@@ -9,7 +9,9 @@
 // masks of dropouts; each tensor once, and besides Workload::input_bytes. No gradient is computed that no variable
 // needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +45,13 @@ class GraphBuilder {
     std::int64_t height = 1, width = 1;
     std::int64_t stride = 1;
     std::optional<std::int64_t> padding;
+    /// Height and width of the output, where stride and padding do not say all, such as of dilated kernels.
+    std::optional<std::array<std::int64_t, 2>> output{};
+  };
+
+  /// The variables of a normalisation, one scalar of each for a channel.
+  struct NormVariables {
+    bool has_scale = true, has_bias = true;
   };
 
   /// A matrix of one row for each identifier, looked up, and perhaps used again to score the rows.
@@ -62,6 +71,10 @@ class GraphBuilder {
   /// kernels are bound by memory: no library lowers them to matrix products.
   Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, const Window& window,
                      std::int64_t groups, bool has_bias);
+  /// The reverse, as the gradient of a convolution: height x width outputs for each input, of `stride` times the
+  /// positions unless `window` states its output.
+  Tensor transposed_convolution(const std::string& name, const Tensor& x, std::int64_t channels, const Window& window,
+                                std::int64_t groups, bool has_bias);
   /// Square kernel, padding "same", one group.
   Tensor convolution(const std::string& name, const Tensor& x, std::int64_t channels, std::int64_t kernel,
                      std::int64_t stride, bool has_bias);
@@ -71,12 +84,15 @@ class GraphBuilder {
   Tensor layer_norm(const std::string& name, const Tensor& x);
   /// By the root mean square of the channels; variable gamma. Source: Zhang and Sennrich, NeurIPS 2019.
   Tensor rms_norm(const std::string& name, const Tensor& x);
+  /// Any of them: kBatchNorm, or kLayerNorm, which also stands for those over groups of channels.
+  Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, NormVariables variables);
   /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept.
   Tensor activation(const std::string& name, const Tensor& x);
   Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
-  /// Element-wise product, whose factors are kept.
-  Tensor multiply(const std::string& name, std::span<const Tensor> factors);
+  /// Element-wise product of inputs and tables, whose factors are kept.
+  Tensor multiply(const std::string& name, std::span<const Tensor> factors, std::span<const Table> tables,
+                  const Tensor& output);
   /// Weighted sum with random weights, as shake-shake regularisation does.
   Tensor mix(const std::string& name, std::span<const Tensor> terms);
   Tensor concatenate(const std::string& name, std::span<const Tensor> parts);
@@ -110,6 +126,13 @@ class GraphBuilder {
   /// and a bias [4 hidden]; or, `is_split`, weights for input and state apart and two biases.
   Tensor lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split);
 
+  /// The layer `name`, which comes next, has no variables of its own but uses those of the layer `of`, which must have
+  /// the same shapes.
+  void share_variables(const std::string& name, const std::string& of) { shared_[name] = of; }
+  Layout layout() const { return workload_.layout; }
+  /// Throws InputError, starting with the place of the model.
+  [[noreturn]] void fail(const std::string& message) const;
+
   /// Adds a loss on each of `outputs`, the backward pass in reverse order, and one update per trainable variable.
   Workload finish(std::span<const Tensor> outputs);
 
@@ -128,6 +151,7 @@ class GraphBuilder {
     bool is_3x3_stride_1 = false;
     bool has_bias = false;
     bool rereads_inputs = false;  // in its backward pass
+    bool is_transposed = false;   // of a convolution
   };
 
   /// What a kernel adds to the gradient of a value.
@@ -161,7 +185,6 @@ class GraphBuilder {
   /// Keeps bytes for the backward pass of the layer of `vertex`, which may be the next one.
   void keep(Bytes bytes, std::size_t vertex);
   void keep_for_backward(const Tensor& x, std::size_t vertex);
-  Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, bool has_bias = true);
   void append_backward(const Layer& layer);
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);
@@ -174,15 +197,15 @@ class GraphBuilder {
   /// A variable is complete with the last kernel that produces a part of its gradient.
   void keep_last_gradients();
   std::vector<std::int64_t> shape_of(const Tensor& x) const;
-  [[noreturn]] void fail(const std::string& message) const;
 
   std::string place_;
   Workload workload_;
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
-  std::vector<Value> values_;  // by Tensor::id
-  std::vector<Bytes> kept_;    // [vertices]
-  int backward_of_ = -1;       // vertex of the layer whose backward pass is appended
+  std::map<std::string, std::string> shared_;  // layers and those whose variables they use
+  std::vector<Value> values_;                  // by Tensor::id
+  std::vector<Bytes> kept_;                    // [vertices]
+  int backward_of_ = -1;                       // vertex of the layer whose backward pass is appended
 };
 
 }  // namespace rehearse

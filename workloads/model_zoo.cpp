@@ -7,6 +7,7 @@
 
 #include "sim/base/names.hpp"
 #include "workloads/sizes.hpp"
+#include "workloads/window.hpp"
 
 namespace rehearse {
 
@@ -28,36 +29,6 @@ Family read_family(const JsonReader& json, int stem_kernel) {
 }
 
 std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, int depth);
-
-/// A size, or [height, width].
-void read_kernel(const JsonReader& json, GraphBuilder::Window& window) {
-  if (json.child("kernel").is_array()) {
-    const std::vector<int> sizes = read_sizes(json, "kernel");
-    json.expect(sizes.size() == 2, "kernel", "an integer or [height, width]");
-    window.height = sizes[0];
-    window.width = sizes[1];
-  } else {
-    window.height = window.width = read_size(json, "kernel");
-  }
-}
-
-/// `stride` 0: the kernel's height.
-GraphBuilder::Window read_window(const JsonReader& json, int stride) {
-  GraphBuilder::Window window;
-  read_kernel(json, window);
-  window.stride = read_size(json, "stride", stride > 0 ? stride : static_cast<int>(window.height));
-  if (!json.has("padding")) return window;
-  const JsonReader padding = json.child("padding");
-  if (padding.is_number()) {
-    window.padding = padding.as<int>();
-    json.expect(*window.padding >= 0 && *window.padding <= kMaxModelSize, "padding", "an integer from 0 to 1048576");
-  } else {
-    const auto name = padding.as<std::string>();
-    json.expect(name == "same" || name == "valid", "padding", "\"same\", \"valid\" or a number of positions");
-    if (name == "valid") window.padding = 0;
-  }
-  return window;
-}
 
 LayerDescription read_layer(const JsonReader& json, int depth) {
   using Kind = LayerDescription::Kind;
@@ -278,6 +249,7 @@ struct Family {
   ModelStructure (*read)(const JsonReader& json);
   bool has_images = false;  // "input" and "layout"
   int classes = 0;          // default of "classes"; 0: it has none
+  bool has_layout = has_images;
 };
 
 const std::map<std::string, Family>& families() {
@@ -285,6 +257,7 @@ const std::map<std::string, Family>& families() {
       {"collective", {[](const JsonReader& json) -> ModelStructure { return read_collective(json); }}},
       {"densenet", {[](const JsonReader& json) -> ModelStructure { return read_densenet(json); }, true, 1000}},
       {"dlrm", {[](const JsonReader& json) -> ModelStructure { return read_dlrm(json); }}},
+      {"graph", {[](const JsonReader& json) -> ModelStructure { return read_layer_graph(json); }, false, 0, true}},
       {"gnmt", {[](const JsonReader& json) -> ModelStructure { return read_gnmt(json); }}},
       {"layers", {read_layer_list, true}},
       {"lstm_language_model",
@@ -324,6 +297,8 @@ ModelDescription read_model(std::string name, JsonReader json) {
     model.input = read_sizes(json, "input");
     json.expect(model.input.size() == 3 && *std::max_element(model.input.begin(), model.input.end()) <= 65536, "input",
                 "[height, width, channels], each at most 65536");
+  }
+  if (family->second.has_layout) {
     const auto layout = json.optional<std::string>("layout", "NCHW");
     json.expect(layout == "NCHW" || layout == "NHWC", "layout", "\"NCHW\" or \"NHWC\"");
     model.layout = layout == "NCHW" ? Layout::kNchw : Layout::kNhwc;
@@ -365,7 +340,9 @@ constexpr std::string_view kModelSchema = R"({
   "if": { "required": ["structure"], "properties": { "structure": { "required": ["family"], "properties": { "family": {
     "enum": ["resnet_v2_basic", "shake_shake_2branch", "resnet", "densenet", "mobilenet_v2", "yolo_v3", "layers"] } } } } },
   "then": { "required": ["input"] },
-  "else": { "properties": { "input": false, "layout": false } },
+  "else": { "properties": { "input": false },
+    "if": { "required": ["structure"], "properties": { "structure": { "required": ["family"], "properties": { "family": { "const": "graph" } } } } },
+    "else": { "properties": { "layout": false } } },
   "additionalProperties": false,
   "properties": {
     "format": { "const": 1 },
@@ -429,6 +406,12 @@ constexpr std::string_view kModelSchema = R"({
           "properties": {
             "family": { "const": "layers" },
             "layers": { "$ref": "#/$defs/layers" } } },
+        { "required": ["family", "layers"],
+          "additionalProperties": false,
+          "properties": {
+            "family": { "const": "graph" },
+            "layers": { "type": "array", "minItems": 1, "maxItems": 100000, "items": { "$ref": "#/$defs/graph_layer" } },
+            "outputs": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "with a loss on each; all layers that none reads, unless given" } } },
         { "required": ["family", "layers", "width", "heads", "feed_forward", "vocabulary", "sequence_length", "normalisation", "head"],
           "if": { "required": ["head"], "properties": { "head": { "const": "bert_pretraining" } } },
           "then": { "required": ["predictions"] }, "else": { "properties": { "predictions": false } },
@@ -516,6 +499,26 @@ constexpr std::string_view kModelSchema = R"({
   "$defs": {
     "extent": { "type": "integer", "minimum": 1, "maximum": 1048576 },
     "extents": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 100 },
+    "graph_layer": {
+      "type": "object",
+      "required": ["name", "layer"],
+      "additionalProperties": false,
+      "properties": {
+        "name": { "type": "string" },
+        "layer": { "enum": ["input", "identifiers", "parameter", "convolution", "transposed_convolution", "linear", "product", "attention",
+                            "batch_norm", "group_norm", "layer_norm", "rms_norm", "activation", "dropout", "max_pool", "average_pool",
+                            "global_average_pool", "add", "multiply", "elementwise", "concatenate", "embedding", "reshape", "copy", "part", "lstm"] },
+        "inputs": { "type": "array", "items": { "type": "string" }, "description": "layers before this one; of attention queries, keys, values [heads, positions, features], and perhaps a mask" },
+        "shape": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 8,
+                   "description": "of one sample's output; images are [channels, height, width] in NCHW. Of input, identifiers, parameter, product, reshape (no kernel), copy (another order), part (no kernel); of others where it does not follow" },
+        "channels": { "$ref": "#/$defs/extent" }, "kernel": { "$ref": "#/$defs/kernel" }, "stride": { "$ref": "#/$defs/stride" },
+        "padding": { "$ref": "#/$defs/padding" }, "groups": { "$ref": "#/$defs/groups" },
+        "features": { "$ref": "#/$defs/extent" }, "hidden": { "$ref": "#/$defs/extent" },
+        "rows": { "type": "integer", "minimum": 1, "maximum": 68719476736, "description": "of an embedding" },
+        "reduction": { "type": "integer", "minimum": 1, "maximum": 68719476736, "description": "of a product: terms of each result's sum" },
+        "axis": { "type": "integer", "minimum": 0, "maximum": 7, "description": "of a concatenation; the channels', unless given" },
+        "bias": { "type": "boolean", "default": true }, "scale": { "type": "boolean", "default": true, "description": "of a normalisation" },
+        "shares": { "type": "string", "description": "a layer whose variables it uses" } } },
     "kernel": { "description": "a size, or [height, width]",
                 "oneOf": [{ "type": "integer", "minimum": 1 },
                           { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2 }] },

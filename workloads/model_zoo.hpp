@@ -11,6 +11,7 @@
 #include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
 #include "workloads/image_families.hpp"
+#include "workloads/layer_graph.hpp"
 #include "workloads/operator_graph.hpp"
 #include "workloads/sequence_families.hpp"
 #include "workloads/timed_layers.hpp"
@@ -76,7 +77,7 @@ struct LayerList {
 };
 
 using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, YoloV3, LayerList,
-                                    Transformer, LstmLanguageModel, Gnmt, Dlrm, TimedLayers>;
+                                    Transformer, LstmLanguageModel, Gnmt, Dlrm, LayerGraph, TimedLayers>;
 
 struct ModelDescription {
   std::string name;

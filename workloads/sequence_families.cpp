@@ -85,7 +85,7 @@ class Stack {
     if (net_.has_gates) {
       const Tensor gates =
           graph_.activation(at + "/activation", graph_.linear(at + "/gates", from, net_.feed_forward, has_biases));
-      inner = graph_.multiply(at + "/gated", std::vector{inner, gates});
+      inner = graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
     } else {
       inner = graph_.activation(at + "/activation", inner);
     }

@@ -11,7 +11,6 @@
 
 namespace rehearse {
 
-
 struct TimedLayer {
   std::string name;
   Bytes gradient{};  // at 4 bytes per scalar; 0 for a layer without parameters

@@ -49,7 +49,7 @@ TEST_CASE("mistakes in model files are named with their place") {
   CHECK_THROWS_WITH_AS(
       (void)build_text(R"({"family": "vgg", "layers": []})"),
       "m.json: /structure/family: unknown family \"vgg\"; known: \"collective\", \"densenet\", \"dlrm\", "
-      "\"gnmt\", \"layers\", \"lstm_language_model\", \"mobilenet_v2\", \"resnet\", "
+      "\"gnmt\", \"graph\", \"layers\", \"lstm_language_model\", \"mobilenet_v2\", \"resnet\", "
       "\"resnet_v2_basic\", \"shake_shake_2branch\", \"timed_layers\", \"transformer\", \"yolo_v3\"",
       InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),

@@ -9,7 +9,9 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/importers/huggingface.hpp"
+#include "workloads/importers/onnx.hpp"
 #include "workloads/importers/pipedream.hpp"
+#include "workloads/importers/torch_graph.hpp"
 #include "workloads/traces/trace_file.hpp"
 
 namespace rehearse {
@@ -113,6 +115,8 @@ std::span<const FormatReader> source_formats() {
       FormatReader{SourceFormat::kMeasurementList, "list of measured jobs", is_measurement_list, nullptr, kPredictor},
       FormatReader{SourceFormat::kHuggingfaceConfig, "HuggingFace config.json", is_huggingface_config,
                    read_huggingface_config, ""},
+      FormatReader{SourceFormat::kTorchGraph, "PyTorch graph", is_torch_graph, read_torch_graph, ""},
+      FormatReader{SourceFormat::kOnnx, "ONNX model", is_onnx, read_onnx, ""},
       FormatReader{SourceFormat::kPipedreamProfile, "PipeDream profile", is_pipedream_profile, read_pipedream_profile,
                    ""},
       FormatReader{SourceFormat::kTrace, "trace", is_binary_trace, nullptr, "rehearse replay"},

@@ -23,6 +23,8 @@ enum class SourceFormat {
   kModel,  // a model file as it is
   kTrace,  // of PyTorch's profiler, or Chakra's
   kHuggingfaceConfig,
+  kTorchGraph,
+  kOnnx,
   kPipedreamProfile,
 };
 

@@ -2,21 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/support/error_of.hpp"
-#include "workloads/model_zoo.hpp"
+#include "tests/support/imported.hpp"
 
 namespace rehearse {
 
 namespace {
 
-ModelDescription model_of(const std::string& config) {
-  const ImportedModel imported = import_model(Source{"config.json", config});
-  return read_model("model", JsonReader{imported.model_file, "imported"});
-}
-
-Workload workload_of(const std::string& config, int batch = 1) {
-  return build_workload(model_of(config), batch, Precision::kFp32, "imported");
-}
+ImportedModel imported(const std::string& config) { return import_model(Source{"config.json", config}); }
 
 const std::string kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 12, "n_embd": 768,
   "n_head": 12, "n_positions": 1024, "n_inner": null, "vocab_size": 50257, "activation_function": "gelu_new"})";
@@ -57,19 +52,19 @@ const std::string kT5 = R"({"model_type": "t5", "num_layers": 6, "d_model": 512,
 }  // namespace
 
 TEST_CASE("configurations of HuggingFace give the published parameters") {
-  CHECK(workload_of(kGpt2).parameters() == 124'439'808);
-  CHECK(workload_of(kBert + R"(, "architectures": ["BertModel"]})").parameters() == 109'482'240);
-  CHECK(workload_of(kBert + R"(, "architectures": ["BertForMaskedLM"]})").parameters() == 109'514'298);
-  CHECK(workload_of(kRoberta).parameters() == 124'697'433);
-  CHECK(workload_of(kLlama2).parameters() == 6'738'415'616);
-  CHECK(workload_of(kLlama3).parameters() == 8'030'261'248);
-  CHECK(workload_of(kMistral).parameters() == 7'241'732'096);
-  CHECK(workload_of(kQwen2).parameters() == 7'615'616'512);
-  CHECK(workload_of(kPythia).parameters() == 1'414'647'808);
-  CHECK(workload_of(kOpt).parameters() == 1'315'758'080);
-  CHECK(workload_of(kGemma).parameters() == 2'506'172'416);
-  CHECK(workload_of(kPhi3).parameters() == 3'821'079'552);
-  CHECK(workload_of(kT5).parameters() == 60'506'624);
+  CHECK(test::workload_of(imported(kGpt2)).parameters() == 124'439'808);
+  CHECK(test::workload_of(imported(kBert + R"(, "architectures": ["BertModel"]})")).parameters() == 109'482'240);
+  CHECK(test::workload_of(imported(kBert + R"(, "architectures": ["BertForMaskedLM"]})")).parameters() == 109'514'298);
+  CHECK(test::workload_of(imported(kRoberta)).parameters() == 124'697'433);
+  CHECK(test::workload_of(imported(kLlama2)).parameters() == 6'738'415'616);
+  CHECK(test::workload_of(imported(kLlama3)).parameters() == 8'030'261'248);
+  CHECK(test::workload_of(imported(kMistral)).parameters() == 7'241'732'096);
+  CHECK(test::workload_of(imported(kQwen2)).parameters() == 7'615'616'512);
+  CHECK(test::workload_of(imported(kPythia)).parameters() == 1'414'647'808);
+  CHECK(test::workload_of(imported(kOpt)).parameters() == 1'315'758'080);
+  CHECK(test::workload_of(imported(kGemma)).parameters() == 2'506'172'416);
+  CHECK(test::workload_of(imported(kPhi3)).parameters() == 3'821'079'552);
+  CHECK(test::workload_of(imported(kT5)).parameters() == 60'506'624);
 }
 
 TEST_CASE("matrix products of a decoder with shared keys and gates are those of its sizes") {
@@ -77,8 +72,9 @@ TEST_CASE("matrix products of a decoder with shared keys and gates are those of 
   // feed-forward layer, scores and context 2 s w; then logits. 2 FLOPs per multiply-add.
   const double w = 4096, f = 14336, s = 4096, vocabulary = 128256;
   const double layer = s * (2 * w * w + 2 * w * w / 4 + 3 * w * f + 2 * s * w);
-  CHECK(workload_of(kLlama3).forward_flops().value() == doctest::Approx(2 * (32 * layer + s * w * vocabulary)));
-  const Workload workload = workload_of(kLlama3, 2);
+  CHECK(test::workload_of(imported(kLlama3)).forward_flops().value() ==
+        doctest::Approx(2 * (32 * layer + s * w * vocabulary)));
+  const Workload workload = test::workload_of(imported(kLlama3), 2);
   CHECK(workload.training_flops().value() == doctest::Approx(3 * workload.forward_flops().value()));
   // No dropout, no biases: queries, keys, values, two rotations, scores, mask, softmax, context, output, sum and norm;
   // two inner layers, activation, product, outer layer, sum and norm; embedding, last norm, logits, loss.
@@ -86,20 +82,21 @@ TEST_CASE("matrix products of a decoder with shared keys and gates are those of 
 }
 
 TEST_CASE("what a configuration says of its kind is kept") {
-  const auto& qwen = std::get<Transformer>(model_of(kQwen2).structure);
+  const auto& qwen = std::get<Transformer>(test::model_of(imported(kQwen2)).structure);
   CHECK(qwen.has_attention_biases);
   CHECK(!qwen.has_output_bias);
   CHECK(qwen.kv_heads == 4);
   CHECK(qwen.sequence_length == 4096);
-  CHECK(import_model(Source{"c", kQwen2}).remarks ==
-        std::vector<std::string>{"sequence_length is 4096; the model takes up to 131072"});
-  CHECK(std::get<Transformer>(model_of(kPythia).structure).has_parallel_sublayers);
-  CHECK(std::get<Transformer>(model_of(kOpt).structure).has_dropout);
-  CHECK(import_model(Source{"c", kBert + R"(, "architectures": ["BertForQuestionAnswering"]})"}).remarks.size() == 1);
+  CHECK(imported(kQwen2).remarks == std::vector<std::string>{"sequence_length is 4096; the model takes up to 131072"});
+  CHECK(std::get<Transformer>(test::model_of(imported(kPythia)).structure).has_parallel_sublayers);
+  CHECK(std::get<Transformer>(test::model_of(imported(kOpt)).structure).has_dropout);
+  CHECK(imported(kBert + R"(, "architectures": ["BertForQuestionAnswering"]})").remarks.size() == 1);
 }
 
 TEST_CASE("configurations that are not supported are refused by their key") {
-  const auto error = [](const std::string& config) { return test::error_of([&] { (void)workload_of(config); }); };
+  const auto error = [](const std::string& config) {
+    return test::error_of([&] { (void)test::workload_of(imported(config)); });
+  };
   CHECK(error(R"({"model_type": "mixtral", "num_local_experts": 8})") ==
         "config.json: /num_local_experts: mixtures of experts are not supported");
   CHECK(error(R"({"model_type": "lama"})") ==

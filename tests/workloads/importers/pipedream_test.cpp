@@ -4,10 +4,12 @@
 
 #include "sim/base/errors.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/imported.hpp"
 #include "tests/support/paths.hpp"
-#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
+
+using test::workload_of;
 
 namespace {
 
@@ -22,11 +24,6 @@ const std::string kProfile =
     "node4 -- Add(2) -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=48.0, "
     "parameter_size=0.000\n"
     "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n\tnode2 -- node4\n";
-
-Workload workload_of(const ImportedModel& imported) {
-  const ModelDescription model = read_model("model", JsonReader{imported.model_file, "imported"});
-  return build_workload(model, std::get<TimedLayers>(model.structure).batch, Precision::kFp32, "imported");
-}
 
 }  // namespace
 

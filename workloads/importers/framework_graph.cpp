@@ -1,0 +1,512 @@
+#include "workloads/importers/framework_graph.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <functional>
+#include <numeric>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "workloads/importers/operator_actions.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using LayerKind = GraphLayer::Kind;
+using Shape = FrameworkShape;
+
+constexpr std::int64_t kMostScalars = std::int64_t{1} << 40;
+constexpr std::size_t kMostLayers = 100'000;
+
+/// Of a shape that is known to be small enough.
+std::int64_t count_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+}
+
+}  // namespace
+
+struct FrameworkGraph::Operands {
+  std::vector<std::string> tensors, parameters;  // names of values
+};
+
+void FrameworkGraph::fail(const FrameworkOperator& op, const std::string& message) const {
+  throw InputError{where_ + ": operator " + in_quotes(op.name) + " (" + shortened(op.type) + "): " + message};
+}
+
+namespace {
+
+/// Throws InputError unless sizes are positive and not too many.
+void check_shape(const std::string& where, const std::string& name, const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 1 || size > kMostScalars / count)
+      throw InputError{where + ": " + in_quotes(name) + " has a size of " + std::to_string(size) +
+                       ": expected sizes above 0, of at most 2^40 scalars"};
+    count *= size;
+  }
+  if (shape.size() > 8) throw InputError{where + ": " + in_quotes(name) + " has more than 8 axes"};
+}
+
+}  // namespace
+
+/// Without the batch: of its first axis or of a later one, or, where it went into another, of all scalars.
+Shape FrameworkGraph::sample_shape(const std::string& name, const Shape& shape) const {
+  check_shape(where_, name, shape);
+  Shape sample = shape;
+  const auto axis = std::ranges::find(sample, batch_);
+  if (!sample.empty() && sample[0] % batch_ == 0 && sample[0] != batch_ && axis == sample.end()) {
+    sample[0] /= batch_;
+  } else if (axis != sample.end()) {
+    sample.erase(axis);
+  } else if (count_of(sample) % batch_ == 0) {
+    sample = {count_of(sample) / batch_};
+  } else {
+    throw InputError{where_ + ": " + in_quotes(name) + " has " + std::to_string(count_of(sample)) +
+                     " scalars for a batch of " + std::to_string(batch_)};
+  }
+  if (sample.empty()) sample = {1};
+  return sample;
+}
+
+std::string FrameworkGraph::unique_name(const std::string& name) {
+  const int count = names_[name]++;
+  return count == 0 ? name : unique_name(name + "_" + std::to_string(count));
+}
+
+const Shape* FrameworkGraph::shape_of(const std::string& name) const {
+  const auto value = values_.find(name);
+  return value == values_.end() ? nullptr : &value->second.shape;
+}
+
+bool FrameworkGraph::is_parameter(const std::string& name) const {
+  const auto value = values_.find(name);
+  return value != values_.end() && value->second.kind == Value::Kind::kParameter;
+}
+
+bool FrameworkGraph::depends_on_samples(const std::vector<std::string>& names) const {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const auto value = values_.find(name);
+    return value != values_.end() && value->second.kind == Value::Kind::kTensor;
+  });
+}
+
+void FrameworkGraph::add_input(const std::string& name, const Shape& shape, bool has_integers) {
+  check_shape(where_, name, shape);
+  if (batch_ == 0) {
+    if (shape.empty()) throw InputError{where_ + ": input " + in_quotes(name) + " has no axis for the batch"};
+    batch_ = shape[0];
+  }
+  const Shape sample = sample_shape(name, shape);
+  const std::string layer = unique_name(name);
+  net_.layers.push_back({.name = layer,
+                         .kind = has_integers ? LayerKind::kIdentifiers : LayerKind::kInput,
+                         .inputs = {},
+                         .shape = sample});
+  values_[name] = {Value::Kind::kTensor, shape, layer};
+}
+
+void FrameworkGraph::add_parameter(const std::string& name, const Shape& shape) {
+  check_shape(where_, name, shape);
+  values_[name] = {Value::Kind::kParameter, shape, name};
+}
+
+void FrameworkGraph::add_constant(const std::string& name, const Shape& shape) {
+  values_[name] = {Value::Kind::kConstant, shape, {}};
+}
+
+void FrameworkGraph::add_alias(const std::string& name, const std::string& of) {
+  const auto value = values_.find(of);
+  if (value != values_.end()) {
+    const Value copy = value->second;
+    values_[name] = copy;
+  } else {
+    add_constant(name, {});
+  }
+}
+
+FrameworkGraph::Operands FrameworkGraph::operands_of(const FrameworkOperator& op) const {
+  Operands operands;
+  for (const std::string& input : op.inputs) {
+    const auto value = values_.find(input);
+    if (value == values_.end()) continue;
+    if (value->second.kind == Value::Kind::kTensor) operands.tensors.push_back(input);
+    if (value->second.kind == Value::Kind::kParameter) operands.parameters.push_back(input);
+  }
+  return operands;
+}
+
+const std::string& FrameworkGraph::tensor(const FrameworkOperator& op, const Operands& operands, std::size_t i) const {
+  if (i >= operands.tensors.size())
+    fail(op, "expected " + std::to_string(i + 1) + " tensors of samples among its inputs");
+  return operands.tensors[i];
+}
+
+const std::string& FrameworkGraph::parameter(const FrameworkOperator& op, const Operands& operands,
+                                             std::size_t i) const {
+  if (i >= operands.parameters.size()) fail(op, "expected " + std::to_string(i + 1) + " parameters among its inputs");
+  return operands.parameters[i];
+}
+
+std::string FrameworkGraph::write_part(GraphLayer layer) {
+  if (net_.layers.size() >= kMostLayers) throw InputError{where_ + ": more than 100000 layers"};
+  layer.name = unique_name(layer.name);
+  net_.layers.push_back(std::move(layer));
+  return net_.layers.back().name;
+}
+
+void FrameworkGraph::write(const FrameworkOperator& op, GraphLayer layer) {
+  const std::string name = write_part(std::move(layer));
+  values_[op.name] = {Value::Kind::kTensor, op.shape, name};
+}
+
+void FrameworkGraph::own(GraphLayer& layer, const std::string& weights) {
+  layer.name = unique_name(layer.name);
+  --names_[layer.name];  // write_part() takes it
+  const std::string& parameter = values_.at(weights).layer;
+  const auto [owner, is_new] = owners_.emplace(parameter, layer.name);
+  if (!is_new) layer.shares = owner->second;
+}
+
+std::string FrameworkGraph::parameter_layer(const std::string& name) {
+  const std::string& parameter = values_.at(name).layer;
+  const auto owner = owners_.find(parameter);
+  if (owner != owners_.end()) return owner->second;
+  Shape shape = values_.at(parameter).shape;
+  if (shape.empty()) shape = {1};
+  std::string layer = write_part({.name = parameter, .kind = LayerKind::kParameter, .inputs = {}, .shape = shape});
+  owners_[parameter] = layer;
+  return layer;
+}
+
+void FrameworkGraph::add_elementwise(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
+  GraphLayer layer{.name = op.name, .kind = kind, .inputs = {}};
+  const Shape sample = sample_shape(op.name, op.shape);
+  bool is_shape_stated = kind == LayerKind::kConcatenate;
+  for (const std::string& name : operands.tensors) {
+    const Value& value = values_.at(name);
+    layer.inputs.push_back(value.layer);
+    is_shape_stated = is_shape_stated || sample_shape(name, value.shape) != sample;
+  }
+  for (const std::string& name : operands.parameters) {
+    const std::string parameter = parameter_layer(name);
+    const bool is_table = std::ranges::any_of(net_.layers, [&](const GraphLayer& each) {
+      return each.name == parameter && each.kind == LayerKind::kParameter;
+    });
+    if (is_table) layer.inputs.push_back(parameter);
+  }
+  if (is_shape_stated || !operands.parameters.empty()) layer.shape = sample;
+  const bool is_single = kind == LayerKind::kActivation || kind == LayerKind::kDropout;
+  if (is_single && (layer.inputs.size() != 1 || is_shape_stated)) {
+    layer.kind = LayerKind::kElementwise;
+    layer.shape = sample;
+  }
+  write(op, std::move(layer));
+}
+
+void FrameworkGraph::add_convolution(const FrameworkOperator& op, const Operands& operands, bool is_transposed) {
+  const std::string& x = tensor(op, operands, 0);
+  const std::string& weights = parameter(op, operands, 0);
+  const Shape &w = values_.at(weights).shape, &from = values_.at(x).shape;
+  if (w.size() == 2) return add_linear(op, operands);
+  if (w.size() < 3 || w.size() > 4 || from.size() != w.size() || op.shape.size() != w.size())
+    fail(op, "expected a convolution of sequences or images; found " + std::to_string(from.size()) + " axes");
+  const std::size_t channel_axis = layout_ == Layout::kNchw ? 1 : from.size() - 1;
+  const std::int64_t in = from[channel_axis], out = op.shape[channel_axis];
+  GraphLayer layer{.name = op.name,
+                   .kind = is_transposed ? LayerKind::kTransposedConvolution : LayerKind::kConvolution,
+                   .inputs = {values_.at(x).layer},
+                   .shape = sample_shape(op.name, op.shape),
+                   .features = out,
+                   .has_bias = operands.parameters.size() > 1};
+  const std::size_t first = layout_ == Layout::kNchw ? 2 : 0;  // axis of the kernel's height
+  layer.window.height = w[first];
+  layer.window.width = w.size() == 4 ? w[first + 1] : 1;
+  layer.window.stride = op.stride.empty() ? 1 : op.stride[0];
+  const std::int64_t of_group = layout_ == Layout::kNchw ? w[1] : w[w.size() - 2];
+  layer.groups = op.groups > 0 ? op.groups : (is_transposed ? out : in) / of_group;
+  const std::int64_t positions = layer.window.height * layer.window.width;
+  if (layer.groups < 1 || in % layer.groups != 0 || out % layer.groups != 0 ||
+      count_of(w) != positions * (in / layer.groups) * out)
+    fail(op, "its weights do not fit its input of " + std::to_string(in) + " channels");
+  own(layer, weights);
+  write(op, std::move(layer));
+}
+
+void FrameworkGraph::add_linear(const FrameworkOperator& op, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  const auto matrix = std::ranges::find_if(operands.parameters,
+                                           [&](const std::string& name) { return values_.at(name).shape.size() >= 2; });
+  if (matrix == operands.parameters.end()) fail(op, "expected a matrix of weights among its inputs");
+  const std::int64_t out = op.shape.empty() ? 0 : op.shape.back(), weights = count_of(values_.at(*matrix).shape);
+  if (out < 1 || weights % out != 0) fail(op, "its weights do not fit its output");
+  const std::int64_t in = weights / out;
+  Shape sample = sample_shape(x, values_.at(x).shape);
+  std::string from = values_.at(x).layer;
+  if (sample.back() != in) {
+    if (count_of(sample) % in != 0) fail(op, "its weights do not fit its input");
+    from = write_part({.name = op.name + "/input",
+                       .kind = LayerKind::kReshape,
+                       .inputs = {from},
+                       .shape = {count_of(sample) / in, in}});
+  }
+  GraphLayer layer{.name = op.name,
+                   .kind = LayerKind::kLinear,
+                   .inputs = {from},
+                   .features = out,
+                   .has_bias = operands.parameters.size() > 1};
+  own(layer, *matrix);
+  write(op, std::move(layer));
+}
+
+void FrameworkGraph::add_product(const FrameworkOperator& op, const Operands& operands) {
+  if (operands.tensors.size() == 1 && !operands.parameters.empty()) return add_linear(op, operands);
+  const std::string &a = tensor(op, operands, 0), &b = tensor(op, operands, 1);
+  const Shape sample = sample_shape(op.name, op.shape);
+  const Shape& first = values_.at(a).shape;
+  const std::int64_t rows_and_products = count_of(op.shape) / op.shape.back();
+  const std::int64_t reduction = count_of(first) / std::max<std::int64_t>(rows_and_products, 1);
+  if (reduction < 1 || count_of(first) % rows_and_products != 0) fail(op, "its first input does not fit its output");
+  write(op, {.name = op.name,
+             .kind = LayerKind::kProduct,
+             .inputs = {values_.at(a).layer, values_.at(b).layer},
+             .shape = sample,
+             .reduction = reduction});
+}
+
+void FrameworkGraph::add_norm(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  GraphLayer layer{.name = op.name,
+                   .kind = kind,
+                   .inputs = {values_.at(x).layer},
+                   .has_bias = operands.parameters.size() > 1 && kind != LayerKind::kRmsNorm,
+                   .has_scale = !operands.parameters.empty()};
+  if (layer.has_scale) {
+    const Shape sample = sample_shape(x, values_.at(x).shape);
+    const std::int64_t scales = count_of(values_.at(operands.parameters[0]).shape);
+    const bool is_of_images = kind == LayerKind::kBatchNorm || kind == LayerKind::kGroupNorm;
+    const std::int64_t channels = is_of_images && layout_ == Layout::kNchw ? sample.front() : sample.back();
+    if (!is_of_images && scales != channels && count_of(sample) % scales == 0) {
+      layer.inputs = {write_part({.name = op.name + "/input",
+                                  .kind = LayerKind::kReshape,
+                                  .inputs = layer.inputs,
+                                  .shape = {count_of(sample) / scales, scales}})};
+    } else if (scales != channels) {
+      fail(op, "it has " + std::to_string(scales) + " scales for " + std::to_string(channels) + " channels");
+    }
+    own(layer, operands.parameters[0]);
+  }
+  write(op, std::move(layer));
+}
+
+void FrameworkGraph::add_pool(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  const Shape from = sample_shape(x, values_.at(x).shape), to = sample_shape(op.name, op.shape);
+  if (from.size() < 2 || from.size() > 3) return add_elementwise(op, LayerKind::kElementwise, operands);
+  const std::int64_t channels = layout_ == Layout::kNchw ? from.front() : from.back();
+  if (count_of(to) == channels) {
+    const std::string pooled =
+        write_part({.name = op.name, .kind = LayerKind::kGlobalAveragePool, .inputs = {values_.at(x).layer}});
+    values_[op.name] = {Value::Kind::kTensor, op.shape, pooled};
+    if (to.size() != from.size())
+      values_[op.name].layer =
+          write_part({.name = op.name + "/flat", .kind = LayerKind::kReshape, .inputs = {pooled}, .shape = to});
+    return;
+  }
+  if (to.size() != from.size()) return add_elementwise(op, LayerKind::kElementwise, operands);
+  GraphLayer layer{.name = op.name, .kind = kind, .inputs = {values_.at(x).layer}, .shape = to};
+  const std::size_t height = layout_ == Layout::kNchw ? 1 : 0;
+  const auto size = [&](std::size_t i) {
+    if (i < op.kernel.size()) return op.kernel[i];
+    if (!op.kernel.empty()) return op.kernel.back();
+    return height + i < from.size() ? std::max<std::int64_t>(1, from[height + i] / to[height + i]) : 1;
+  };
+  layer.window.height = size(0);
+  layer.window.width = from.size() == 3 ? size(1) : 1;
+  layer.window.stride = op.stride.empty() ? layer.window.height : op.stride[0];
+  write(op, std::move(layer));
+}
+
+void FrameworkGraph::add_rearranged(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  const Shape from = sample_shape(x, values_.at(x).shape), to = sample_shape(op.name, op.shape);
+  const std::int64_t before = count_of(from), after = count_of(to);
+  if (before == after && from == to && kind != LayerKind::kCopy) {
+    values_[op.name] = {Value::Kind::kTensor, op.shape, values_.at(x).layer};
+    return;
+  }
+  if (after > before) return add_elementwise(op, LayerKind::kElementwise, operands);  // repeated
+  if (kind != LayerKind::kCopy) kind = after < before ? LayerKind::kPart : LayerKind::kReshape;
+  if (kind == LayerKind::kCopy && after < before) kind = LayerKind::kPart;
+  write(op, {.name = op.name, .kind = kind, .inputs = {values_.at(x).layer}, .shape = to});
+}
+
+void FrameworkGraph::add_embedding(const FrameworkOperator& op, const Operands& operands) {
+  if (operands.parameters.empty()) return add_rearranged(op, LayerKind::kPart, operands);  // of a tensor
+  const std::string& table = operands.parameters[0];
+  const Shape& shape = values_.at(table).shape;
+  if (operands.tensors.empty()) {  // always the same rows
+    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(table).layer};
+    return;
+  }
+  if (shape.size() != 2) fail(op, "expected a table of rows");
+  GraphLayer layer{.name = op.name,
+                   .kind = LayerKind::kEmbedding,
+                   .inputs = {values_.at(operands.tensors[0]).layer},
+                   .features = shape[1],
+                   .rows = shape[0]};
+  own(layer, table);
+  write(op, std::move(layer));
+}
+
+/// nn.MultiheadAttention: queries, keys and values of one matrix, attention, output.
+void FrameworkGraph::add_attention_layer(const FrameworkOperator& op, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  const Shape sample = sample_shape(x, values_.at(x).shape);
+  const std::int64_t width = sample.back(), positions = count_of(sample) / width, heads = op.heads;
+  if (heads < 1 || width % heads != 0) fail(op, "its heads do not divide its features");
+  const bool has_bias = operands.parameters.size() > 2;
+  std::vector<std::string> projected;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string& from = operands.tensors[std::min(i, operands.tensors.size() - 1)];
+    const std::int64_t own_positions = count_of(sample_shape(from, values_.at(from).shape)) / width;
+    static constexpr std::array kNames{"/queries", "/keys", "/values"};
+    const std::string linear = write_part({.name = op.name + kNames[i],
+                                           .kind = LayerKind::kLinear,
+                                           .inputs = {values_.at(from).layer},
+                                           .features = width,
+                                           .has_bias = has_bias});
+    projected.push_back(write_part({.name = op.name + kNames[i] + "/heads",
+                                    .kind = LayerKind::kReshape,
+                                    .inputs = {linear},
+                                    .shape = {heads, own_positions, width / heads}}));
+  }
+  const std::string attended =
+      write_part({.name = op.name + "/attention", .kind = LayerKind::kAttention, .inputs = projected});
+  const std::string flat = write_part(
+      {.name = op.name + "/heads", .kind = LayerKind::kReshape, .inputs = {attended}, .shape = {positions, width}});
+  write(op, {.name = op.name, .kind = LayerKind::kLinear, .inputs = {flat}, .features = width, .has_bias = has_bias});
+}
+
+void FrameworkGraph::add_lstm(const FrameworkOperator& op, const Operands& operands) {
+  const std::string& x = tensor(op, operands, 0);
+  if (op.hidden < 1 || op.layers < 1 || op.layers > 1000) fail(op, "expected a number of hidden features and layers");
+  std::string from = values_.at(x).layer;
+  for (std::int64_t i = 1; i <= op.layers; ++i) {
+    const std::string name = op.name + "/layer" + std::to_string(i);
+    std::vector<std::string> directions;
+    for (const char* direction : {"/forward", "/backward"}) {
+      directions.push_back(
+          write_part({.name = name + direction, .kind = LayerKind::kLstm, .inputs = {from}, .features = op.hidden}));
+      if (!op.is_bidirectional) break;
+    }
+    from = directions[0];
+    if (op.is_bidirectional)
+      from = write_part({.name = name, .kind = LayerKind::kConcatenate, .inputs = directions, .axis = 1});
+  }
+  values_[op.name] = {Value::Kind::kTensor, op.shape, from};
+}
+
+void FrameworkGraph::add(const FrameworkOperator& op) {
+  const Operands operands = operands_of(op);
+  const std::optional<OperatorAction> action = action_of(op.type);
+  if (action == OperatorAction::kConstant || (operands.tensors.empty() && operands.parameters.empty()))
+    return add_constant(op.name, op.shape);
+  if (action == OperatorAction::kIdentity)
+    return add_alias(op.name, operands.tensors.empty() ? operands.parameters[0] : operands.tensors[0]);
+  const bool is_lookup = action == OperatorAction::kEmbedding;
+  if (op.has_integers && !is_lookup) {  // such as masks and positions: too little to count
+    const auto& all = operands.tensors;
+    const auto same =
+        std::ranges::find_if(all, [&](const std::string& name) { return values_.at(name).shape == op.shape; });
+    return same == all.end() ? add_constant(op.name, op.shape) : add_alias(op.name, *same);
+  }
+  if (operands.tensors.empty() && !is_lookup) {  // work on parameters alone
+    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(operands.parameters[0]).layer};
+    return;
+  }
+  if (op.shape.empty() && action != OperatorAction::kReduce) fail(op, "the shape of what it gives is not known");
+  switch (action.value_or(OperatorAction::kUnknown)) {
+    case OperatorAction::kUnknown:
+      ++unknown_[{shortened(op.type), std::ranges::any_of(operands.parameters, [&](const std::string& name) {
+                    return values_.at(name).shape.size() > 1;
+                  })}];
+      return add_elementwise(op, LayerKind::kElementwise, operands);
+    case OperatorAction::kElementwise:
+      return add_elementwise(op, LayerKind::kElementwise, operands);
+    case OperatorAction::kActivation:
+      return add_elementwise(op, LayerKind::kActivation, operands);
+    case OperatorAction::kDropout:
+      return add_elementwise(op, LayerKind::kDropout, operands);
+    case OperatorAction::kAdd:
+      return add_elementwise(op, LayerKind::kAdd, operands);
+    case OperatorAction::kMultiply:
+      return add_elementwise(op, operands.tensors.size() > 1 ? LayerKind::kMultiply : LayerKind::kElementwise,
+                             operands);
+    case OperatorAction::kConcatenate:
+      return add_elementwise(op, LayerKind::kConcatenate, operands);
+    case OperatorAction::kConvolution:
+      return add_convolution(op, operands, false);
+    case OperatorAction::kTransposedConvolution:
+      return add_convolution(op, operands, true);
+    case OperatorAction::kLinear:
+      return add_linear(op, operands);
+    case OperatorAction::kProduct:
+      return add_product(op, operands);
+    case OperatorAction::kBatchNorm:
+      return add_norm(op, LayerKind::kBatchNorm, operands);
+    case OperatorAction::kGroupNorm:
+      return add_norm(op, LayerKind::kGroupNorm, operands);
+    case OperatorAction::kLayerNorm:
+      return add_norm(op, LayerKind::kLayerNorm, operands);
+    case OperatorAction::kRmsNorm:
+      return add_norm(op, LayerKind::kRmsNorm, operands);
+    case OperatorAction::kMaxPool:
+      return add_pool(op, LayerKind::kMaxPool, operands);
+    case OperatorAction::kAveragePool:
+    case OperatorAction::kReduce:
+      if (op.shape.empty()) return add_constant(op.name, {});  // one scalar, such as a loss
+      return add_pool(op, LayerKind::kAveragePool, operands);
+    case OperatorAction::kReshape:
+      return add_rearranged(op, LayerKind::kReshape, operands);
+    case OperatorAction::kCopy:
+      return add_rearranged(op, LayerKind::kCopy, operands);
+    case OperatorAction::kPart:
+      return add_rearranged(op, LayerKind::kPart, operands);
+    case OperatorAction::kEmbedding:
+      return add_embedding(op, operands);
+    case OperatorAction::kAttention: {
+      GraphLayer layer{.name = op.name, .kind = LayerKind::kAttention, .inputs = {}};
+      for (std::size_t i = 0; i < 3; ++i) layer.inputs.push_back(values_.at(tensor(op, operands, i)).layer);
+      return write(op, std::move(layer));
+    }
+    case OperatorAction::kAttentionLayer:
+      return add_attention_layer(op, operands);
+    case OperatorAction::kLstm:
+      return add_lstm(op, operands);
+    case OperatorAction::kConstant:
+    case OperatorAction::kIdentity:
+      break;
+  }
+}
+
+ImportedModel FrameworkGraph::finish(const Source& source, const std::string& kind,
+                                     const std::vector<std::string>& outputs) {
+  for (const std::string& output : outputs) {
+    const auto value = values_.find(output);
+    if (value == values_.end() || value->second.kind != Value::Kind::kTensor) continue;
+    if (std::ranges::find(net_.outputs, value->second.layer) == net_.outputs.end())
+      net_.outputs.push_back(value->second.layer);
+  }
+  if (net_.layers.empty()) throw InputError{where_ + ": expected an input and operators; found none"};
+  for (const auto& [type, count] : unknown_)
+    remarks_.push_back(std::to_string(count) + " " + type.first +
+                       (count == 1 ? " is taken as an element-wise kernel" : " are taken as element-wise kernels") +
+                       (type.second ? ", without the products with their parameters" : ""));
+  ImportedModel imported{.model_file = model_file(source, kind, layer_graph_json(net_)), .remarks = remarks_};
+  if (layout_ == Layout::kNhwc) imported.model_file["layout"] = "NHWC";
+  return imported;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,107 @@
+#pragma once
+// From the operators of a framework's graph, with the shapes of what they give, to a model of family "graph": what
+// importers of such graphs share.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "workloads/importers/importer.hpp"
+#include "workloads/layer_graph.hpp"
+
+namespace rehearse {
+
+using FrameworkShape = std::vector<std::int64_t>;
+
+/// An operator as the framework has it. Parameters are inputs too, in the order that PyTorch's functions, ONNX and
+/// TensorFlow agree on: x, weight, bias.
+struct FrameworkOperator {
+  std::string name;                 // of what it gives
+  std::string type;                 // "Conv2d", "aten.linear.default", "BatchNormalization"
+  std::vector<std::string> inputs;  // values; those that are not known are scalars, which nobody counts
+  FrameworkShape shape{};           // of what it gives, with the batch
+  FrameworkShape kernel{}, stride{};
+  std::int64_t groups = 0;        // 0: those of the weights
+  std::int64_t hidden = 0;        // of recurrent layers
+  std::int64_t layers = 1;        // the same
+  std::int64_t heads = 1;         // of a layer of attention
+  bool is_bidirectional = false;  // the same
+  bool has_integers = false;      // gives integers or truth values
+};
+
+/// Collects operators in their order.
+class FrameworkGraph {
+ public:
+  /// `where` precedes errors. Weights of convolutions are [outputs, inputs, height, width] in layout NCHW and [height,
+  /// width, inputs, outputs] in NHWC.
+  FrameworkGraph(std::string where, Layout layout) : where_{std::move(where)}, layout_{layout} {}
+
+  /// The first axis of the first input is the batch.
+  void add_input(const std::string& name, const FrameworkShape& shape, bool has_integers);
+  void add_parameter(const std::string& name, const FrameworkShape& shape);
+  /// What does not depend on samples and is not learned.
+  void add_constant(const std::string& name, const FrameworkShape& shape);
+  /// Throws InputError if its type needs what is not there. A type that is not known is an element-wise one.
+  void add(const FrameworkOperator& op);
+  /// The value `name` is `of`.
+  void add_alias(const std::string& name, const std::string& of);
+  bool has(const std::string& name) const { return values_.contains(name); }
+  /// The shape of a value; none if there is no such value.
+  const FrameworkShape* shape_of(const std::string& name) const;
+  bool is_parameter(const std::string& name) const;
+  /// Whether one of the values is not the same for all samples.
+  bool depends_on_samples(const std::vector<std::string>& names) const;
+
+  /// The model, from `source`, which is a `kind`. Without outputs it ends in all that nobody reads.
+  ImportedModel finish(const Source& source, const std::string& kind, const std::vector<std::string>& outputs);
+
+  void remark(const std::string& text) { remarks_.push_back(text); }
+
+ private:
+  struct Value {
+    enum class Kind { kTensor, kParameter, kConstant } kind = Kind::kConstant;
+    FrameworkShape shape{};
+    std::string layer{};  // of a tensor, or the parameter
+  };
+  struct Operands;  // of one operator, by what they are
+
+  [[noreturn]] void fail(const FrameworkOperator& op, const std::string& message) const;
+  FrameworkShape sample_shape(const std::string& name, const FrameworkShape& shape) const;
+  std::string unique_name(const std::string& name);
+  Operands operands_of(const FrameworkOperator& op) const;
+  const std::string& tensor(const FrameworkOperator& op, const Operands& operands, std::size_t i) const;
+  const std::string& parameter(const FrameworkOperator& op, const Operands& operands, std::size_t i) const;
+  /// Writes a layer whose output is a value of the operator's shape.
+  void write(const FrameworkOperator& op, GraphLayer layer);
+  std::string write_part(GraphLayer layer);
+  /// Says whose variables a layer with these weights uses.
+  void own(GraphLayer& layer, const std::string& weights);
+  std::string parameter_layer(const std::string& name);
+
+  void add_elementwise(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
+  void add_convolution(const FrameworkOperator& op, const Operands& operands, bool is_transposed);
+  void add_linear(const FrameworkOperator& op, const Operands& operands);
+  void add_product(const FrameworkOperator& op, const Operands& operands);
+  void add_norm(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
+  void add_pool(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
+  void add_rearranged(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
+  void add_embedding(const FrameworkOperator& op, const Operands& operands);
+  void add_attention_layer(const FrameworkOperator& op, const Operands& operands);
+  void add_lstm(const FrameworkOperator& op, const Operands& operands);
+
+  std::string where_;
+  Layout layout_;
+  std::int64_t batch_ = 0;
+  LayerGraph net_;
+  std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> owners_;  // of weights
+  std::map<std::string, int, std::less<>> names_;           // of layers
+  std::map<std::pair<std::string, bool>, int> unknown_;     // types; whether they have matrices of parameters
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace rehearse
