@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 
@@ -233,7 +234,8 @@ MeasurementFormat read_measurement_format(const JsonReader& json) {
       {"csv", MeasurementFormat::kCsv},
       {"nccl-tests", MeasurementFormat::kNcclTests},
       {"iperf3", MeasurementFormat::kIperf3},
-      {"kernel-table", MeasurementFormat::kKernelTable}};
+      {"kernel-table", MeasurementFormat::kKernelTable},
+      {"trace", MeasurementFormat::kTrace}};
   const auto word = json.as<std::string>();
   std::vector<std::string> names;
   for (const auto& [name, format] : formats) {
@@ -245,6 +247,7 @@ MeasurementFormat read_measurement_format(const JsonReader& json) {
 
 CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format) {
   if (format == MeasurementFormat::kCsv) return load_csv_file(path);
+  if (format == MeasurementFormat::kTrace) return load_trace_measurements(path);
   std::string text = read_file(path, kMaxSize);
   if (path.extension() == ".gz") text = gunzip(text, kMaxSize, path.string());
   switch (format) {
@@ -253,6 +256,7 @@ CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat 
     case MeasurementFormat::kIperf3:
       return parse_iperf3(text, path.string());
     case MeasurementFormat::kCsv:
+    case MeasurementFormat::kTrace:
     case MeasurementFormat::kKernelTable:
       break;
   }

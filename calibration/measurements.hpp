@@ -12,12 +12,12 @@
 
 namespace rehearse {
 
-enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable };
+enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable, kTrace };
 
-/// The format of the word "csv", "nccl-tests", "iperf3" or "kernel-table". Throws InputError for another one.
+/// The format of the word "csv", "nccl-tests", "iperf3", "kernel-table" or "trace". Throws InputError for another one.
 MeasurementFormat read_measurement_format(const JsonReader& json);
 
-/// The table of a file: at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
+/// The table of a file, or of a folder of traces (trace_measurements.hpp): at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
 CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format);
 
 /// The listing of a program of nccl-tests, several runs one after another included. Lines of other programs, which do

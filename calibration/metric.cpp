@@ -94,7 +94,13 @@ const std::map<std::string, ClosedForm>& closed_forms() {
       {"startup_framework_warm_time_s",
        {{}, [](const Scenario& scenario) { return framework_seconds(scenario, false); }, {"startup"}}},
       {"transfer_rate_Bps", {{}, transfer_rate, {"network"}}},
-      {"kernel_time_s", {{}, first_kernel_seconds, {"gpu"}}}};
+      {"kernel_time_s", {{}, first_kernel_seconds, {"gpu"}}},
+      {"kernel_gap_s",
+       {{}, [](const Scenario& scenario) { return scenario.profile.gpu.kernel_overhead.value(); }, {"gpu"}}},
+      {"dispatch_time_s",
+       {{}, [](const Scenario& scenario) { return scenario.profile.host.dispatch.value(); }, {"host"}}},
+      {"step_overhead_s",
+       {{}, [](const Scenario& scenario) { return scenario.profile.host.step_overhead.value(); }, {"host"}}}};
   return forms;
 }
 

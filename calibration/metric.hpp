@@ -19,6 +19,9 @@ namespace rehearse {
 ///                            has run before
 ///   transfer_rate_Bps        payload rate of one connection between the first two machines, alone on the network
 ///   kernel_time_s            GPU time of the workload's first kernel
+///   kernel_gap_s             GPU time of a kernel besides its work
+///   dispatch_time_s          host time of an operator
+///   step_overhead_s          host time of a step in which nothing else works
 /// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});

@@ -9,6 +9,7 @@
 #include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
 #include "calibration/study_schemas.hpp"
+#include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
@@ -367,9 +368,10 @@ std::string to_text(RowUse use) {
 }
 
 std::string measurements_hash(const Study& study) {
+  std::string content;
+  for (const fs::path& file : measurement_files(study.measurements_file)) content += read_file(file, 256 * kMiB);
   std::array<char, 17> hash{};
-  std::snprintf(hash.data(), hash.size(), "%016llx",
-                static_cast<unsigned long long>(fnv1a(read_file(study.measurements_file, 256 * kMiB))));
+  std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(fnv1a(content)));
   return hash.data();
 }
 

@@ -17,7 +17,7 @@ std::string study_schema() {
     "measurements": { "description": "relative to this file; may be compressed (.gz)", "anyOf": [
       { "type": "string", "description": "CSV file" },
       { "type": "object", "required": ["file", "format"], "additionalProperties": false, "properties": {
-          "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table"] } } }] },
+          "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table", "trace"] } } }] },
     "set": { "type": "object", "description": "values by JSON pointer, the same for every row", "propertyNames": { "pattern": "^/" } },
     "columns": { "type": "object", "description": "what a column's value changes in the scenario", "additionalProperties": { "anyOf": [
       { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer" },

@@ -28,7 +28,7 @@ RecordedJob without_exchange(const RecordedJob& job) {
     if (exchanged_kind(run.collectives[k]))
       duration = 0;
     else if (!job.meetings.empty())
-      duration = job.meetings[k].transfer;
+      duration = job.meetings[static_cast<std::size_t>(job.meeting_of.front()[k])].transfer;
   }
   return recorded_job({std::move(run)});
 }

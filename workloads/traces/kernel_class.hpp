@@ -47,6 +47,14 @@ enum class CollectiveWork : std::int8_t {
 };
 inline constexpr int kCollectiveWorks = 10;  // that Chakra numbers
 
+inline constexpr std::array<std::string_view, 12> kCollectiveWorkNames{
+    "unknown",   "all_reduce", "reduce",         "all_gather",           "gather",  "scatter",
+    "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier", "message"};
+
+inline std::string_view to_text(CollectiveWork work) {
+  return kCollectiveWorkNames[static_cast<std::size_t>(static_cast<int>(work) + 1)];
+}
+
 /// Kinds of events and classes of kernels are told by names in lower case (ASCII).
 std::string lower_case(std::string_view name);
 

@@ -70,8 +70,8 @@ struct RecordedCollective {
 
 /// A variable's gradient is complete: the backward pass has added its last part (PyTorch's AccumulateGrad).
 struct RecordedGradient {
-  std::int32_t after =
-      0;  // operation with whose end it is there: the latest that its thread had launched, but for collectives
+  /// The operation with whose end it is there: the latest that its thread had launched, but for collectives.
+  std::int32_t after = 0;
   Nanoseconds recorded = 0;  // when its thread was there, which may be long before
   std::int64_t bytes = -1;   // -1: its shape was not recorded
 };
