@@ -483,6 +483,7 @@ constexpr std::string_view kModelSchema = R"({
             "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples with which the times were measured" },
             "scales_with_batch": { "type": "boolean", "default": false, "description": "with another batch times are in proportion; otherwise it is refused" },
             "optimizer_time": { "type": "string", "default": "0s", "description": "of one update of all variables" },
+            "whole_step": { "type": "boolean", "default": false, "description": "the times are those of a whole step, to which nothing of the profile's host or optimizers is added" },
             "layers": { "type": "array", "items": {
               "type": "object",
               "required": ["name", "gradient", "forward", "backward"],

@@ -110,6 +110,7 @@ struct Workload {
   OperatorGraph graph;              // forward, then backward, then update
   Bytes input_bytes{};              // one batch of samples copied from the host to the GPU
   Seconds optimizer_time{};         // of one update of all variables on a worker, if it was measured
+  bool is_whole_step = false;       // measured times hold all that the host and the update take
   Bytes activation_bytes{};         // peak of activations kept alive for the backward pass
 
   // Totals over the graph, for tests and reports.

@@ -26,7 +26,8 @@ TimedLayers read_timed_layers(const JsonReader& json) {
   TimedLayers timed{.batch = json.required<int>("batch"),
                     .scales_with_batch = json.optional<bool>("scales_with_batch", false),
                     .layers = {},
-                    .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0})};
+                    .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0}),
+                    .is_whole_step = json.optional<bool>("whole_step", false)};
   json.expect(timed.batch >= 1 && timed.batch <= 65536, "batch", "1 to 65536 samples");
   const std::vector<JsonReader> layers = json.children("layers");
   json.expect(!layers.empty() && layers.size() <= kMostLayers, "layers", "1 to 100000 layers");
@@ -51,6 +52,7 @@ Json timed_layers_json(const TimedLayers& timed) {
   const auto text = [](Seconds time) { return to_text(Seconds{std::round(time.value() * 1e9) / 1e9}); };
   Json structure{{"family", "timed_layers"}, {"batch", timed.batch}};
   if (timed.scales_with_batch) structure["scales_with_batch"] = true;
+  if (timed.is_whole_step) structure["whole_step"] = true;
   structure["optimizer_time"] = text(timed.optimizer_time);
   for (const TimedLayer& layer : timed.layers) {
     structure["layers"].push_back({{"name", layer.name},
@@ -68,7 +70,12 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
   if (batch != timed.batch && !timed.scales_with_batch)
     throw InputError{place + ": its times were measured with a batch of " + std::to_string(timed.batch) +
                      "; found batch_per_worker " + std::to_string(batch)};
-  Workload workload{.name = name, .batch = batch, .variables = {}, .graph = {}, .optimizer_time = timed.optimizer_time};
+  Workload workload{.name = name,
+                    .batch = batch,
+                    .variables = {},
+                    .graph = {},
+                    .optimizer_time = timed.optimizer_time,
+                    .is_whole_step = timed.is_whole_step};
   const double scale = static_cast<double>(batch) / timed.batch;
   const std::int64_t scalar = bytes_per_scalar(precision);
   std::vector<int> variable_of;  // [layers], -1 without parameters

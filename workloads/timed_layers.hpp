@@ -25,7 +25,8 @@ struct TimedLayers {
   int batch = 0;                   // with which they were measured
   bool scales_with_batch = false;  // another batch takes times in proportion; otherwise it is refused
   std::vector<TimedLayer> layers;
-  Seconds optimizer_time{};  // of one update of all variables
+  Seconds optimizer_time{};    // of one update of all variables
+  bool is_whole_step = false;  // all that a step of the host and an update take is in these times
 };
 
 TimedLayers read_timed_layers(const JsonReader& json);

@@ -9,6 +9,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_program.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/trace_inputs.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -24,6 +25,7 @@ constexpr std::string_view kReads = ", which ";
 struct ImportCommand {
   CommonOptions common;  // output: the file
   std::vector<std::filesystem::path> sources;
+  TraceImport trace;
   bool is_grouped = false;
   bool is_dry_run = false;
 };
@@ -31,8 +33,10 @@ struct ImportCommand {
 void add_options(Options options, ImportCommand& command) {
   options
       .add_option("FILE", command.sources,
-                  "Model of another tool. Or datasets and lists of measured jobs; several become one dataset")
+                  "Model of another tool, or traces of the ranks of a job. Or datasets and lists of measured jobs; "
+                  "several become one dataset")
       .required();
+  add_trace_import(options, command.trace);
   options.add_flag("--grouped", command.is_grouped,
                    "Of a dataset: graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, "
                    "mpnn alone");
@@ -106,6 +110,19 @@ void print_summary(const Workload& workload) {
                 in_units(as_double(workload.activation_bytes), "B").c_str(), workload.batch);
 }
 
+/// A model, or traces of one job.
+ImportedModel import_one(const ImportCommand& command, const std::vector<const FormatReader*>& readers) {
+  const auto is_trace = [](const FormatReader* reader) {
+    return reader != nullptr && reader->format == SourceFormat::kTrace;
+  };
+  if (std::ranges::all_of(readers, is_trace)) return import_traces(command.sources, command.trace, command.common);
+  ImportedModel imported = import_model(command.sources[0]);
+  if (command.sources.size() > 1)
+    throw InputError{command.sources[1].string() + ": one model at a time: expected no file beside " +
+                     command.sources[0].string()};
+  return imported;
+}
+
 int run(const ImportCommand& command) {
   if (command.is_dry_run) {
     print_formats(command.sources);
@@ -122,9 +139,7 @@ int run(const ImportCommand& command) {
   if (std::ranges::any_of(readers, is_of_predictor)) start_predictor(command_line_of(command));
   if (command.is_grouped) throw InputError{"--grouped: expected datasets or lists of measured jobs"};
   const std::filesystem::path& file = command.sources[0];
-  const ImportedModel imported = import_model(file);
-  if (command.sources.size() > 1)
-    throw InputError{command.sources[1].string() + ": one model at a time: expected no file beside " + file.string()};
+  const ImportedModel imported = import_one(command, readers);
   const JsonReader json{imported.model_file, file.string()};
   const ModelDescription model = read_model(file.stem().string(), json);
   const auto* timed = std::get_if<TimedLayers>(&model.structure);
@@ -154,6 +169,7 @@ CommandVerb import_verb() {
           "measurements) names "
           "scenarios, graphs and what was recorded; graphs of a model that an earlier FILE has stay in its split\n\n"
           "Examples: rehearse import graph.txt -o vgg16.json\n"
+          "          rehearse import trace.json.gz --batch 32 -o step.json\n"
           "          rehearse import simulated.db measured.json -o mixed.db",
       add_options, run);
 }

@@ -1,7 +1,6 @@
 // rehearse replay: what a trace recorded, simulated from its durations and dependencies alone.
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/trace_inputs.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -35,11 +35,7 @@ void add_options(Options options, ReplayCommand& command) {
       .add_option("TRACE", command.traces,
                   "Trace of PyTorch's profiler (JSON) or of Chakra (.et or JSON), plain or gzip, one of each rank")
       .required();
-  options
-      .add_option("--steps", command.steps,
-                  "Read these marked steps alone, counted from 1: 3, or 3-5. Without it all, or some around the one of "
-                  "median length if the trace is long")
-      .type_name("FIRST-LAST");
+  add_steps(options, command.steps);
   options.add_repeatable("--scale", command.factors, "WORK=X",
                          "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
                          "such as convolution or collective; repeatable");
@@ -80,21 +76,6 @@ std::vector<std::string> working_streams(const RecordedJob& job) {
       if (operation.kind == RecordedOperation::Kind::kGpu)
         streams.insert(run.streams[static_cast<std::size_t>(operation.lane)]);
   return {streams.begin(), streams.end()};
-}
-
-/// "3" or "3-5".
-std::optional<StepRange> read_steps(const std::string& text) {
-  if (text.empty()) return {};
-  const std::size_t dash = std::min(text.find('-'), text.size());
-  const auto number = [&](std::size_t from, std::size_t to) {
-    std::size_t value = 0;
-    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, value);
-    if (error != std::errc{} || end != text.data() + to)
-      throw InputError{"--steps: expected a number, or two such as 3-5; found " + in_quotes(text)};
-    return value;
-  };
-  const std::size_t first = number(0, dash);
-  return StepRange{first, dash < text.size() ? number(dash + 1, text.size()) : first};
 }
 
 RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job) {

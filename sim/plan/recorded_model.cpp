@@ -18,6 +18,7 @@ struct CompletedGradient {
 /// A step in GPU time: from the end of what was launched before it, to that of what was launched in it.
 struct StepDates {
   Seconds start{}, backward{}, end{};
+  Seconds update{};  // end of the last work that it launched
 };
 
 /// The first rank, whose gradients are exchanged in no time. Other collectives, such as all-to-all, last as they did.
@@ -43,15 +44,16 @@ class StepModel {
     for (std::size_t s = 0; s < run_.steps.size(); ++s) order.push_back(s);
     std::ranges::stable_sort(order, {}, [&](std::size_t s) { return fences[s + 1] - fences[s]; });
     step_ = order[(order.size() - 1) / 2];
-    step_dates_ = {fences[step_], fences[step_], fences[step_ + 1]};
+    step_dates_ = {fences[step_], fences[step_], fences[step_ + 1], end_of_work()};
   }
 
   RecordedModel model() {
-    RecordedModel model{.layers = {.batch = request_.batch, .scales_with_batch = request_.scales_with_batch},
-                        .step = run_.steps[step_].name,
-                        .measured = seconds(run_.steps[step_].recorded_end - run_.steps[step_].recorded_start),
-                        .compute = step_dates_.end - step_dates_.start,
-                        .remarks = {}};
+    RecordedModel model{
+        .layers = {.batch = request_.batch, .scales_with_batch = request_.scales_with_batch, .is_whole_step = true},
+        .step = run_.steps[step_].name,
+        .measured = seconds(run_.steps[step_].recorded_end - run_.steps[step_].recorded_start),
+        .compute = step_dates_.end - step_dates_.start,
+        .remarks = {}};
     const std::vector<CompletedGradient> gradients = completed_gradients(model.remarks);
     step_dates_.backward = begin_of_backward(gradients.front().date);
     fill(model.layers, gradients);
@@ -80,6 +82,17 @@ class StepModel {
       fence = std::max(fence, dates_.operations[at(launch.later)].end);
     }
     return fences;
+  }
+
+  /// Of what the step launches, but for the exchange.
+  Seconds end_of_work() const {
+    Seconds end{};
+    for (const Dependency& launch : run_.dependencies)
+      if (launch.reason == Dependency::Reason::kLaunch &&
+          is_in_step(run_.operations[at(launch.earlier)].recorded_end) &&
+          run_.operations[at(launch.later)].collective < 0)
+        end = std::max(end, dates_.operations[at(launch.later)].end);
+    return end;
   }
 
   /// Of the step, by date.
@@ -155,8 +168,10 @@ class StepModel {
   }
 
   void fill(TimedLayers& layers, const std::vector<CompletedGradient>& gradients) const {
-    const Seconds forward = step_dates_.backward - step_dates_.start;
-    const Seconds backward = gradients.back().date - step_dates_.backward;
+    const Seconds last = gradients.back().date;
+    const Seconds update = std::clamp(step_dates_.update, last, step_dates_.end);
+    const Seconds forward = step_dates_.backward - step_dates_.start + (step_dates_.end - update);
+    const Seconds backward = last - step_dates_.backward;
     const double equal = 1 / static_cast<double>(gradients.size());
     for (std::size_t i = gradients.size(); i-- > 0;) {
       const Seconds before = i > 0 ? gradients[i - 1].date : step_dates_.backward;
@@ -165,7 +180,7 @@ class StepModel {
       layers.layers.push_back(
           {.name = gradients[i].name, .gradient = gradients[i].bytes, .forward = forward * share, .backward = time});
     }
-    layers.optimizer_time = step_dates_.end - gradients.back().date;
+    layers.optimizer_time = update - last;
   }
 
   void remark(std::vector<std::string>& remarks) const {

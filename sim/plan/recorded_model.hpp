@@ -31,7 +31,8 @@ struct RecordedModel {
 /// adds from one gradient to the next, by the dates at which the GPU has completed them:
 ///   backward_i = date(gradient_i) - date(gradient_i-1)
 /// The forward pass, from the end of the step before to the first work that the backward pass launches, is divided among
-/// them as the backward pass is; what comes after the last gradient is the optimizer's. Where neither shapes nor
+/// them as the backward pass is. Work after the last gradient is the optimizer's; what the host does then until the step
+/// ends counts with the forward pass, before which it comes. Where neither shapes nor
 /// `variables` tell the sizes of gradients, those that an all-reduce of known payload exchanges together are one layer.
 /// Throws InputError if there is no such step, or nothing tells the sizes.
 RecordedModel recorded_model(const RecordedJob& job, const RecordedModelRequest& request);

@@ -60,10 +60,12 @@ void slow_down_servers(Scenario& scenario, double factor) {
     *time = *time * factor;
 }
 
-/// Measured step times, if there are any, are those of a lone worker with its host's work.
+/// Measured step times, if there are any, are those of a lone worker with its host's work; so are measured layers of
+/// whole steps.
 void delay_host(Scenario& scenario, Seconds delay) {
   for (StepTime& step : scenario.profile.step_times) step.time += delay;
   scenario.profile.host.step_overhead += delay;
+  if (scenario.workload.is_whole_step) *scenario.workload.graph[0].measured_time += delay;
 }
 
 }  // namespace

@@ -45,7 +45,9 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
 
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                          const Profile& profile) {
-  ComputePlan plan{.kernels = {}, .step_overhead = profile.host.step_overhead, .input = workload.input_bytes};
+  ComputePlan plan{.kernels = {},
+                   .step_overhead = workload.is_whole_step ? Seconds{} : profile.host.step_overhead,
+                   .input = workload.input_bytes};
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;

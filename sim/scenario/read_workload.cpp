@@ -7,12 +7,13 @@ namespace rehearse {
 
 namespace {
 
-/// The file that `name` is instead of a model of a catalog, whose names have no ending; none if there is no such file.
+/// The file that `name` is instead of a model of a catalog, whose names have no ending: beside the scenario or, as an
+/// option names it, from here on. None if there is no such file.
 std::optional<std::filesystem::path> file_of(const std::string& name, const JsonReader& by) {
-  const std::filesystem::path path = by.resolve(name);
   std::error_code error;
-  if (!path.has_extension() || !std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  return path;
+  for (const std::filesystem::path& path : {by.resolve(name), std::filesystem::path{name}})
+    if (path.has_extension() && std::filesystem::is_regular_file(path, error)) return path;
+  return std::nullopt;
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ Seconds update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
-  if (accesses == parameters.update_accesses.end()) return scenario.workload.optimizer_time;
+  if (accesses == parameters.update_accesses.end() || scenario.workload.is_whole_step)
+    return scenario.workload.optimizer_time;
   const double bytes = as_double(scenario.workload.parameter_bytes()) /
                        static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
   return scenario.workload.optimizer_time +

@@ -109,7 +109,7 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
-      FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse replay"},
+      FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse import --batch N"},
       FormatReader{SourceFormat::kModel, "model file", is_model, read_model_file, ""},
       FormatReader{SourceFormat::kScenario, "scenario", is_scenario, nullptr, "rehearse simulate"},
       FormatReader{SourceFormat::kMeasurementList, "list of measured jobs", is_measurement_list, nullptr, kPredictor},
@@ -119,7 +119,7 @@ std::span<const FormatReader> source_formats() {
       FormatReader{SourceFormat::kOnnx, "ONNX model", is_onnx, read_onnx, ""},
       FormatReader{SourceFormat::kPipedreamProfile, "PipeDream profile", is_pipedream_profile, read_pipedream_profile,
                    ""},
-      FormatReader{SourceFormat::kTrace, "trace", is_binary_trace, nullptr, "rehearse replay"},
+      FormatReader{SourceFormat::kTrace, "trace", is_binary_trace, nullptr, "rehearse import --batch N"},
   };
   return kFormats;
 }

@@ -51,4 +51,31 @@ TEST_CASE("what is no model is refused, and nothing is written") {
   CHECK(dry.out == kProfiles + "alexnet.nodes.csv: PipeDream profile\n" + text + ": unknown content\n");
 }
 
+TEST_CASE("a recorded step is a model, whose simulation on one GPU takes as long") {
+  const TemporaryFolder folder;
+  const std::string traces = kRoot + "/calibration/data/pytorch-kineto-traces/";
+  const std::string model = (folder / "step.json").string();
+  const std::string import = "import " + traces + "ddp_a100_2gpu_rank0.json.gz -o " + model;
+  const Outcome outcome = rehearse_with(import + " --batch 32 --variables resnet50");
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.out.find("parameters   25,557,032 in 161 tensors\n") != std::string::npos);
+  CHECK(outcome.out.find("took 222.503 ms, of which the model has 222.503 ms") != std::string::npos);
+  const std::string on_one = "simulate " + kRoot +
+                             "/scenarios/studies/own/two-machines.json --quiet --set /cluster/groups/0/count=1 "
+                             "--set /workload/model=" +
+                             model;
+  const Outcome simulated = rehearse_with(on_one);
+  CAPTURE(simulated.out);
+  CHECK(simulated.out.find("step                     222.5 ms per worker") != std::string::npos);
+  check_refused(on_one + " --set /workload/batch_per_worker=16", 2,
+                "its times were measured with a batch of 32; found batch_per_worker 16");
+  check_refused(import, 2, "a trace does not say how many samples a step has: --batch N");
+  check_refused(import + " --batch 32 --variables resnet51", 2, "--variables: unknown model \"resnet51\"");
+  check_refused(import + " --batch 32 --variables resnet18", 2,
+                "a step completes 161 gradients; resnet18 has 62 trainable variables");
+  check_refused(import + " --batch 32 --steps 2-x", 2, "--steps: expected a number, or two such as 3-5");
+  check_refused("import " + traces + "sampled_128gpu_rank0.json.gz --batch 8 -o " + model, 2, "no what-ifs; --force");
+}
+
 }  // namespace rehearse

@@ -90,7 +90,8 @@ TEST_CASE("layers are what the backward pass adds from one gradient to the next,
   CHECK(second.gradient == Bytes{400});
   CHECK(microseconds(second.backward) == doctest::Approx(100).epsilon(0.01));
   CHECK(microseconds(first.backward) == doctest::Approx(160).epsilon(0.01));  // 10 us of them until it is launched
-  CHECK(microseconds(first.forward + second.forward) == doctest::Approx(230).epsilon(0.01));
+  // 230 us to the backward pass, and 130 us of the host after the optimizer's kernel.
+  CHECK(microseconds(first.forward + second.forward) == doctest::Approx(360).epsilon(0.01));
   CHECK(first.forward / second.forward == doctest::Approx(first.backward / second.backward));
   // 303 us in which the host waited for the all-reduce are gone but for what it needs by itself.
   CHECK(microseconds(model.compute) < 720);

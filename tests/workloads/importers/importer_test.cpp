@@ -46,7 +46,7 @@ TEST_CASE("a model file is imported as it is, what is no model is refused by its
         }) == "a.db: expected a model; found a dataset, which rehearse-predictor reads");
   CHECK(test::error_of([] {
           import_model(Source{"a.json", R"({"traceEvents": []})"});
-        }) == "a.json: expected a model; found a trace, which rehearse replay reads");
+        }) == "a.json: expected a model; found a trace, which rehearse import --batch N reads");
   CHECK(test::error_of([] {
           import_model(Source{"a.txt", "hello"});
         }).starts_with("a.txt: unknown content; known: model file, "));

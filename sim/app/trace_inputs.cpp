@@ -1,0 +1,101 @@
+#include "sim/app/trace_inputs.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/plan/recorded_model.hpp"
+#include "sim/plan/replay_report.hpp"
+#include "workloads/model_zoo.hpp"
+#include "workloads/traces/trace_file.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Of a model of the catalog or of a file.
+Workload variables_of(const std::string& name, int batch, const CommonOptions& common) {
+  const Json asked = name;
+  const Catalog catalog = load_catalog(common);
+  const bool is_file = std::filesystem::is_regular_file(name);
+  const Json imported = is_file ? import_model(std::filesystem::path{name}).model_file : Json{};
+  const JsonReader json = is_file ? JsonReader{imported, name} : catalog.model(name, JsonReader{asked, "--variables"});
+  return build_workload(read_model(name, json), batch, Precision::kFp32, name);
+}
+
+std::string in_milliseconds(Seconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f ms", time.value() * 1e3);
+  return text.data();
+}
+
+}  // namespace
+
+void add_steps(Options options, std::string& steps) {
+  options
+      .add_option("--steps", steps,
+                  "Read these marked steps of traces alone, counted from 1: 3, or 3-5. Without it all, or some around "
+                  "the one of median length if the trace is long")
+      .type_name("FIRST-LAST");
+}
+
+std::optional<StepRange> read_steps(const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const auto number = [&](std::size_t from, std::size_t to) {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, value);
+    if (error != std::errc{} || end != text.data() + to)
+      throw InputError{"--steps: expected a number, or two such as 3-5; found " + in_quotes(text)};
+    return value;
+  };
+  const std::size_t first = number(0, dash);
+  return StepRange{first, dash < text.size() ? number(dash + 1, text.size()) : first};
+}
+
+void add_trace_import(Options options, TraceImport& import) {
+  options.add_option("--batch", import.batch, "Of a trace: samples of a worker and step, which it does not say")
+      .range(1, 65536)
+      .type_name("N");
+  options.add_flag("--scales-with-batch", import.scales_with_batch,
+                   "Of a trace: with another batch times are in proportion; otherwise it is refused");
+  options
+      .add_option("--variables", import.variables,
+                  "Of a trace without shapes: the model, of the catalog or a file, whose gradients were recorded")
+      .type_name("MODEL");
+  add_steps(options, import.steps);
+  options.add_flag("--force", import.is_forced, "Import also a trace that is not replayed well");
+}
+
+ImportedModel import_traces(const std::vector<std::filesystem::path>& files, const TraceImport& import,
+                            const CommonOptions& common) {
+  if (import.batch == 0)
+    throw InputError{files[0].string() + ": a trace does not say how many samples a step has: --batch N"};
+  RecordedModelRequest request{.batch = import.batch, .scales_with_batch = import.scales_with_batch, .variables = {}};
+  if (!import.variables.empty()) request.variables = variables_of(import.variables, import.batch, common);
+  const RecordedJob job = recorded_job(read_recorded_runs(files, common.budget, {.steps = read_steps(import.steps)}));
+  common.budget.check();
+  const ReplayReport report = replay_report(job, replay(job));
+  if (const std::string refusal = report.refusal(); !refusal.empty() && !import.is_forced)
+    throw InputError{files[0].string() + ": " + refusal + "; --force imports it all the same"};
+  common.budget.check();
+  RecordedModel model = recorded_model(job, request);
+  std::vector<std::string> remarks = job.remarks;
+  for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);
+  remarks.insert(remarks.end(), model.remarks.begin(), model.remarks.end());
+  remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + ", of which the model has " +
+                    in_milliseconds(model.compute) + ": the exchange of gradients is left out");
+  const std::string gpu = job.ranks.front().gpu;
+  return {
+      .model_file = {{"format", 1},
+                     {"source", "Trace " + shortened(files[0].filename().string(), 200) + ", " +
+                                    shortened(model.step, 100) + (gpu.empty() ? "" : ", on " + shortened(gpu, 100))},
+                     {"structure", timed_layers_json(model.layers)}},
+      .remarks = std::move(remarks)};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,34 @@
+#pragma once
+// What the verbs that read traces have in common.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/app/verb.hpp"
+#include "workloads/importers/importer.hpp"
+#include "workloads/traces/kineto.hpp"
+
+namespace rehearse {
+
+/// --steps; read_steps() understands "3" and "3-5".
+void add_steps(Options options, std::string& steps);
+std::optional<StepRange> read_steps(const std::string& text);
+
+/// How a trace becomes a model file.
+struct TraceImport {
+  std::string steps;      // as typed
+  std::string variables;  // model of the catalog, or a file: whose gradients the recorded ones are
+  int batch = 0;          // of a worker; 0: not stated
+  bool scales_with_batch = false;
+  bool is_forced = false;
+};
+void add_trace_import(Options options, TraceImport& import);
+
+/// Traces of the ranks of one job as a model of what a rank computes in a step (sim/plan/recorded_model.hpp). Throws
+/// InputError, also if the replay of the traces is not good enough for what-ifs, unless that is forced.
+ImportedModel import_traces(const std::vector<std::filesystem::path>& files, const TraceImport& import,
+                            const CommonOptions& common);
+
+}  // namespace rehearse
