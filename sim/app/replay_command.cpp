@@ -149,23 +149,37 @@ void print_steps(const ReplayReport& report, bool is_changed) {
   print(report.whole, "all");
 }
 
-void print_shares(const ReplayReport& report) {
-  std::printf("\n%-20s %8s  %14s  %8s\n", "kernels", "of them", "time", "share");
-  for (const ReplayedClass& work : report.classes)
-    std::printf("%-20s %8lld  %11.3f ms  %6.1f %%\n", std::string{to_text(work.kernel)}.c_str(),
+/// A last column, of a what-if.
+void end_row(bool is_changed, const char* format, double value) {
+  if (is_changed) std::printf(format, value);
+  std::printf("\n");
+}
+
+void print_shares(const ReplayReport& report, bool is_changed) {
+  const char* what_if = is_changed ? "         what if" : "";
+  std::printf("\n%-20s %8s  %14s  %8s%s\n", "kernels", "of them", "time", "share", what_if);
+  for (const ReplayedClass& work : report.classes) {
+    std::printf("%-20s %8lld  %11.3f ms  %6.1f %%", std::string{to_text(work.kernel)}.c_str(),
                 static_cast<long long>(work.kernels), work.time.value() * 1e3, 100 * work.share);
-  std::printf("\n%-20s %6s  %8s  %14s  %14s\n", "stream", "rank", "of them", "busy, measured", "busy, replayed");
-  for (const ReplayedStream& stream : report.streams)
-    std::printf("%-20s %6d  %8lld  %14s  %12.1f %%\n", stream.name.c_str(), stream.rank,
+    end_row(is_changed, "  %11.3f ms", work.changed.value() * 1e3);
+  }
+  std::printf("\n%-20s %6s  %8s  %14s  %14s%s\n", "stream", "rank", "of them", "busy, measured", "busy, replayed",
+              what_if);
+  for (const ReplayedStream& stream : report.streams) {
+    std::printf("%-20s %6d  %8lld  %14s  %12.1f %%", stream.name.c_str(), stream.rank,
                 static_cast<long long>(stream.kernels),
                 measured_text(report, "%.1f %%", 100 * stream.busy_measured).c_str(), 100 * stream.busy_replayed);
+    end_row(is_changed, "  %12.1f %%", 100 * stream.busy_changed);
+  }
   if (report.meetings.empty()) return;
-  std::printf("\n%-44s  %10s  %10s  %14s  %14s\n", "collective", "payload", "transfer", "wait, measured",
-              "wait, replayed");
-  for (const ReplayedMeeting& meeting : report.meetings)
-    std::printf("%-44s  %10s  %7.3f ms  %11.3f ms  %11.3f ms\n", shortened(meeting.name, 44).c_str(),
+  std::printf("\n%-44s  %10s  %10s  %14s  %14s%s\n", "collective", "payload", "transfer", "wait, measured",
+              "wait, replayed", what_if);
+  for (const ReplayedMeeting& meeting : report.meetings) {
+    std::printf("%-44s  %10s  %7.3f ms  %11.3f ms  %11.3f ms", shortened(meeting.name, 44).c_str(),
                 meeting.bytes ? to_text(*meeting.bytes).c_str() : "?", meeting.transfer.value() * 1e3,
                 meeting.wait_measured.value() * 1e3, meeting.wait_replayed.value() * 1e3);
+    end_row(is_changed, "  %11.3f ms", meeting.wait_changed.value() * 1e3);
+  }
 }
 
 void print_report(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
@@ -175,7 +189,7 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
   for (const std::string& remark : report.remarks) std::printf("note: %s\n", remark.c_str());
   std::printf("\n");
   print_steps(report, is_changed);
-  print_shares(report);
+  print_shares(report, is_changed);
   if (report.is_measured) std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
   for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
   const std::string refusal = report.refusal();

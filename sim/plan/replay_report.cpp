@@ -179,6 +179,20 @@ void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& cha
   const std::vector<ReplayedStep> steps = steps_of(job, changed);
   for (std::size_t i = 0; i < steps.size(); ++i) report.steps[i].changed = steps[i].replayed;
   report.whole.changed = changed.end;
+  std::array<Seconds, kKernelClassNames.size()> times{};
+  std::vector<ReplayedStream> streams;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const std::vector<RecordedOperation>& operations = job.ranks[r].operations;
+    for (std::size_t i = 0; i < operations.size(); ++i)
+      if (is_on_gpu(operations[i]))
+        times[static_cast<std::size_t>(operations[i].kernel)] +=
+            changed.ranks[r].operations[i].end - changed.ranks[r].operations[i].start;
+    add_streams(streams, job.ranks[r], changed.ranks[r]);
+  }
+  for (ReplayedClass& work : report.classes) work.changed = times[static_cast<std::size_t>(work.kernel)];
+  for (std::size_t i = 0; i < streams.size(); ++i) report.streams[i].busy_changed = streams[i].busy_replayed;
+  const std::vector<ReplayedMeeting> meetings = meetings_of(job, changed);
+  for (std::size_t i = 0; i < meetings.size(); ++i) report.meetings[i].wait_changed = meetings[i].wait_replayed;
 }
 
 void add_collectives(ReplayReport& report, const RecordedJob& job) {
@@ -235,21 +249,25 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
     json["steps"].push_back({{"name", step.name}, {"rank", step.rank}});
     json["steps"].back().update(times(step));
   }
-  for (const ReplayedClass& work : report.classes)
+  for (const ReplayedClass& work : report.classes) {
     json["classes"].push_back(
         {{"class", to_text(work.kernel)}, {"kernels", work.kernels}, {"time_s", work.time.value()}});
+    if (is_changed) json["classes"].back()["changed_s"] = work.changed.value();
+  }
   for (const ReplayedStream& stream : report.streams) {
     json["streams"].push_back({{"stream", stream.name},
                                {"rank", stream.rank},
                                {"kernels", stream.kernels},
                                {"busy_replayed", stream.busy_replayed}});
     if (report.is_measured) json["streams"].back()["busy_measured"] = stream.busy_measured;
+    if (is_changed) json["streams"].back()["busy_changed"] = stream.busy_changed;
   }
   for (const ReplayedMeeting& meeting : report.meetings) {
     json["collectives"].push_back({{"name", meeting.name},
                                    {"transfer_s", meeting.transfer.value()},
                                    {"wait_measured_s", meeting.wait_measured.value()},
                                    {"wait_replayed_s", meeting.wait_replayed.value()}});
+    if (is_changed) json["collectives"].back()["wait_changed_s"] = meeting.wait_changed.value();
     if (meeting.bytes) json["collectives"].back()["bytes"] = meeting.bytes->value();
   }
   return json;

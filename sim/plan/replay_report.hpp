@@ -22,7 +22,7 @@ struct ReplayedStep {
 struct ReplayedClass {
   KernelClass kernel = KernelClass::kOther;
   std::int64_t kernels = 0;
-  Seconds time{};
+  Seconds time{}, changed{};
   double share = 0;  // of the time of all
 };
 
@@ -30,14 +30,14 @@ struct ReplayedStream {
   std::string name;
   int rank = 0;
   std::int64_t kernels = 0;
-  double busy_measured = 0, busy_replayed = 0;  // share of the time from its first work to its last
+  double busy_measured = 0, busy_replayed = 0, busy_changed = 0;  // share of the time from its first work to its last
 };
 
 /// A collective of all ranks. Waits are sums over them.
 struct ReplayedMeeting {
   std::string name;
   std::optional<Bytes> bytes;
-  Seconds transfer{}, wait_measured{}, wait_replayed{};
+  Seconds transfer{}, wait_measured{}, wait_replayed{}, wait_changed{};
 };
 
 struct ReplayReport {
@@ -57,7 +57,7 @@ struct ReplayReport {
 };
 
 ReplayReport replay_report(const RecordedJob& job, const Replay& replay);
-/// Adds the steps of a what-if.
+/// Adds what a what-if makes of steps, classes, streams and collectives.
 void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed);
 
 /// Says which collectives were simulated, and which were not as nothing is known of their kind or payload.

@@ -29,4 +29,23 @@ TEST_CASE("what was not recorded is not said to be measured") {
   CHECK(replay_json(dated, compared, false)["whole"]["measured_s"].get<double>() == doctest::Approx(5e-3));
 }
 
+TEST_CASE("a what-if is said of classes and streams, beside what was replayed") {
+  ChakraTrace trace{.file_name = "t.et", .names = {"gemm", "batch_norm"}};
+  trace.nodes.push_back({.id = 1, .type = ChakraType::kCompute, .start = 1000, .duration = 6'000'000, .stream = 7});
+  trace.nodes.push_back({.id = 2, .name = 1, .type = ChakraType::kCompute, .duration = 2'000'000, .stream = 7});
+  const RecordedJob job = recorded_job({recorded_run(trace)});
+  ReplayReport report = replay_report(job, replay(job));
+  RecordedChange change;
+  scale(change, "matrix-product", 0.5);
+  add_changed(report, job, replay(job, change));
+  REQUIRE(report.classes.size() == 2);
+  CHECK(report.classes[0].changed.value() == doctest::Approx(3e-3));
+  CHECK(report.classes[1].changed.value() == doctest::Approx(2e-3));
+  CHECK(report.whole.changed.value() == doctest::Approx(5e-3));
+  CHECK(report.streams[0].busy_changed == doctest::Approx(1));
+  const Json json = replay_json(job, report, true);
+  CHECK(json["classes"][0]["changed_s"].get<double>() == doctest::Approx(3e-3));
+  CHECK(!replay_json(job, report, false)["classes"][0].contains("changed_s"));
+}
+
 }  // namespace rehearse
