@@ -122,10 +122,10 @@ double ks_distance(std::vector<double> a, std::vector<double> b) {
 namespace {
 
 std::vector<SampleComparison> compare_samples(const Study& study, const std::vector<ValidationRow>& rows) {
-  struct Values {
+  struct Sample {
     std::vector<double> measured, simulated;
   };
-  std::map<std::pair<bool, std::string>, Values> samples;  // whether it is all rows together, and its label
+  std::map<std::pair<bool, std::string>, Sample> samples;  // whether it is all rows together, and its label
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].simulated) continue;
     const std::string use = " (" + to_text(study.rows[i].use) + ")";

@@ -10,14 +10,19 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# Ten sources of a folder are compiled as one: headers cost more than what is in a file, and the whole takes less than
-# half of the time. Presets for development compile each by itself, so that a missing include is found.
+# Up to 24 sources of a folder are compiled as one: headers and templates cost more than what is in a file, and the whole
+# takes less than half of the time. Presets for development compile each by itself, so that a missing include is found.
 if(NOT DEFINED CMAKE_UNITY_BUILD)
   set(CMAKE_UNITY_BUILD ON)
 endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 if(CMAKE_UNITY_BUILD)
   add_compile_options(-Wno-subobject-linkage)  # of a type with a member of an unnamed namespace: each is in one source
+endif()
+
+# GCC collects its garbage from 1 GB on, where it would begin at 128 MB: an eighth of its time, for half as much memory again.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(--param=ggc-min-heapsize=1048576 --param=ggc-min-expand=40)
 endif()
 
 find_program(REHEARSE_CCACHE ccache)

@@ -3,11 +3,11 @@
 # gives the library rehearse::NAME and, of the TESTS in tests/<folder>/, the doctest program test_NAME, known to CTest.
 # Cases that SLOW names (doctest patterns) are a CTest of their own, NAME_slow, labelled slow; NAME runs the others.
 # COLD sources read, check, fit, print: nothing that runs in each step of a simulation. They are compiled with -O1, in two thirds of the time.
-# Tests are compiled with -O0, those of a module with HEAVY_TESTS, which handle much JSON themselves, with -O1.
+# Tests are compiled with GCC's -Og, which takes as long as -O0: templates that they share with what they test are often theirs.
 # USES are seen by those who include our headers; USES_INSIDE only by our own sources, TEST_USES by our tests. Without SOURCES: headers only.
 
 function(rehearse_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "COLD;HEAVY_TESTS" "" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS;SLOW")
+  cmake_parse_arguments(PARSE_ARGV 1 module "COLD" "" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS;SLOW")
   rehearse_refuse_unparsed("rehearse_module(${name})" "${module_UNPARSED_ARGUMENTS}")
   set(target rehearse_${name})
   if(module_SOURCES)
@@ -25,9 +25,6 @@ function(rehearse_module name)
   add_library(rehearse::${name} ALIAS ${target})
   rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS}
                  SLOW ${module_SLOW})
-  if(module_HEAVY_TESTS AND TARGET test_${name})
-    target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
 endfunction()
 
 # rehearse_program(NAME SOURCES main.cpp ... USES rehearse::job ... ): an executable at the top of the build folder.
@@ -72,7 +69,7 @@ function(rehearse_tests name)
   add_executable(test_${name} ${tests_TESTS})
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${name} PRIVATE rehearse_test_main rehearse_test_paths ${tests_USES})
-  target_compile_options(test_${name} PRIVATE -O0)  # what they test is optimised
+  target_compile_options(test_${name} PRIVATE $<IF:$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>,-Og,-O0>)
   if(tests_SLOW)
     rehearse_refuse_unknown_cases(test_${name} "${tests_SLOW}" "${tests_TESTS}")
     list(JOIN tests_SLOW "," slow)

@@ -29,12 +29,6 @@ bool is_of_training(const Profile& profile, const std::string& model) {
          });
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 /// "GPU A100 (distance 0.93 by ln of peaks and memory bandwidth)".
 std::string describe(const NearestGpu& gpu) {
   std::array<char, 80> far{};

@@ -127,7 +127,7 @@ constexpr double kMostPieces = 1e6;     // machines and the like that a file may
 constexpr double kMostVariables = 1e5;  // the same
 constexpr int kMostServers = 64;        // that are told apart: further ones are the first ones again
 constexpr int kMostCores = 1024;
-constexpr double kLargest = 1e18;  // of any other value
+constexpr double kLargestValue = 1e18;  // of any other value
 
 /// Throws InputError unless `x`, of a graph, can be an operator.
 void check_node(const NodeFeatures& x, const DatasetGraph& graph) {
@@ -135,8 +135,8 @@ void check_node(const NodeFeatures& x, const DatasetGraph& graph) {
   bool fits = is_within(x.kind, 0, static_cast<double>(kKinds.size() - 1)) && is_within(x.phase, 0, kPhases - 1.0) &&
               is_within(x.variables, 0, kMostVariables) && is_within(x.variable, -1, kMostVariables) &&
               is_within(x.statistics, 0, kMostVariables) && is_within(x.statistic, -1, kMostVariables) &&
-              is_within(x.is_3x3_stride_1, 0, kLargest);
-  for (const auto size : kSizes) fits = fits && is_within(x.*size, 0, kLargest);
+              is_within(x.is_3x3_stride_1, 0, kLargestValue);
+  for (const auto size : kSizes) fits = fits && is_within(x.*size, 0, kLargestValue);
   if (!fits || (x.variable < 0) != (x.variables == 0) || (x.statistic < 0) != (x.statistics == 0) ||
       (is_update(x) && x.variables != 1))
     throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has a node that is no operator"};
@@ -164,7 +164,7 @@ class DescribedCluster {
       const ClusterValue& known = kClusterValues[i];
       double& value = values_.*known.value;
       value = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
-      if (!(value >= 0 && value <= (known.kind == ValueKind::kCount ? kMostPieces : kLargest)))
+      if (!(value >= 0 && value <= (known.kind == ValueKind::kCount ? kMostPieces : kLargestValue)))
         throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(known.name) + " is out of range"};
     }
     gpu_.memory_bandwidth = BytesPerSecond{values_.memory_rate};

@@ -27,8 +27,6 @@ constexpr std::int64_t kMostExtended = 21;
 
 constexpr Bytes kMuch{std::int64_t{64} << 20U};  // of gradients, for the rate of an all-reduce
 
-constexpr std::int64_t kLongestCycle = 4;  // of more workers the first two cycles hardly ever do the same
-
 MachineIndex chief_of(const Site& site) { return site.workers.front().front().machine; }
 
 /// Those of some groups, which are alike in what the descriptor says of them (undescribed.hpp).

@@ -8,6 +8,9 @@
 
 namespace rehearse {
 
+/// Synchronous workers of which two cycles of steps tell the others; of more the first two hardly ever do the same.
+inline constexpr int kLongestCycle = 4;
+
 /// Driple's three metrics of a resource: mean lengths of its gaps and of its bursts, mean of their largest samples.
 struct BurstLabels {
   double idle_s = kUnknown, active_s = kUnknown;

@@ -27,7 +27,6 @@ constexpr double kMostMessages = 200'000;  // of a run
 constexpr double kMostShares = 4e6;        // the same, times classes of flows
 constexpr double kLeastRounds = 3;         // steps of each worker
 constexpr double kMostRounds = 22;         // the same: a resource profile covers 20
-constexpr std::size_t kLongestCycle = 4;   // of synchronous workers
 
 /// Something of which `amount` is spread evenly over a time.
 struct Load {
@@ -320,7 +319,7 @@ class ServerSketch : Sketch {
     const double most =
         std::min(kMostMessages, kMostShares / std::max<double>(1, static_cast<double>(flows_.classes())));
     double rounds = std::clamp(std::floor(most / messages), kLeastRounds, kMostRounds);
-    if (cluster_.is_synchronous && workers_.size() <= kLongestCycle) rounds = std::min(rounds, 1 + workers);
+    if (cluster_.is_synchronous && workers <= kLongestCycle) rounds = std::min(rounds, 1 + workers);
     whole_run_ = std::ceil(cluster_.window_steps * workers) + (cluster_.is_synchronous ? workers : 1);
     steps_ = static_cast<std::size_t>(std::min(whole_run_, rounds * workers));
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostListed = 1000;
 constexpr int kMostDepth = 50;
 constexpr std::size_t kMostFamilies = 200, kMostSettings = 1000;
-constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
+constexpr std::int64_t kLargestInteger = std::int64_t{1} << 40U;
 
 /// Replaces what is to be drawn in a JSON value.
 class Drawing {
@@ -61,7 +61,7 @@ class Drawing {
   }
 
   static bool is_whole(const Json& number) {
-    return number.is_number_integer() && number <= Json(kLargest) && number >= Json(-kLargest);
+    return number.is_number_integer() && number <= Json(kLargestInteger) && number >= Json(-kLargestInteger);
   }
 
   Json integer(const Json& value, const std::string& at) {

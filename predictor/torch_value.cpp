@@ -62,9 +62,9 @@ TorchTensor tensor_of(TensorType type, std::vector<std::int64_t> shape, std::spa
 }
 
 const char* kind_of(const TorchValue& value) {
-  constexpr std::array<const char*, 9> kKinds{"None",     "a bool",  "an integer", "a number", "a text",
-                                              "a tensor", "a tuple", "a list",     "a dict"};
-  return kKinds[value.value.index()];
+  constexpr std::array<const char*, 9> kKindNames{"None",     "a bool",  "an integer", "a number", "a text",
+                                                  "a tensor", "a tuple", "a list",     "a dict"};
+  return kKindNames[value.value.index()];
 }
 
 template <class T>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kRecord = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054b50;
 constexpr std::size_t kRecordSize = 30, kEntrySize = 46, kEndSize = 22, kLongestComment = 65535;
-constexpr std::size_t kAlignment = 64, kLargest = 0xffffffffU;
+constexpr std::size_t kAlignment = 64, kLargestArchive = 0xffffffffU;
 constexpr std::uint16_t kVersion = 20, kUtf8 = 1U << 11U;
 constexpr std::uint16_t kDay = (0U << 9U) | (1U << 5U) | 1U;  // 1 January 1980
 
@@ -65,7 +65,8 @@ std::map<std::string, std::string_view> read_stored_zip(std::string_view bytes, 
   const std::size_t end = find_end(archive);
   const std::size_t entries = archive.number(end + 10, 2);
   std::size_t entry = archive.number(end + 16, 4);
-  if (entries == 0xffff || entry == kLargest) archive.fail("zip archives of 4 GiB or 65535 records are not read");
+  if (entries == 0xffff || entry == kLargestArchive)
+    archive.fail("zip archives of 4 GiB or 65535 records are not read");
   struct Record {
     std::string name;
     std::size_t begin, end;  // with what stands before its content
@@ -109,7 +110,7 @@ std::string write_stored_zip(const std::vector<std::pair<std::string, std::strin
   std::size_t total = kEndSize;
   for (const auto& [name, content] : records)
     total += kRecordSize + kEntrySize + 2 * name.size() + content.size() + kAlignment + 4;
-  if (total > kLargest || records.size() >= 0xffff)
+  if (total > kLargestArchive || records.size() >= 0xffff)
     throw InputError{"a torch file cannot hold 4 GiB or 65535 tensors: write several"};
   std::string archive, directory;
   archive.reserve(total);

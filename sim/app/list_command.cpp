@@ -60,12 +60,6 @@ std::string whole_gibibytes(Bytes bytes) {
   return std::to_string(std::llround(as_double(bytes) / (1024.0 * 1024 * 1024))) + "GiB";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 Entry describe_gpu(const Catalog& catalog, const std::string& name) {
   const Accelerator gpu = read_accelerator(name, catalog.accelerator(name, asked_by(name)));
   return {{name, whole_gibibytes(gpu.memory), to_text(gpu.memory_bandwidth), to_text(gpu.peak_fp32) + " fp32",

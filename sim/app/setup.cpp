@@ -101,8 +101,7 @@ void end_early(const Budget& budget, const std::string& kept) {
 
 void say_written(const CommonOptions& common, const fs::path& where, const std::vector<std::string>& names) {
   if (common.is_quiet) return;
-  std::string line = "wrote " + shortened(where.string(), 4096);
-  for (std::size_t i = 0; i < names.size(); ++i) line += (i == 0 ? ": " : ", ") + names[i];
+  const std::string line = "wrote " + shortened(where.string(), 4096) + (names.empty() ? "" : ": ") + joined(names);
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", line.c_str());
 }

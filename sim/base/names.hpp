@@ -25,6 +25,17 @@ std::string in_quotes(std::string_view text, std::size_t max_size = 60);
 /// `"a", "b" and "c"`.
 std::string list_in_quotes(std::span<const std::string> names);
 
+/// `a, b, c`, of a vector or a set of texts.
+template <class Names>
+std::string joined(const Names& names, std::string_view between = ", ") {
+  std::string text;
+  for (const auto& name : names) {
+    if (!text.empty()) text += between;
+    text += name;
+  }
+  return text;
+}
+
 /// `text` as in_quotes() shows it, without the quotes.
 std::string shortened(std::string_view text, std::size_t max_size = 60);
 

@@ -1,7 +1,9 @@
 #include "sim/base/statistics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -43,6 +45,12 @@ double percentile(std::span<const double> values, double percent) {
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   const double fraction = position - static_cast<double>(below);
   return sorted[below] + fraction * (sorted[above] - sorted[below]);
+}
+
+std::string percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
+  return text.data();
 }
 
 }  // namespace rehearse

@@ -2,6 +2,7 @@
 // Statistics of a sample. An empty sample is our own mistake and throws std::invalid_argument.
 
 #include <span>
+#include <string>
 
 namespace rehearse {
 
@@ -17,5 +18,8 @@ double median(std::span<const double> values);
 /// `percent` in [0, 100]; linear interpolation between order statistics at h = (n - 1) percent / 100, as NumPy does.
 /// Source: Hyndman and Fan, The American Statistician 50(4), 1996, definition 7.
 double percentile(std::span<const double> values, double percent);
+
+/// A share as "12.3 %".
+std::string percent_text(double share);
 
 }  // namespace rehearse

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/statistics.hpp"
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -22,12 +22,6 @@ namespace rehearse {
 namespace {
 
 constexpr double kWorthwhile = 0.01;
-
-std::string percent(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
-  return text.data();
-}
 
 std::optional<double> usd_per_hour(const Scenario& scenario) {
   double sum = 0;
@@ -63,14 +57,14 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
     case Finding::kExplained:
       return "the run is as fast as simulated, so what limits it is what limits " + limits;
     case Finding::kSlower: {
-      std::string text = "something that is not in the simulation slows the run: it lacks " + percent(1 - ratio) +
+      std::string text = "something that is not in the simulation slows the run: it lacks " + percent_text(1 - ratio) +
                          " of the simulated speed";
       for (const Explanation& explanation : diagnosis.explanations)
         if (explanation.strength) return text + "; the most plausible single cause: " + explanation.text;
       return text + ", more than any single cause that was tried explains";
     }
     case Finding::kFaster:
-      return "the run is " + percent(ratio - 1) + " faster than simulated: profile " + in_quotes(profile) +
+      return "the run is " + percent_text(ratio - 1) + " faster than simulated: profile " + in_quotes(profile) +
              " is too pessimistic for this software or hardware, and so are the parts of the step and the remedies "
              "below; calibrate it with measurements of your own";
   }

@@ -12,12 +12,6 @@ namespace rehearse {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 /// Those of standby groups come only for others.
 int workers_without_standby(const Scenario& scenario) {
   int sum = 0;

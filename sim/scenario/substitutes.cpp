@@ -135,12 +135,6 @@ class Substitution {
     return true;
   }
 
-  static std::string joined(const std::set<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
   void servers() {
     const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
     if (strategy == nullptr) return;

@@ -14,7 +14,7 @@ namespace {
 const double kNan = std::nan("");
 
 /// Samples of one label, given as (setting, label) in order.
-Dataset dataset_of(const std::vector<std::pair<int, double>>& labels) {
+Dataset labelled(const std::vector<std::pair<int, double>>& labels) {
   Dataset data;
   data.labels = {"gpu_active_s"};
   data.settings.resize(3);
@@ -37,7 +37,7 @@ Score score_of(const Dataset& data, const std::vector<double>& predictions) {
 
 TEST_CASE("errors are percentages of the label, R2 is 1 - errors / deviations") {
   // errors 10 %, 50 %, 0 %, 25 %; labels' mean 5, deviations 9 + 1 + 1 + 9 = 20, squared errors 0.04 + 4 + 0 + 4
-  const Score score = score_of(dataset_of({{0, 2}, {0, 4}, {0, 6}, {0, 8}}), {2.2, 6, 6, 6});
+  const Score score = score_of(labelled({{0, 2}, {0, 4}, {0, 6}, {0, 8}}), {2.2, 6, 6, 6});
   REQUIRE(score.labels.size() == 1);
   const LabelScore& label = score.labels[0];
   CHECK(label.label == "gpu_active_s");
@@ -54,7 +54,7 @@ TEST_CASE("errors are percentages of the label, R2 is 1 - errors / deviations") 
 
 TEST_CASE("a label below 1 % of its setting's median is scored by its absolute error on that scale, and counted") {
   // setting 0: median of 0, 0.5, 100, 200, 300 is 100, the scale 1; setting 1 has a scale of 0.01
-  const Dataset data = dataset_of({{0, 0}, {0, 0.5}, {0, 100}, {0, 200}, {0, 300}, {1, 0.5}, {1, 1}, {1, 1}});
+  const Dataset data = labelled({{0, 0}, {0, 0.5}, {0, 100}, {0, 200}, {0, 300}, {1, 0.5}, {1, 1}, {1, 1}});
   const auto error_of = [&](std::size_t sample, double prediction) {
     const std::vector<std::size_t> samples{sample};
     const std::vector<std::vector<double>> rows{{prediction}};
@@ -69,7 +69,7 @@ TEST_CASE("a label below 1 % of its setting's median is scored by its absolute e
 }
 
 TEST_CASE("where the median is zero an error is 0 % or 100 %") {
-  const Dataset data = dataset_of({{2, 0}, {2, 0}, {2, 0}});
+  const Dataset data = labelled({{2, 0}, {2, 0}, {2, 0}});
   const Score score = score_of(data, {0, 1e-9, 7});
   CHECK(score.labels[0].median_ape == 100);
   CHECK(score.labels[0].mape == doctest::Approx(200.0 / 3).epsilon(1e-12));
@@ -78,12 +78,12 @@ TEST_CASE("where the median is zero an error is 0 % or 100 %") {
 }
 
 TEST_CASE("labels that differ by rounding alone have no R2") {
-  const Score score = score_of(dataset_of({{0, 1}, {0, 1 + 1e-15}, {0, 1}}), {0.9, 1, 1.1});
+  const Score score = score_of(labelled({{0, 1}, {0, 1 + 1e-15}, {0, 1}}), {0.9, 1, 1.1});
   CHECK(score.labels[0].r2 == 0);
 }
 
 TEST_CASE("labels that are not known count nothing, and a label that none knows is not listed") {
-  Dataset data = dataset_of({{0, kNan}, {0, 10}, {0, kNan}});
+  Dataset data = labelled({{0, kNan}, {0, 10}, {0, kNan}});
   data.labels.push_back("gpu_idle_s");
   for (Sample& sample : data.samples) sample.labels.push_back(kNan);
   const std::vector<std::size_t> samples{0, 1, 2};
@@ -116,7 +116,7 @@ TEST_CASE("the means are those of the twelve burst metrics, not of step time and
 }
 
 TEST_CASE("models count alike beside the pooled median, and predictions that are missing do not count") {
-  Dataset data = dataset_of({{0, 10}, {0, 10}, {0, 10}, {0, 10}, {0, 10}});
+  Dataset data = labelled({{0, 10}, {0, 10}, {0, 10}, {0, 10}, {0, 10}});
   data.graphs = {{.name = "a batch 1"}, {.name = "a batch 2"}, {.name = "b batch 1"}};
   for (std::size_t i = 0; i < 5; ++i) data.samples[i].graph = std::vector{0, 1, 0, 2, 2}[i];
   const Score found = score_of(data, {11, 11, 11, 15, kNan});  // a: 10 %, b: 50 %
@@ -127,7 +127,7 @@ TEST_CASE("models count alike beside the pooled median, and predictions that are
 }
 
 TEST_CASE("a mean rate that follows from a measured step time is no measurement") {
-  Dataset data = dataset_of({});
+  Dataset data = labelled({});
   data.labels = {"receive_peak_Bps", "step_time_s", "receive_mean_Bps"};
   data.samples = {{.origin = Origin::kMeasured, .labels = {kNan, 2, 100}},
                   {.origin = Origin::kMeasured, .labels = {300, 2, 100}},

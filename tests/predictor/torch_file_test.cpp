@@ -22,7 +22,7 @@ using Shape = std::vector<std::int64_t>;
 
 std::string bytes_of(const char* name) { return read_file(kFiles / name, kMiB); }
 
-std::string refusal(std::string_view bytes) {
+std::string refusal_of(std::string_view bytes) {
   try {
     parse_torch_file(bytes, "f");
   } catch (const InputError& error) { return error.what(); }
@@ -143,31 +143,32 @@ TEST_CASE("whole modules and other classes are refused with the way out") {
   const std::string advice =
       ", which is not read: only tensors, numbers, texts, lists, tuples and dicts are; of a module, save its "
       "state_dict()";
-  CHECK(refusal(bytes_of("module")) ==
+  CHECK(refusal_of(bytes_of("module")) ==
         "f: holds an object of the Python class \"torch.nn.modules.linear.Linear\"" + advice);
-  CHECK(refusal(bytes_of("module_legacy")).find("state_dict()") != std::string::npos);
+  CHECK(refusal_of(bytes_of("module_legacy")).find("state_dict()") != std::string::npos);
   // cos.system, called with "true": refused before anything is called
-  CHECK(refusal("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02"
-                "cos\nsystem\n(X\x04" +
-                std::string(3, '\0') + "truetR.") == "f: holds an object of the Python class \"os.system\"" + advice);
+  CHECK(refusal_of("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02"
+                   "cos\nsystem\n(X\x04" +
+                   std::string(3, '\0') + "truetR.") ==
+        "f: holds an object of the Python class \"os.system\"" + advice);
 }
 
 TEST_CASE("files that are no torch files, or damaged ones, are refused with one line") {
-  CHECK(refusal("") == "f: expected a file of torch.save; found something else");
-  CHECK(refusal("PK") == "f: the zip archive is cut short or damaged");
+  CHECK(refusal_of("") == "f: expected a file of torch.save; found something else");
+  CHECK(refusal_of("PK") == "f: the zip archive is cut short or damaged");
   std::string damaged = to_torch_file(sample());
   const std::size_t weights = damaged.find(std::string{"\0\0\x80\x3f\0\0\0\x40", 8});
   REQUIRE(weights != std::string::npos);
   CHECK(weights % 64 == 0);
   damaged[weights + 3] = '\x40';
-  CHECK(refusal(damaged) == "f: the record \"archive/data/0\" is damaged: its checksum is wrong");
+  CHECK(refusal_of(damaged) == "f: the record \"archive/data/0\" is damaged: its checksum is wrong");
   const std::string legacy = bytes_of("state_dict_legacy");
-  CHECK(refusal(std::string_view{legacy}.substr(0, legacy.size() - 1)) == "f: ends within its storages");
+  CHECK(refusal_of(std::string_view{legacy}.substr(0, legacy.size() - 1)) == "f: ends within its storages");
   std::string far = legacy;  // the bias begins beyond its storage
   const std::size_t view = far.find(std::string{"QK\0K\x03\x85", 6});
   REQUIRE(view != std::string::npos);
   far[view + 2] = '\x01';
-  CHECK(refusal(far).ends_with("reaches beyond its storage"));
+  CHECK(refusal_of(far).ends_with("reaches beyond its storage"));
 }
 
 TEST_CASE("records that overlap are refused before anything is read of them") {
@@ -181,11 +182,11 @@ TEST_CASE("records that overlap are refused before anything is read of them") {
   std::string twice = archive;  // both names are those of the first one's bytes, checksum and all
   twice.replace(second + 16, 12, archive, first + 16, 12);
   twice.replace(second + 42, 4, archive, first + 42, 4);
-  CHECK(refusal(twice) == "f: the record \"archive/data/0\" overlaps the record \"archive/data/2\"");
+  CHECK(refusal_of(twice) == "f: the record \"archive/data/0\" overlaps the record \"archive/data/2\"");
   std::string long_one = archive;  // the last record goes on into the directory
   const std::size_t last = entry_of("archive/version");
   long_one[last + 20] = long_one[last + 24] = '\x10';
-  CHECK(refusal(long_one) == "f: the record \"archive/version\" overlaps the archive's directory");
+  CHECK(refusal_of(long_one) == "f: the record \"archive/version\" overlaps the archive's directory");
 }
 
 TEST_CASE("a few bytes cannot ask for copies without end") {
@@ -195,18 +196,18 @@ TEST_CASE("a few bytes cannot ask for copies without end") {
   };
   std::string texts = magic + rest + "\x80\x02](X" + count(kMiB) + std::string(kMiB, 'x') + std::string{"q\0", 2};
   for (int i = 0; i < 1000; ++i) texts += std::string{"h\0", 2};
-  CHECK(refusal(texts + "e.\x80\x02].") == "f: repeats a text too often");
+  CHECK(refusal_of(texts + "e.\x80\x02].") == "f: repeats a text too often");
 
   std::string dicts = magic + rest + "\x80\x02(](";  // a list of pairs, from which dicts are made again and again
   for (int i = 0; i < 100'000; ++i) dicts += "NN\x86";
   dicts += std::string{"eq\0ccollections\nOrderedDict\nq\1", 30};
   for (int i = 0; i < 1000; ++i) dicts += std::string{"h\1h\0\x85R", 6};
-  CHECK(refusal(dicts + "t.").find("the pickle repeats its content too often") != std::string::npos);
+  CHECK(refusal_of(dicts + "t.").find("the pickle repeats its content too often") != std::string::npos);
 
   std::string storages = magic + rest + "\x80\x02((X" + count(7) + "storagectorch\nFloatStorage\nX" + count(kMiB) +
                          std::string(kMiB, 'x') + "X" + count(3) + "cpuK\1t" + std::string{"q\0", 2};
   for (int i = 0; i < 1000; ++i) storages += std::string{"h\0Q", 3};
-  CHECK(refusal(storages + "t.").find("the pickle repeats its content too often") != std::string::npos);
+  CHECK(refusal_of(storages + "t.").find("the pickle repeats its content too often") != std::string::npos);
 }
 
 TEST_CASE("no cut and no changed byte does more than change a value or be refused") {
@@ -216,7 +217,7 @@ TEST_CASE("no cut and no changed byte does more than change a value or be refuse
     for (int i = 0; i < 400; ++i) {
       std::string changed = bytes.substr(0, i % 2 == 0 ? bytes.size() : random.below(bytes.size()));
       if (!changed.empty()) changed[random.below(changed.size())] = static_cast<char>(random.below(256));
-      const std::string message = refusal(changed);
+      const std::string message = refusal_of(changed);
       CHECK(message.find('\n') == std::string::npos);
     }
   }

@@ -1,10 +1,9 @@
 #include "sim/app/output/monte_carlo_document.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/scenario/site.hpp"
 
@@ -13,12 +12,6 @@ namespace rehearse {
 namespace {
 
 std::string number(double value) { return std::isfinite(value) ? display(value) : "never"; }
-
-std::string percent(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
-  return text.data();
-}
 
 /// F(x) of the values as a line of steps.
 Series distribution(std::string name, std::vector<double> values) {
@@ -169,10 +162,10 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   mean_row("samples repeated", [](const RunOutcome& run) { return run.samples.repeated; });
   mean_row("job stood still, s", [](const RunOutcome& run) { return run.interruptions.stopped.value(); });
   mean_row("checkpoints", [](const RunOutcome& run) { return run.interruptions.checkpoints; });
-  if (finished < count) table.rows.push_back({"runs that never finish", "", "", "", percent(1 - finished / count)});
+  if (finished < count) table.rows.push_back({"runs that never finish", "", "", "", percent_text(1 - finished / count)});
   if (deadline)
     table.rows.push_back(
-        {"finished within " + hours(deadline->value()) + " h", "", "", "", percent(probability_by(result, *deadline))});
+        {"finished within " + hours(deadline->value()) + " h", "", "", "", percent_text(probability_by(result, *deadline))});
   return table;
 }
 
@@ -187,7 +180,7 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
     document.headlines.emplace_back("cost, median", number(cost->p50) + " USD");
     document.headlines.emplace_back("cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD");
   }
-  if (deadline) document.headlines.emplace_back("in time", percent(probability_by(result, *deadline)));
+  if (deadline) document.headlines.emplace_back("in time", percent_text(probability_by(result, *deadline)));
   document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});
   document.sections.push_back(distributions(result, deadline));
   for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));

@@ -19,12 +19,6 @@ std::string fixed(double value, int digits) {
   return text.data();
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 /// As opposed to one for another deadline, or among the next best ones.
 bool is_a_planners_own(const ProposedPlan& plan) {
   return std::any_of(plan.proposed_by.begin(), plan.proposed_by.end(),

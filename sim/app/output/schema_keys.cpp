@@ -5,6 +5,8 @@
 #include <sstream>
 #include <vector>
 
+#include "sim/base/names.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -100,12 +102,6 @@ class KeyLister {
 
   const Json& resolved(const Json& rule) const {
     return rule.contains("$ref") ? schema_.at(Json::json_pointer{rule["$ref"].get<std::string>().substr(1)}) : rule;
-  }
-
-  static std::string joined(const std::vector<std::string>& parts, const char* between) {
-    std::string text;
-    for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
-    return text;
   }
 
   /// " from 1 to 65536", of a number.
