@@ -5,14 +5,15 @@
 namespace rehearse {
 
 std::string study_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse study",
-  "description": "measured rows, and the scenario of each: validate compares, calibrate fits",
-  "type": "object",
-  "required": ["format", "scenario", "measurements", "columns", "target"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+  return file_schema({.title = "Rehearse study",
+                      .description = "measured rows, and the scenario of each: validate compares, calibrate fits",
+                      .required = {"scenario", "measurements", "columns", "target"},
+                      .definitions = R"json({
+    "columns": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
+    "filter": { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
+      "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } }
+  })json"},
+                     R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file" },
     "measurements": { "description": "relative to this file; may be compressed (.gz)", "anyOf": [
       { "type": "string", "description": "CSV file" },
@@ -50,41 +51,25 @@ std::string study_schema() {
       "step_times": { "$ref": "#/$defs/filter", "description": "rows whose step times go into the profile as they are" },
       "cross_validate": { "$ref": "#/$defs/columns", "description": "rows with one value of these are left out in turn" },
       "leave_out_of": { "enum": ["all_studies", "this_study"] } } }
-  },
-  "$defs": {
-    "columns": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-    "filter": { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
-      "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } }
-  }
-})json");
+  })json");
 }
 
 std::string study_set_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse set of studies",
-  "type": "object",
-  "required": ["format", "studies"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+  return file_schema({.title = "Rehearse set of studies", .required = {"studies"}},
+                     R"json({
     "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "study files, relative to this file" },
     "headlines": { "type": "array", "description": "studies whose errors are told in one line", "items": {
       "type": "object", "required": ["of", "studies"], "additionalProperties": false, "properties": {
         "of": { "type": "string", "description": "what they measure" },
         "studies": { "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "as in the list of all" } } } }
-  }
-})json");
+  })json");
 }
 
 std::string lifetime_study_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse study of lifetimes",
-  "description": "when machines on the spot market were revoked; calibrate fits spot pools",
-  "type": "object",
-  "required": ["format", "kind", "series"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+  return file_schema({.title = "Rehearse study of lifetimes",
+                      .description = "when machines on the spot market were revoked; calibrate fits spot pools",
+                      .required = {"kind", "series"}},
+                     R"json({
     "kind": { "const": "lifetimes" },
     "series": { "type": "array", "minItems": 1, "items": {
       "type": "object",
@@ -127,19 +112,14 @@ std::string lifetime_study_schema() {
             "utc_offset_by": { "type": "string", "description": "column by whose values utc_offset_h is stated" },
             "utc_offset_h": { "anyOf": [{ "type": "number", "minimum": -14, "maximum": 14 }, { "type": "object", "additionalProperties": { "type": "number" } }] } } }
       } } }
-  }
-})json");
+  })json");
 }
 
 std::string training_log_study_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse study of training logs",
-  "description": "steps and losses of workers; calibrate fits what provision needs of a workload",
-  "type": "object",
-  "required": ["format", "kind", "logs"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+  return file_schema({.title = "Rehearse study of training logs",
+                      .description = "steps and losses of workers; calibrate fits what provision needs of a workload",
+                      .required = {"kind", "logs"}},
+                     R"json({
     "kind": { "const": "training_logs" },
     "logs": { "type": "array", "minItems": 1, "items": {
       "type": "object",
@@ -162,8 +142,7 @@ std::string training_log_study_schema() {
     "uses_spread": { "type": "boolean", "default": false, "description": "fit spread_offset of the loss" },
     "skip_first": { "type": "integer", "minimum": 0, "maximum": 1000000, "description": "entries of each worker" },
     "skip_last": { "type": "integer", "minimum": 0, "maximum": 1000000 }
-  }
-})json");
+  })json");
 }
 
 }  // namespace rehearse

@@ -49,26 +49,22 @@ std::string time_law_schema() {
 }
 
 std::string startup_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse start-up times of machines",
-  "type": "object",
-  "required": ["source", "provisioning", "staging", "booting"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema({.title = "Rehearse start-up times of machines",
+                        .required = {"source", "provisioning", "staging", "booting"},
+                        .definitions = R"json({
+    "startup_stage": { "type": "array", "description": "the first entry that fits a machine holds; without a condition it fits all",
+      "items": { "type": "object", "required": ["time"], "additionalProperties": false, "properties": {
+        "market": { "enum": ["on-demand", "spot"] }, "region": { "type": "string" }, "accelerator": { "type": "string" },
+        "time": { "$ref": "#/$defs/distribution" } } } }
+  })json"},
+                       R"json({
     "source": { "type": "string" },
     "provisioning": { "$ref": "#/$defs/startup_stage" }, "staging": { "$ref": "#/$defs/startup_stage" }, "booting": { "$ref": "#/$defs/startup_stage" },
     "framework": { "type": "object", "required": ["fixed_time", "time_per_tensor", "cold_time"], "additionalProperties": false,
       "description": "start of a worker: fixed_time + time_per_tensor for each trainable variable; cold_time more on a new machine",
       "properties": { "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time" }, "cold_time": { "$ref": "#/$defs/time" } } }
-  },
-  "$defs": {
-    "startup_stage": { "type": "array", "description": "the first entry that fits a machine holds; without a condition it fits all",
-      "items": { "type": "object", "required": ["time"], "additionalProperties": false, "properties": {
-        "market": { "enum": ["on-demand", "spot"] }, "region": { "type": "string" }, "accelerator": { "type": "string" },
-        "time": { "$ref": "#/$defs/distribution" } } } }
-  }
-})json",
-                     {{"time_law", time_law_schema}});
+  })json",
+                       {{"time_law", time_law_schema}});
 }
 
 /// Files from maps of names to entries.
@@ -80,12 +76,10 @@ std::string entries(const char* kind) {
 }  // namespace
 
 std::string accelerator_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse accelerator",
-  "type": "object",
-  "required": ["peak_fp32", "peak_fp16", "memory_bandwidth", "memory", "memory_reserved", "multiprocessors", "host_link", "source"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema({.title = "Rehearse accelerator",
+                        .required = {"peak_fp32", "peak_fp16", "memory_bandwidth", "memory", "memory_reserved",
+                                     "multiprocessors", "host_link", "source"}},
+                       R"json({
     "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
     "peak_fp32": { "$ref": "#/$defs/speed" },
     "peak_fp16": { "$ref": "#/$defs/speed", "description": "with the units that training in fp16 uses" },
@@ -95,8 +89,7 @@ std::string accelerator_schema() {
     "multiprocessors": { "type": "integer", "minimum": 1, "maximum": 4096 },
     "host_link": { "$ref": "#/$defs/rate", "description": "one direction of its PCIe link" },
     "source": { "type": "string" }
-  }
-})json");
+  })json");
 }
 
 std::string interconnect_schema() {
@@ -125,12 +118,8 @@ std::string interconnect_schema() {
 }
 
 std::string instance_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse instance",
-  "type": "object",
-  "required": ["vcpus", "memory", "nic", "source"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema({.title = "Rehearse instance", .required = {"vcpus", "memory", "nic", "source"}},
+                       R"json({
     "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
     "vcpus": { "type": "integer", "minimum": 1, "maximum": 4096 },
     "memory": { "$ref": "#/$defs/size" },
@@ -156,46 +145,32 @@ std::string instance_schema() {
           "free_if_revoked": { "$ref": "#/$defs/time", "default": "0s", "description": "within so long of its start" },
           "source": { "type": "string" } } }] },
     "source": { "type": "string" }
-  }
-})json",
-                     {{"accelerator", accelerator_schema}, {"interconnect", interconnect_schema}});
+  })json",
+                       {{"accelerator", accelerator_schema}, {"interconnect", interconnect_schema}});
 }
 
 std::string region_link_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse link between two regions, or inside one",
-  "type": "object",
-  "required": ["from", "to", "latency", "source"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema(
+      {.title = "Rehearse link between two regions, or inside one", .required = {"from", "to", "latency", "source"}},
+      R"json({
     "from": { "type": "string" }, "to": { "type": "string" },
     "latency": { "$ref": "#/$defs/time", "description": "one way" },
     "per_flow_rate": { "$ref": "#/$defs/rate", "description": "limit of a single connection" },
     "source": { "type": "string" }
-  }
-})json");
+  })json");
 }
 
 std::string storage_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse price of storage",
-  "type": "object",
-  "required": ["usd_per_gib_month", "date", "source"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema({.title = "Rehearse price of storage", .required = {"usd_per_gib_month", "date", "source"}},
+                       R"json({
     "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
     "usd_per_gib_month": { "type": "number", "minimum": 0 }, "date": { "type": "string" }, "source": { "type": "string" }
-  }
-})json");
+  })json");
 }
 
 std::string spot_pool_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse spot pool",
-  "type": "object",
-  "required": ["source", "lifetime"],
-  "additionalProperties": false,
-  "properties": {
+  return object_schema({.title = "Rehearse spot pool", .required = {"source", "lifetime"}},
+                       R"json({
     "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
     "source": { "type": "string" },
     "lifetime": {
@@ -222,26 +197,19 @@ std::string spot_pool_schema() {
       "properties": {
         "accelerator": { "type": "string" }, "place": { "type": "string" },
         "from": { "type": "string", "examples": ["2023", "2023-02", "2023-02-15"] }, "to": { "type": "string" } } }
-  }
-})json",
-                     {{"time_law", time_law_schema}});
+  })json",
+                       {{"time_law", time_law_schema}});
 }
 
 std::string catalog_schema() {
-  return schema_text(R"json({
-  "title": "Rehearse catalog file",
-  "type": "object",
-  "required": ["format"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+  return file_schema({.title = "Rehearse catalog file"},
+                     R"json({
     "accelerators": )json" +
                          entries("accelerator") + R"(, "instances": )" + entries("instance") +
                          R"(, "interconnects": )" + entries("interconnect") + R"(, "spot_pools": )" +
                          entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"json(,
     "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } }
-  }
-})json",
+  })json",
                      {{"accelerator", accelerator_schema},
                       {"instance", instance_schema},
                       {"interconnect", interconnect_schema},
@@ -276,12 +244,6 @@ namespace {
 
 /// What a GPU, its host and a server take.
 constexpr std::string_view kProfileCompute = R"json({
-  "title": "Rehearse calibration profile",
-  "type": "object",
-  "required": ["format", "name", "source"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
     "name": { "type": "string" },
     "source": { "type": "string" },
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
@@ -362,11 +324,10 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
       "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
         "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },
         "components": { "$ref": "#/$defs/component" } } } }
-)json";
+  })json";
 
 /// What the sections share.
-constexpr std::string_view kProfileDefinitions = R"json(  },
-  "$defs": {
+constexpr std::string_view kProfileDefinitions = R"json({
     "local_exchange": { "type": "object", "required": ["time_per_variable", "time_per_byte"], "additionalProperties": false, "properties": {
       "time_per_variable": { "$ref": "#/$defs/time" }, "time_per_byte": { "$ref": "#/$defs/time" } } },
     "protocols": { "type": "object", "description": "by name", "additionalProperties": {
@@ -380,17 +341,17 @@ constexpr std::string_view kProfileDefinitions = R"json(  },
     "checkpoint_stage": { "type": "object", "required": ["fixed_time", "rate"], "additionalProperties": false, "properties": {
       "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time", "default": "0s" }, "rate": { "$ref": "#/$defs/rate" } } },
     "component": { "type": "object", "description": "changes of fitted values by one deviation, by pointer", "additionalProperties": { "type": "number", "minimum": -10, "maximum": 10 } }
-  }
-})json";
+  })json";
 
 }  // namespace
 
 std::string profile_schema() {
-  std::string rules;
-  for (const std::string_view section :
-       {kProfileCompute, kProfileCommunication, kProfileMeasured, kProfileFit, kProfileDefinitions})
-    rules += section;
-  return schema_text(rules, {{"startup", startup_schema}});
+  std::string properties;
+  for (const std::string_view section : {kProfileCompute, kProfileCommunication, kProfileMeasured, kProfileFit})
+    properties += section;
+  return file_schema(
+      {.title = "Rehearse calibration profile", .required = {"name", "source"}, .definitions = kProfileDefinitions},
+      properties, {{"startup", startup_schema}});
 }
 
 }  // namespace rehearse

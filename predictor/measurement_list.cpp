@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json_schema.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -65,7 +67,7 @@ MeasuredJobs read_jobs(const JsonReader& json) {
 
 MeasurementList read_measurement_list(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
-  root.use_schema([] { return std::string{measurement_list_schema()}; });
+  root.use_schema(measurement_list_schema);
   root.expect(root.is_object(), "an object");
   root.expect(root.required<int>("format") == 1, "format", "1");
   MeasurementList list{.file_name = file_name, .source = root.required<std::string>("source"), .runs = {}, .jobs = {}};
@@ -83,15 +85,9 @@ MeasurementList load_measurement_list(const std::filesystem::path& file) {
   return read_measurement_list(load_json_file(file), file.string());
 }
 
-std::string_view measurement_list_schema() {
-  return R"json({
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "title": "Rehearse list of measured jobs",
-  "type": "object",
-  "required": ["format", "source"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+std::string measurement_list_schema() {
+  return file_schema({.title = "Rehearse list of measured jobs", .required = {"source"}},
+                     R"json({
     "source": { "type": "string", "description": "who measured, when and how" },
     "profiles": {
       "type": "array",
@@ -135,9 +131,7 @@ std::string_view measurement_list_schema() {
         }
       }
     }
-  }
-}
-)json";
+  })json");
 }
 
 }  // namespace rehearse

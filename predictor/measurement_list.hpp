@@ -49,6 +49,6 @@ MeasurementList read_measurement_list(const Json& json, const std::string& file_
 MeasurementList load_measurement_list(const std::filesystem::path& file);
 
 /// JSON Schema (draft 2020-12) of such a file.
-std::string_view measurement_list_schema();
+std::string measurement_list_schema();
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -211,7 +212,7 @@ void read_settings(const JsonReader& root, Space& space) {
 
 Space read_space(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
-  root.use_schema([] { return std::string{space_schema()}; });
+  root.use_schema(space_schema);
   root.expect(root.required<int>("format") == 1, "format", "1");
   Space space{.name = root.optional<std::string>("name", "unnamed"), .file_name = file_name};
   space.iterations = root.optional<std::int64_t>("iterations", space.iterations);
@@ -302,15 +303,14 @@ DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_
   return drawn;
 }
 
-std::string_view space_schema() {
-  return R"({
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "title": "Rehearse space: random workloads on given clusters",
-  "type": "object",
-  "required": ["format", "workloads", "clusters"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+std::string space_schema() {
+  return file_schema({.title = "Rehearse space: random workloads on given clusters",
+                      .required = {"workloads", "clusters"},
+                      .definitions = R"json({
+    "set": { "type": "object", "description": "JSON pointers into the scenario and their values" },
+    "drawn": { "description": "any value, or one drawn: { 'choose': [a, b] }, { 'integer': [low, high], 'multiple_of': 8, 'logarithmic': true }, { 'list': n, 'of': x }, { 'value': 'name', 'times': 2 }" }
+  })json"},
+                     R"json({
     "name": { "type": "string" },
     "workloads": { "type": "array", "minItems": 1, "maxItems": 200, "items": {
       "type": "object",
@@ -344,13 +344,7 @@ std::string_view space_schema() {
     "split": { "type": "object", "required": ["validation", "test"], "additionalProperties": false,
                "properties": { "validation": { "type": "number", "default": 0.2 }, "test": { "type": "number", "default": 0.2 } },
                "description": "shares of the models; the rest is for training" }
-  },
-  "$defs": {
-    "set": { "type": "object", "description": "JSON pointers into the scenario and their values" },
-    "drawn": { "description": "any value, or one drawn: { 'choose': [a, b] }, { 'integer': [low, high], 'multiple_of': 8, 'logarithmic': true }, { 'list': n, 'of': x }, { 'value': 'name', 'times': 2 }" }
-  }
-}
-)";
+  })json");
 }
 
 }  // namespace rehearse

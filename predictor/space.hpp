@@ -75,6 +75,6 @@ struct DrawnWorkload {
 DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_t index);
 
 /// JSON Schema (draft 2020-12) of a space file.
-std::string_view space_schema();
+std::string space_schema();
 
 }  // namespace rehearse

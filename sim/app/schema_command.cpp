@@ -36,10 +36,10 @@ std::span<const SchemaKind> schema_kinds() {
       SchemaKind{"study_set", study_set_schema},
       SchemaKind{"lifetimes", lifetime_study_schema},
       SchemaKind{"training_logs", training_log_study_schema},
-      SchemaKind{"sweep", [] { return std::string{sweep_schema()}; }},
-      SchemaKind{"provision", [] { return std::string{provision_schema()}; }},
-      SchemaKind{"space", [] { return std::string{space_schema()}; }},
-      SchemaKind{"measurements", [] { return std::string{measurement_list_schema()}; }},
+      SchemaKind{"sweep", sweep_schema},
+      SchemaKind{"provision", provision_schema},
+      SchemaKind{"space", space_schema},
+      SchemaKind{"measurements", measurement_list_schema},
   };
   return kKinds;
 }

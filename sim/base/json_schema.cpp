@@ -75,6 +75,50 @@ void add_required(const Json& schema, const Json& rule, const Json& object, std:
   }
 }
 
+/// Definitions of the quantities that rules refer to.
+const Json& quantity_schemas() {
+  static const Json quantities = parse_json(R"json({
+    "time": { "type": "string", "pattern": "^[0-9.eE+-]+ ?(ns|us|ms|s|min|h|d)$", "examples": ["1.5us", "100ms", "2h"] },
+    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?[bB]ps$", "examples": ["25GBps", "200Gbps"] },
+    "size": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?B$", "examples": ["25MiB", "4MB"] },
+    "speed": { "type": "string", "pattern": "^[0-9.eE+-]+ ?[kMGTPEZ]?flops$", "examples": ["15.7Tflops"] }
+  })json",
+                                            "schema of quantities");
+  return quantities;
+}
+
+/// `rules` with what they refer to.
+std::string complete_schema(const Json& rules, SchemaParts parts) {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}};
+  for (const auto& [key, value] : rules.items())
+    if (key != "$defs") schema[key] = value;
+  Json definitions = rules.value("$defs", Json::object());
+  for (const auto& [name, text] : parts) {
+    Json part = parse_json(text(), "schema");
+    part.erase("$schema");
+    const Json below = part.value("$defs", Json::object());
+    for (const auto& [key, value] : below.items()) definitions[key] = value;
+    part.erase("$defs");
+    definitions[std::string{name}] = std::move(part);
+  }
+  const std::string text = rules.dump();
+  for (const auto& [name, quantity] : quantity_schemas().items())
+    if (text.find("\"#/$defs/" + name + "\"") != std::string::npos) definitions[name] = quantity;
+  if (!definitions.empty()) schema["$defs"] = std::move(definitions);
+  return to_json_text(schema);
+}
+
+std::string object_schema(const ObjectSchema& object, Json properties, SchemaParts parts) {
+  Json rules{{"title", object.title}};
+  if (!object.description.empty()) rules["description"] = object.description;
+  rules["type"] = "object";
+  if (!object.required.empty()) rules["required"] = object.required;
+  rules["additionalProperties"] = false;
+  rules["properties"] = std::move(properties);
+  rules["$defs"] = parse_json(object.definitions, "schema");
+  return complete_schema(rules, parts);
+}
+
 }  // namespace
 
 std::vector<std::string> missing_keys(const Json& schema, std::string_view pointer, const Json& object) {
@@ -96,31 +140,20 @@ std::vector<std::string> missing_keys(const Json& schema, std::string_view point
   return missing;
 }
 
-std::string schema_text(std::string_view rules, std::initializer_list<std::pair<std::string_view, JsonSchema>> parts) {
-  static const Json quantities = parse_json(R"json({
-    "time": { "type": "string", "pattern": "^[0-9.eE+-]+ ?(ns|us|ms|s|min|h|d)$", "examples": ["1.5us", "100ms", "2h"] },
-    "rate": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?[bB]ps$", "examples": ["25GBps", "200Gbps"] },
-    "size": { "type": "string", "pattern": "^[0-9.eE+-]+ ?([kMGTPEZ]|[KMGTPE]i)?B$", "examples": ["25MiB", "4MB"] },
-    "speed": { "type": "string", "pattern": "^[0-9.eE+-]+ ?[kMGTPEZ]?flops$", "examples": ["15.7Tflops"] }
-  })json",
-                                            "schema of quantities");
-  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}};
-  const Json own = parse_json(rules, "schema");
-  for (const auto& [key, value] : own.items())
-    if (key != "$defs") schema[key] = value;
-  Json definitions = own.value("$defs", Json::object());
-  for (const auto& [name, text] : parts) {
-    Json part = parse_json(text(), "schema");
-    part.erase("$schema");
-    const Json below = part.value("$defs", Json::object());
-    for (const auto& [key, value] : below.items()) definitions[key] = value;
-    part.erase("$defs");
-    definitions[std::string{name}] = std::move(part);
-  }
-  for (const auto& [name, quantity] : quantities.items())
-    if (rules.find("\"#/$defs/" + name + "\"") != std::string_view::npos) definitions[name] = quantity;
-  if (!definitions.empty()) schema["$defs"] = std::move(definitions);
-  return to_json_text(schema);
+std::string schema_text(std::string_view rules, SchemaParts parts) {
+  return complete_schema(parse_json(rules, "schema"), parts);
+}
+
+std::string object_schema(const ObjectSchema& object, std::string_view properties, SchemaParts parts) {
+  return object_schema(object, parse_json(properties, "schema"), parts);
+}
+
+std::string file_schema(const ObjectSchema& file, std::string_view properties, SchemaParts parts) {
+  ObjectSchema object = file;
+  object.required.insert(object.required.begin(), "format");
+  Json all{{"format", {{"const", 1}}}};
+  all.update(parse_json(properties, "schema"));
+  return object_schema(object, std::move(all), parts);
 }
 
 }  // namespace rehearse

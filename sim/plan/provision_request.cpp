@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 #include "sim/plan/sweep_request.hpp"
 
@@ -94,7 +95,7 @@ std::pair<std::string, int> read_machine_number(const std::string& option, std::
 
 ProvisionRequest read_provision_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
-  json.use_schema([] { return std::string{provision_schema()}; });
+  json.use_schema(provision_schema);
   ProvisionRequest request;
   json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario_file = json.resolve(json.required<std::string>("scenario")).string();
@@ -199,16 +200,12 @@ ProvisionCandidate& find_candidate(ProvisionRequest& request, const std::string&
   throw InputError{option + ": " + unknown_name_message("candidate", name, names)};
 }
 
-std::string_view provision_schema() {
-  return R"json({
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "title": "Rehearse provision",
-  "description": "which machines may be rented for a scenario's training; deadline and loss are options of rehearse provision",
-  "type": "object",
-  "required": ["format", "scenario"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+std::string provision_schema() {
+  return file_schema({.title = "Rehearse provision",
+                      .description = "which machines may be rented for a scenario's training; deadline and loss are "
+                                     "options of rehearse provision",
+                      .required = {"scenario"}},
+                     R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file: asynchronous parameter servers, a workload with a convergence model, and at least one group of workers, which is the pattern of every candidate" },
     "candidates": {
       "type": "array", "minItems": 1,
@@ -254,9 +251,7 @@ std::string_view provision_schema() {
     "takeover": { "type": "string", "default": "30s", "description": "added to the time of plans that join new machines to existing ones" },
     "confidence": { "type": "number", "minimum": 0, "maximum": 1, "default": 0.95, "description": "least probability of being in time" },
     "price": { "enum": ["catalog", "on-demand", "spot"], "default": "catalog", "description": "catalog: of the market that each group states" }
-  }
-}
-)json";
+  })json");
 }
 
 }  // namespace rehearse

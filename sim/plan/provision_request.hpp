@@ -75,6 +75,6 @@ Planner read_planner(const std::string& word);
 std::string to_text(Planner planner);
 
 /// JSON Schema (draft 2020-12) of a provision file.
-std::string_view provision_schema();
+std::string provision_schema();
 
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -194,7 +195,7 @@ Setting read_set_option(std::string_view text) { return read_setting(text, "--se
 
 SweepRequest read_sweep_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
-  json.use_schema([] { return std::string{sweep_schema()}; });
+  json.use_schema(sweep_schema);
   SweepRequest request;
   json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario = json.resolve(json.required<std::string>("scenario"));
@@ -245,16 +246,11 @@ SweepRequest load_sweep_request(const std::filesystem::path& path) {
   return request;
 }
 
-std::string_view sweep_schema() {
-  return R"json({
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "title": "Rehearse sweep",
-  "description": "every combination of the values of grid, the entries of list and the seeds",
-  "type": "object",
-  "required": ["format", "scenario"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+std::string sweep_schema() {
+  return file_schema({.title = "Rehearse sweep",
+                      .description = "every combination of the values of grid, the entries of list and the seeds",
+                      .required = {"scenario"}},
+                     R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file" },
     "set": { "type": "object", "description": "values by JSON pointer, the same in every combination",
              "propertyNames": { "pattern": "^/" } },
@@ -281,9 +277,7 @@ std::string_view sweep_schema() {
     },
     "seeds": { "type": "integer", "minimum": 1, "maximum": 1000000,
                "description": "run each combination with the scenario's seed and the next ones, this many in all" }
-  }
-}
-)json";
+  })json");
 }
 
 }  // namespace rehearse

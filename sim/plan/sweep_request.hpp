@@ -61,6 +61,6 @@ SweepAxis read_list_options(const std::vector<std::string>& texts);
 Setting read_set_option(std::string_view text);
 
 /// JSON Schema (draft 2020-12) of a sweep file.
-std::string_view sweep_schema();
+std::string sweep_schema();
 
 }  // namespace rehearse

@@ -17,13 +17,7 @@ namespace rehearse {
 namespace {
 
 /// All but the keys of the network's fabric.
-constexpr std::string_view kSchema = R"json({
-  "title": "Rehearse scenario",
-  "type": "object",
-  "required": ["format", "workload", "cluster", "training", "calibration"],
-  "additionalProperties": false,
-  "properties": {
-    "format": { "const": 1 },
+constexpr std::string_view kProperties = R"json({
     "name": { "type": "string", "default": "unnamed" },
     "seed": { "type": "integer", "minimum": 0, "default": 1 },
     "workload": {
@@ -221,21 +215,21 @@ constexpr std::string_view kSchema = R"json({
         "timeline_length": { "$ref": "#/$defs/time", "default": "2s" }
       }
     }
-  }
-}
-)json";
+  })json";
 
 }  // namespace
 
 std::string scenario_schema() {
-  Json schema = parse_json(schema_text(kSchema, {{"model", [] { return std::string{model_schema()}; }},
-                                                 {"instance", instance_schema},
-                                                 {"spot_pool", spot_pool_schema},
-                                                 {"storage", storage_schema},
-                                                 {"price_history", price_history_schema},
-                                                 {"profile", profile_schema},
-                                                 {"region_link", region_link_schema}}),
-                           "schema of scenarios");
+  const std::string text = file_schema(
+      {.title = "Rehearse scenario", .required = {"workload", "cluster", "training", "calibration"}}, kProperties,
+      {{"model", [] { return std::string{model_schema()}; }},
+       {"instance", instance_schema},
+       {"spot_pool", spot_pool_schema},
+       {"storage", storage_schema},
+       {"price_history", price_history_schema},
+       {"profile", profile_schema},
+       {"region_link", region_link_schema}});
+  Json schema = parse_json(text, "schema of scenarios");
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
