@@ -294,9 +294,7 @@ double LifetimeSeries::revocations() const {
 LifetimeStudy load_lifetime_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
-  json.use_schema(lifetime_study_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
-  json.expect(json.required<std::string>("kind") == "lifetimes", "kind", "\"lifetimes\"");
+  json.begin_file(lifetime_study_schema, "lifetimes");
   LifetimeStudy study{.name = path.stem().string(), .series = {}};
   std::set<std::string> names;
   for (const JsonReader& entry : json.children("series")) {

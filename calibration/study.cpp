@@ -311,8 +311,7 @@ void read_measured(const CsvRow& row, const TargetUnit& unit, const std::string&
 
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
-  json.use_schema(study_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
+  json.begin_file(study_schema);
   Study study;
   study.name = path.stem().string();
   study.file_name = path.string();
@@ -388,8 +387,7 @@ StudySet load_study_set(const fs::path& path, const std::optional<fs::path>& mea
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
   if (!json.has("studies")) return {.studies = {read_study(path, file, measurements)}, .headlines = {}};
-  json.use_schema(study_set_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
+  json.begin_file(study_set_schema);
   if (measurements) throw InputError{path.string() + ": is a set of studies; --measurements goes with a single one"};
   StudySet set;
   const auto files = json.required<std::vector<std::string>>("studies");

@@ -451,9 +451,7 @@ Json to_json(const Convergence& model) {
 TrainingStudy load_training_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
-  json.use_schema(training_log_study_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
-  json.expect(json.required<std::string>("kind") == "training_logs", "kind", "\"training_logs\"");
+  json.begin_file(training_log_study_schema, "training_logs");
   TrainingStudy study;
   study.name = path.stem().string();
   study.file_name = path.string();

@@ -137,7 +137,7 @@ void Catalog::read_platforms(const fs::path& folder) {
   for (const fs::path& path : files) {
     const auto file = std::make_shared<const Json>(load_json_file(path));
     const JsonReader json{*file, path.string()};
-    json.expect(json.required<int>("format") == 1, "format", "1");
+    json.expect_format();
     for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
                                         std::pair{"interconnects", &interconnects_},
                                         std::pair{"spot_pools", &spot_pools_}, std::pair{"storage", &storage_}}) {

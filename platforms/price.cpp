@@ -149,8 +149,7 @@ const PriceSeries* PriceHistory::find(const std::string& zone, const std::string
 }
 
 PriceHistory read_price_history(const JsonReader& json) {
-  json.use_schema(price_history_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
+  json.begin_file(price_history_schema);
   PriceHistory history{.source = json.required<std::string>("source"), .series = {}};
   const bool has_file = json.has("file");
   if (has_file == json.has("series")) json.fail(R"(expected either "file" or "series")");

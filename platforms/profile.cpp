@@ -273,8 +273,7 @@ CheckpointParameters read_checkpoint(const JsonReader& json) {
 }  // namespace
 
 Profile read_profile(JsonReader json) {
-  json.use_schema(profile_schema);
-  json.expect(json.required<int>("format") == 1, "format", "1");
+  json.begin_file(profile_schema);
   if (json.has("unstated"))
     if (const auto word = json.required<std::string>("unstated"); word != "nearest" && word != "ideal")
       json.expect(false, "unstated", "\"nearest\" or \"ideal\"");

@@ -266,10 +266,10 @@ class Loader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw InputError{shown_ + ": " + what}; }
-  [[noreturn]] void fail(const char* table, std::size_t row, const std::string& what) const {
-    fail(std::string{table} + " row " + std::to_string(row) + ": " + what);
+  [[noreturn]] void fail(const std::string& table, std::size_t row, const std::string& what) const {
+    fail(table + " row " + std::to_string(row) + ": " + what);
   }
-  Statement select(const char* sql) const { return {database_.get(), shown_, sql}; }
+  Statement select(const std::string& sql) const { return {database_.get(), shown_, sql.c_str()}; }
 
   std::int64_t pragma(const char* sql) const {
     Statement row = select(sql);
@@ -322,87 +322,90 @@ class Loader {
     if (data.node_features.empty() || data.labels.empty()) fail("names: expected node features and labels");
   }
 
-  void check_id(const Statement& row, const char* table, std::size_t expected) const {
-    if (row.integer(0) != static_cast<std::int64_t>(expected))
-      fail(table, expected, "expected identifiers from 0 without gaps");
+  /// read(row, i, where its provenance stands) of each row of the table: its id, and the values of these columns.
+  template <class Read>
+  void read_rows(const std::string& table, const std::string& columns, const Read& read) const {
+    Statement row = select("SELECT id, " + columns + " FROM " + table + " ORDER BY id");
+    for (std::size_t i = 0; row.step(); ++i) {
+      if (row.integer(0) != static_cast<std::int64_t>(i)) fail(table, i, "expected identifiers from 0 without gaps");
+      read(row, i, table + " row " + std::to_string(i) + ": provenance");
+    }
   }
 
   void read_settings(Dataset& data) const {
-    Statement row = select("SELECT id, name, grouped, provenance, descriptor FROM settings ORDER BY id");
     std::set<std::string> known;
-    for (std::size_t i = 0; row.step(); ++i) {
-      check_id(row, "settings", i);
-      const std::string place = "settings row " + std::to_string(i) + ": provenance";
-      DatasetSetting setting{.name = row.text(1),
-                             .group = row.text(2),
-                             .provenance = json(row.text(3), place),
-                             .descriptor = row.blob<double>(4)};
-      if (!known.insert(setting.name).second) fail("settings", i, "another one has this name already");
-      if (setting.descriptor.size() != data.descriptors.size())
-        fail("settings", i,
-             "expected " + std::to_string(data.descriptors.size()) + " descriptors; found " +
-                 std::to_string(setting.descriptor.size()));
-      if (!std::all_of(setting.descriptor.begin(), setting.descriptor.end(), [](double v) { return std::isfinite(v); }))
-        fail("settings", i, "expected finite descriptors");
-      data.settings.push_back(std::move(setting));
-    }
+    read_rows("settings", "name, grouped, provenance, descriptor",
+              [&](const Statement& row, std::size_t i, const std::string& place) {
+                DatasetSetting setting{.name = row.text(1),
+                                       .group = row.text(2),
+                                       .provenance = json(row.text(3), place),
+                                       .descriptor = row.blob<double>(4)};
+                if (!known.insert(setting.name).second) fail("settings", i, "another one has this name already");
+                if (setting.descriptor.size() != data.descriptors.size())
+                  fail("settings", i,
+                       "expected " + std::to_string(data.descriptors.size()) + " descriptors; found " +
+                           std::to_string(setting.descriptor.size()));
+                if (!std::all_of(setting.descriptor.begin(), setting.descriptor.end(),
+                                 [](double v) { return std::isfinite(v); }))
+                  fail("settings", i, "expected finite descriptors");
+                data.settings.push_back(std::move(setting));
+              });
   }
 
   void read_graphs(Dataset& data) const {
-    Statement row = select("SELECT id, family, name, provenance, nodes, features, edges FROM graphs ORDER BY id");
-    for (std::size_t i = 0; row.step(); ++i) {
-      check_id(row, "graphs", i);
-      const std::string place = "graphs row " + std::to_string(i) + ": provenance";
-      DatasetGraph graph{.family = row.text(1),
-                         .name = row.text(2),
-                         .provenance = json(row.text(3), place),
-                         .features = row.blob<float>(5),
-                         .edges = row.blob<GraphEdge>(6)};
-      const std::int64_t nodes = row.integer(4);
-      const auto held = static_cast<std::int64_t>(data.nodes(graph));
-      if (nodes < 1 || nodes != held || graph.features.size() % data.node_features.size() != 0)
-        fail("graphs", i,
-             "expected " + std::to_string(data.node_features.size()) + " features of each of " + std::to_string(nodes) +
-                 " nodes; found " + std::to_string(graph.features.size()));
-      if (!std::all_of(graph.features.begin(), graph.features.end(), [](float v) { return std::isfinite(v); }))
-        fail("graphs", i, "expected finite features");
-      for (const GraphEdge& edge : graph.edges)
-        if (edge.from < 0 || edge.from >= nodes || edge.to < 0 || edge.to >= nodes)
-          fail("graphs", i,
-               "expected edges between nodes 0 to " + std::to_string(nodes - 1) + "; found " +
-                   std::to_string(edge.from) + " to " + std::to_string(edge.to));
-      data.graphs.push_back(std::move(graph));
-    }
+    read_rows(
+        "graphs", "family, name, provenance, nodes, features, edges",
+        [&](const Statement& row, std::size_t i, const std::string& place) {
+          DatasetGraph graph{.family = row.text(1),
+                             .name = row.text(2),
+                             .provenance = json(row.text(3), place),
+                             .features = row.blob<float>(5),
+                             .edges = row.blob<GraphEdge>(6)};
+          const std::int64_t nodes = row.integer(4);
+          const auto held = static_cast<std::int64_t>(data.nodes(graph));
+          if (nodes < 1 || nodes != held || graph.features.size() % data.node_features.size() != 0)
+            fail("graphs", i,
+                 "expected " + std::to_string(data.node_features.size()) + " features of each of " +
+                     std::to_string(nodes) + " nodes; found " + std::to_string(graph.features.size()));
+          if (!std::all_of(graph.features.begin(), graph.features.end(), [](float v) { return std::isfinite(v); }))
+            fail("graphs", i, "expected finite features");
+          for (const GraphEdge& edge : graph.edges)
+            if (edge.from < 0 || edge.from >= nodes || edge.to < 0 || edge.to >= nodes)
+              fail("graphs", i,
+                   "expected edges between nodes 0 to " + std::to_string(nodes - 1) + "; found " +
+                       std::to_string(edge.from) + " to " + std::to_string(edge.to));
+          data.graphs.push_back(std::move(graph));
+        });
   }
 
   void read_samples(Dataset& data) const {
-    Statement row = select("SELECT id, graph, setting, split, origin, weight, labels FROM samples ORDER BY id");
     std::vector<std::optional<Split>> split_of(data.graphs.size());
-    for (std::size_t i = 0; row.step(); ++i) {
-      check_id(row, "samples", i);
-      const std::int64_t graph = row.integer(1), setting = row.integer(2);
-      if (graph < 0 || graph >= static_cast<std::int64_t>(data.graphs.size()))
-        fail("samples", i, "there is no graph " + std::to_string(graph));
-      if (setting < 0 || setting >= static_cast<std::int64_t>(data.settings.size()))
-        fail("samples", i, "there is no setting " + std::to_string(setting));
-      Sample sample{.graph = static_cast<std::int32_t>(graph),
-                    .setting = static_cast<std::int32_t>(setting),
-                    .weight = row.real(5),
-                    .labels = row.blob<double>(6)};
-      sample.split = word(row.text(3), i, kSplits);
-      sample.origin = word(row.text(4), i, kOrigins);
-      auto& split = split_of[static_cast<std::size_t>(graph)];
-      if (split && *split != sample.split) fail("samples", i, "graph " + std::to_string(graph) + " is in two splits");
-      split = sample.split;
-      if (!(sample.weight >= 0)) fail("samples", i, "expected a weight of at least 0");
-      if (sample.labels.size() != data.labels.size())
-        fail("samples", i,
-             "expected " + std::to_string(data.labels.size()) + " labels; found " +
-                 std::to_string(sample.labels.size()));
-      for (const double label : sample.labels)
-        if (std::isinf(label) || label < 0) fail("samples", i, "expected labels of at least 0, or NaN");
-      data.samples.push_back(std::move(sample));
-    }
+    read_rows("samples", "graph, setting, split, origin, weight, labels",
+              [&](const Statement& row, std::size_t i, const std::string&) {
+                const std::int64_t graph = row.integer(1), setting = row.integer(2);
+                if (graph < 0 || graph >= static_cast<std::int64_t>(data.graphs.size()))
+                  fail("samples", i, "there is no graph " + std::to_string(graph));
+                if (setting < 0 || setting >= static_cast<std::int64_t>(data.settings.size()))
+                  fail("samples", i, "there is no setting " + std::to_string(setting));
+                Sample sample{.graph = static_cast<std::int32_t>(graph),
+                              .setting = static_cast<std::int32_t>(setting),
+                              .weight = row.real(5),
+                              .labels = row.blob<double>(6)};
+                sample.split = word(row.text(3), i, kSplits);
+                sample.origin = word(row.text(4), i, kOrigins);
+                auto& split = split_of[static_cast<std::size_t>(graph)];
+                if (split && *split != sample.split)
+                  fail("samples", i, "graph " + std::to_string(graph) + " is in two splits");
+                split = sample.split;
+                if (!(sample.weight >= 0)) fail("samples", i, "expected a weight of at least 0");
+                if (sample.labels.size() != data.labels.size())
+                  fail("samples", i,
+                       "expected " + std::to_string(data.labels.size()) + " labels; found " +
+                           std::to_string(sample.labels.size()));
+                for (const double label : sample.labels)
+                  if (std::isinf(label) || label < 0) fail("samples", i, "expected labels of at least 0, or NaN");
+                data.samples.push_back(std::move(sample));
+              });
   }
 
   template <class Value, std::size_t n>

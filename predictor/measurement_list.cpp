@@ -67,9 +67,8 @@ MeasuredJobs read_jobs(const JsonReader& json) {
 
 MeasurementList read_measurement_list(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
-  root.use_schema(measurement_list_schema);
   root.expect(root.is_object(), "an object");
-  root.expect(root.required<int>("format") == 1, "format", "1");
+  root.begin_file(measurement_list_schema);
   MeasurementList list{.file_name = file_name, .source = root.required<std::string>("source"), .runs = {}, .jobs = {}};
   if (root.has("profiles"))
     for (const JsonReader& entry : root.children("profiles")) list.runs.push_back(read_measured_run(entry));

@@ -212,8 +212,7 @@ void read_settings(const JsonReader& root, Space& space) {
 
 Space read_space(const Json& json, const std::string& file_name) {
   const JsonReader root{json, file_name};
-  root.use_schema(space_schema);
-  root.expect(root.required<int>("format") == 1, "format", "1");
+  root.begin_file(space_schema);
   Space space{.name = root.optional<std::string>("name", "unnamed"), .file_name = file_name};
   space.iterations = root.optional<std::int64_t>("iterations", space.iterations);
   root.expect(space.iterations >= 1 && space.iterations <= 10'000, "iterations", "1 to 10000");

@@ -51,6 +51,12 @@ struct GraphInputs {
   Tensor is_bounded;  // [labels]
 };
 
+/// What each sample has of its own.
+constexpr std::array kGraphTensors{
+    &GraphInputs::nodes,  &GraphInputs::costs, &GraphInputs::totals,  &GraphInputs::deviations, &GraphInputs::graph_of,
+    &GraphInputs::count,  &GraphInputs::from,  &GraphInputs::to,      &GraphInputs::fan_in,     &GraphInputs::fan_out,
+    &GraphInputs::bounds, &GraphInputs::guess, &GraphInputs::longest, &GraphInputs::occurs};
+
 /// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
 Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
   return torch::zeros({groups, rows.size(1)}, rows.options()).index_add(0, index, rows);
@@ -249,8 +255,7 @@ struct MetricsNetwork::Parts {
   /// The samples as one graph; each is prepared once.
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
     check_columns(dataset);
-    std::vector<Tensor> nodes, costs, totals, deviations, graph_of, count, from, to, fan_in, fan_out, bounds, guess,
-        longest, occurs;
+    std::array<std::vector<Tensor>, kGraphTensors.size()> parts;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find({&dataset, samples[g]});
@@ -262,42 +267,20 @@ struct MetricsNetwork::Parts {
         fresh = found->second;
       }
       const std::int64_t n = fresh.nodes.size(0);
-      nodes.push_back(fresh.nodes);
-      costs.push_back(fresh.costs);
-      totals.push_back(fresh.totals);
-      deviations.push_back(fresh.deviations);
-      graph_of.push_back(torch::full({n}, static_cast<std::int64_t>(g), torch::kInt64));
-      count.push_back(torch::full({1, 1}, static_cast<float>(n)));
-      from.push_back(fresh.from + first);
-      to.push_back(fresh.to + first);
-      fan_in.push_back(fresh.fan_in);
-      fan_out.push_back(fresh.fan_out);
-      bounds.push_back(fresh.bounds);
-      guess.push_back(fresh.guess);
-      longest.push_back(fresh.longest);
-      occurs.push_back(fresh.occurs);
+      fresh.graph_of = torch::full({n}, static_cast<std::int64_t>(g), torch::kInt64);
+      fresh.count = torch::full({1, 1}, static_cast<float>(n));
+      fresh.from = fresh.from + first;
+      fresh.to = fresh.to + first;
+      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].push_back(fresh.*kGraphTensors[i]);
       first += n;
     }
-    GraphInputs in{.nodes = torch::cat(nodes),
-                   .costs = torch::cat(costs),
-                   .totals = torch::cat(totals),
-                   .deviations = torch::cat(deviations),
-                   .graph_of = torch::cat(graph_of),
-                   .count = torch::cat(count),
-                   .from = torch::cat(from),
-                   .to = torch::cat(to),
-                   .fan_in = torch::cat(fan_in),
-                   .fan_out = torch::cat(fan_out),
-                   .bounds = torch::cat(bounds),
-                   .guess = torch::cat(guess),
-                   .longest = torch::cat(longest),
-                   .occurs = torch::cat(occurs),
-                   .is_bounded = {}};
+    GraphInputs in;
+    for (std::size_t i = 0; i < parts.size(); ++i) in.*kGraphTensors[i] = torch::cat(parts[i]);
     std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
     in.is_bounded = torch::tensor(bounded);
-    for (Tensor* tensor : {&in.nodes, &in.costs, &in.totals, &in.graph_of, &in.count, &in.from, &in.to, &in.fan_in,
-                           &in.fan_out, &in.bounds, &in.guess, &in.longest, &in.occurs, &in.is_bounded})
-      *tensor = tensor->to(device());  // not the deviations, which no network takes
+    in.is_bounded = in.is_bounded.to(device());
+    for (const auto tensor : kGraphTensors)
+      if (tensor != &GraphInputs::deviations) in.*tensor = (in.*tensor).to(device());  // which no network takes
     return in;
   }
 

@@ -23,24 +23,15 @@ namespace {
 
 void add_options(Options options, CalibrateCommand& command) {
   options.add_option("STUDY", command.studies, "Study files").required();
-  options.add_option("-o,--output", command.common.output, "The fitted profile (default: print it)")
-      .type_name("PROFILE");
-  options
-      .add_option("--steps", command.most_steps,
-                  "Most steps of the fit (default: 20); 0 keeps the profile's values and finds their intervals and "
-                  "errors")
-      .range(0, 1000)
-      .type_name("N");
-  options
-      .add_option("--bootstrap", command.bootstrap,
-                  "Also print 95 % intervals from N resamplings of the rows, and of the cross-validation's folds, "
-                  "linearised around the fit (default: none)")
-      .range(1, 1'000'000)
-      .type_name("N");
-  options
-      .add_option("--report", command.report,
-                  "Write a page with plots here: measured against simulated, residuals, values (default: none)")
-      .type_name("FILE");
+  options.add_option("-o,--output", command.common.output, "PROFILE", "The fitted profile (default: print it)");
+  options.add_count("--steps", command.most_steps, 0, 1000,
+                    "Most steps of the fit (default: 20); 0 keeps the profile's values and finds their intervals and "
+                    "errors");
+  options.add_count("--bootstrap", command.bootstrap, 1, 1'000'000,
+                    "Also print 95 % intervals from N resamplings of the rows, and of the cross-validation's folds, "
+                    "linearised around the fit (default: none)");
+  options.add_option("--report", command.report, "FILE",
+                     "Write a page with plots here: measured against simulated, residuals, values (default: none)");
   add_quiet(options, command.common);
   add_catalogs(options, command.common);
   add_parallel(options, command.common);

@@ -35,14 +35,11 @@ void add_options(Options options, CompareCommand& command) {
   options
       .add_option("MODEL", command.predictors, "Written by rehearse train; several, then the dataset or the scenario")
       .required();
-  options
-      .add_option("--measured", command.measured,
-                  "With a scenario: recorded on its first worker machine, a CSV at a fixed period with time_s and "
-                  "any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps. Its period is "
-                  "that of the simulation and the prediction too")
-      .type_name("CSV");
-  options.add_option("--step-time", command.step_time, "With a scenario: measured time of a step, such as 120ms")
-      .type_name("T");
+  options.add_option("--measured", command.measured, "CSV",
+                     "With a scenario: recorded on its first worker machine, a CSV at a fixed period with time_s and "
+                     "any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps. Its period is "
+                     "that of the simulation and the prediction too");
+  options.add_option("--step-time", command.step_time, "T", "With a scenario: measured time of a step, such as 120ms");
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   add_choice(options, command.choice, command.origin);

@@ -17,31 +17,23 @@ namespace rehearse {
 
 namespace {
 
-struct DiagnoseCommand {
-  CommonOptions common;
-  std::filesystem::path scenario;
-  std::vector<std::string> overrides;
+struct DiagnoseCommand : ScenarioCommand {
   std::optional<double> measured_steps_per_s, measured_samples_per_s;  // one of the three
   std::string measured_step_time;                                      // as typed
 };
 
 void add_options(Options options, DiagnoseCommand& command) {
-  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
-  add_overrides(options, command.overrides);
+  add_scenario(options, command);
   options
-      .add_option("--measured-speed", command.measured_steps_per_s,
+      .add_option("--measured-speed", command.measured_steps_per_s, "X",
                   "Steps per second: of all workers together, or of each where they wait for one another")
-      .check(is_positive)
-      .type_name("X");
+      .check(is_positive);
   options
-      .add_option("--measured-samples-per-s", command.measured_samples_per_s,
+      .add_option("--measured-samples-per-s", command.measured_samples_per_s, "X",
                   "In place of it: samples per second of all workers together")
-      .check(is_positive)
-      .type_name("X");
-  options
-      .add_option("--measured-step-time", command.measured_step_time,
-                  "In place of it: time from one step of a worker to its next, such as 350ms")
-      .type_name("TIME");
+      .check(is_positive);
+  options.add_option("--measured-step-time", command.measured_step_time, "TIME",
+                     "In place of it: time from one step of a worker to its next, such as 350ms");
   add_work_options(options, command.common, "Print diagnosis.json instead of text",
                    "Write diagnosis.json here (default: write nothing)");
 }

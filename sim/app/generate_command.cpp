@@ -38,26 +38,23 @@ struct GenerateCommand {
 void add_options(Options options, GenerateCommand& command) {
   options.add_option("SPACE", command.space, "Space file (rehearse schema space), or a study or set of studies")
       .required();
-  options
-      .add_option("--count", command.count, "Samples of a space: graphs times the settings that each is simulated in")
-      .range(std::int64_t{1}, std::int64_t{100'000'000})
-      .type_name("N");
+  options.add_count("--count", command.count, 1, 100'000'000,
+                    "Samples of a space: graphs times the settings that each is simulated in");
   options.add_repeatable("--setting", command.settings, "NAME",
                          "Only this setting of the space, or this cluster; repeatable");
-  options.add_option("--seed", command.seed, "Seed of every random stream (default: 1)").check(is_seed).type_name("N");
+  options.add_option("--seed", command.seed, "N", "Seed of every random stream (default: 1)").check(is_seed);
   options
-      .add_option("--format", command.format,
+      .add_option("--format", command.format, "NAME",
                   "rehearse: a dataset file; driple: DATASET is a folder with this file, dataset.db, and one for each "
                   "setting, SETTING.dat, that Driple's program reads: graphs of 100 groups in batches of 32, the "
                   "splits of dataset.db without their incomplete last batch")
       .check(is_one_of({"rehearse", "driple"}))
-      .shows_default()
-      .type_name("NAME");
+      .shows_default();
   options.add_flag("--dry-run", command.is_dry_run, "Draw the graphs; print how many, and their size");
   options.add_flag("--json", command.common.prints_json, "Print a summary as JSON instead of tables");
   add_catalogs(options, command.common);
-  options.add_option("-o,--output", command.common.output, "Dataset file to write, or folder with --format driple")
-      .type_name("DATASET");
+  options.add_option("-o,--output", command.common.output, "DATASET",
+                     "Dataset file to write, or folder with --format driple");
   add_quiet(options, command.common);
   add_parallel(options, command.common);
   add_wall_time(options, command.common);

@@ -24,12 +24,10 @@ namespace {
 void add_options(Options options, PredictCommand& command) {
   options.add_option("MODEL", command.predictor, "Written by rehearse train").required();
   options.add_option("INPUT", command.input, "Scenario, dataset, or with --scenario model file or GraphDef").required();
-  options
-      .add_option(
-          "--scenario", command.scenario,
-          "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
-          "model), or a TensorFlow GraphDef (.pbtxt, .pb)")
-      .type_name("FILE");
+  options.add_option(
+      "--scenario", command.scenario, "FILE",
+      "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
+      "model), or a TensorFlow GraphDef (.pbtxt, .pb)");
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   options.add_flag("--json", command.common.prints_json, "Print prediction.json instead of text");

@@ -100,10 +100,9 @@ void add_choice(Options options, SampleChoice& choice, std::string& origin) {
                          "No samples of this setting, or group of settings; repeatable");
   options.add_repeatable("--leave-out-family", choice.left_out_families, "NAME",
                          "No samples of this family; repeatable");
-  options.add_option("--family", choice.family, "Only samples of this family").type_name("NAME");
-  options.add_option("--origin", origin, "Only samples that are simulated, or measured (default: both)")
-      .check(is_one_of({"simulated", "measured", "both"}))
-      .type_name("WORD");
+  options.add_option("--family", choice.family, "NAME", "Only samples of this family");
+  options.add_option("--origin", origin, "WORD", "Only samples that are simulated, or measured (default: both)")
+      .check(is_one_of({"simulated", "measured", "both"}));
 }
 
 void set_origin(SampleChoice& choice, const std::string& origin) {

@@ -9,14 +9,14 @@
 #include <string>
 #include <utility>
 
+#include "sim/base/pinned.hpp"
+
 namespace rehearse {
 
-class Progress {
+class Progress : private Pinned {
  public:
   /// `what` is being counted: "steps", "simulations".
   Progress(std::string what, bool is_quiet);
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
   ~Progress() { clear(); }
   /// Says nothing during the first second. While the next one takes long `within` says what has been done of it, and
   /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line.

@@ -42,10 +42,9 @@ struct ProvisionCommand {
 void add_request_options(Options options, ProvisionCommand& command) {
   options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision)")
       .required();
-  options.add_option("--deadline", command.deadline, "Time that the training may take from now on, such as 45min")
-      .required()
-      .type_name("T");
-  options.add_option("--target-loss", command.target_loss, "Training loss to be reached").required().type_name("LOSS");
+  options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min")
+      .required();
+  options.add_option("--target-loss", command.target_loss, "LOSS", "Training loss to be reached").required();
   options.add_repeatable(
       "--candidate", command.candidates, "NAME",
       "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
@@ -54,52 +53,40 @@ void add_request_options(Options options, ProvisionCommand& command) {
                          "Most machines of a type, with the existing ones (default: the file's, or 10); repeatable");
   options.add_repeatable("--existing", command.existing, "NAME=N",
                          "Machines of a type that train already and stay (default: the file's, or 0); repeatable");
-  options.add_option("--current-loss", command.current_loss, "Loss that a run under way has reached").type_name("LOSS");
+  options.add_option("--current-loss", command.current_loss, "LOSS", "Loss that a run under way has reached");
   options
-      .add_option("--updates-done", command.updates_done,
+      .add_option("--updates-done", command.updates_done, "N",
                   "Updates that a run under way has done, of those that its loss takes")
       .range(0.0, 1e15)
-      .excludes("--current-loss")
-      .type_name("N");
+      .excludes("--current-loss");
 }
 
 void add_options(Options options, ProvisionCommand& command) {
   add_request_options(options, command);
+  options.add_option(
+      "--takeover", command.takeover, "T",
+      "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)");
   options
-      .add_option("--takeover", command.takeover,
-                  "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)")
-      .type_name("T");
-  options
-      .add_option("--confidence", command.confidence,
+      .add_option("--confidence", command.confidence, "P",
                   "Least probability of being in time (default: the file's, or 0.95)")
-      .range(0.0, 1.0)
-      .type_name("P");
+      .range(0.0, 1.0);
+  options.add_option(
+      "--price", command.price, "SOURCE",
+      "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)");
   options
-      .add_option("--price", command.price,
-                  "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)")
-      .type_name("SOURCE");
-  options
-      .add_option("--planner", command.planner,
+      .add_option("--planner", command.planner, "NAME",
                   "Whose plan is the answer: ours, spotdnn-paper, spotdnn-released, cm-dare+, exhaustive, homogeneous")
-      .shows_default()
-      .type_name("NAME");
+      .shows_default();
   options
-      .add_option("--plans", command.plans,
-                  "Simulate this many of our cheapest plans in time, besides those for the frontier")
-      .range(1, 1000)
-      .shows_default()
-      .type_name("N");
+      .add_count("--plans", command.plans, 1, 1000,
+                 "Simulate this many of our cheapest plans in time, besides those for the frontier")
+      .shows_default();
   options
-      .add_option("--runs", command.runs,
-                  "Run each plan whose machines may be revoked so many times, each with revocations of its own")
-      .range(2, 1'000'000)
-      .shows_default()
-      .type_name("N");
+      .add_count("--runs", command.runs, 2, 1'000'000,
+                 "Run each plan whose machines may be revoked so many times, each with revocations of its own")
+      .shows_default();
   add_overrides(options, command.overrides);
-  options
-      .add_option("--max-run-time", command.max_run_time,
-                  "Give up on one simulation after this much real time, such as 30s (default: none)")
-      .type_name("T");
+  add_max_run_time(options, command.max_run_time);
   add_work_options(options, command.common, "Print summary.json instead of tables",
                    "Write summary.json, plans.csv and report.html here (default: write nothing)");
 }

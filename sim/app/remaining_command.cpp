@@ -13,10 +13,7 @@ namespace rehearse {
 
 namespace {
 
-struct RemainingCommand {
-  CommonOptions common;
-  std::filesystem::path scenario;
-  std::vector<std::string> overrides;
+struct RemainingCommand : ScenarioCommand {
   std::int64_t step = 0;
   std::string group;
   int lost = 1;
@@ -27,31 +24,23 @@ struct RemainingCommand {
 };
 
 void add_options(Options options, RemainingCommand& command) {
-  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
-  add_overrides(options, command.overrides);
-  options.add_option("--step", command.step, "Steps done when the machines were lost")
+  add_scenario(options, command);
+  options.add_option("--step", command.step, "N", "Steps done when the machines were lost")
       .required()
-      .check(is_not_negative)
-      .type_name("N");
-  options.add_option("--group", command.group, "Group of workers that lost them (default: the first)")
-      .type_name("NAME");
-  options.add_option("--lost", command.lost, "Machines lost (default: 1)").range(1, 20000).type_name("N");
-  options
-      .add_option("--replaced-after", command.replaced_after,
-                  "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
-                  "framework)")
-      .type_name("T");
+      .check(is_not_negative);
+  options.add_option("--group", command.group, "NAME", "Group of workers that lost them (default: the first)");
+  options.add_count("--lost", command.lost, 1, 20000, "Machines lost (default: 1)");
+  options.add_option("--replaced-after", command.replaced_after, "T",
+                     "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
+                     "framework)");
   options.add_flag("--warm", command.is_warm, "The replacements have run the framework before");
   options
-      .add_option("--measured-speed", command.measured_speed,
+      .add_option("--measured-speed", command.measured_speed, "X",
                   "Speed before the loss, steps/s (default: the simulated one)")
-      .check(is_positive)
-      .type_name("X");
-  options
-      .add_option("--history", command.history,
-                  "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
-                  "revocation_step, total_steps, measured_remaining_s")
-      .type_name("CSV");
+      .check(is_positive);
+  options.add_option("--history", command.history, "CSV",
+                     "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
+                     "revocation_step, total_steps, measured_remaining_s");
   add_work_options(options, command.common, "Print remaining.json instead of text",
                    "Write remaining.json here (default: write nothing)");
 }

@@ -33,34 +33,25 @@ namespace fs = std::filesystem;
 namespace {
 
 void add_options(Options options, SimulateCommand& command) {
-  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
-  add_overrides(options, command.overrides);
-  options.add_option("--seed", command.seed, "Seed of every random stream (default: the scenario's, or 1)")
-      .check(is_seed)
-      .type_name("N");
-  options
-      .add_option("--runs", command.runs,
-                  "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
-                  "percentiles; each membership of the cluster is simulated once")
-      .range(1, 1'000'000)
-      .type_name("N");
-  options
-      .add_option("--deadline", command.deadline, "With --runs: the probability of being finished by then, such as 24h")
-      .type_name("T");
+  add_scenario(options, command);
+  options.add_option("--seed", command.seed, "N", "Seed of every random stream (default: the scenario's, or 1)")
+      .check(is_seed);
+  options.add_count("--runs", command.runs, 1, 1'000'000,
+                    "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
+                    "percentiles; each membership of the cluster is simulated once");
+  options.add_option("--deadline", command.deadline, "T",
+                     "With --runs: the probability of being finished by then, such as 24h");
   add_parallel(options, command.common);
   options.add_flag("--dry-run", command.is_dry_run,
                    "Check the scenario; print memory, messages and an estimate of the run's own duration");
   options.add_flag("--exact", command.is_exact,
                    "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
-  options
-      .add_option("--trace-window", command.trace_window,
-                  "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
-                  "steady state has lasted for 60s and 20 steps)")
-      .type_name("FROM..TO");
-  options
-      .add_option("--trace-workers,--trace-ranks", command.trace_workers,
-                  "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)")
-      .type_name("WORKERS");
+  options.add_option(
+      "--trace-window", command.trace_window, "FROM..TO",
+      "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
+      "steady state has lasted for 60s and 20 steps)");
+  options.add_option("--trace-workers,--trace-ranks", command.trace_workers, "WORKERS",
+                     "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)");
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");

@@ -13,10 +13,7 @@ namespace rehearse {
 
 struct Scenario;
 
-struct SimulateCommand {
-  CommonOptions common;
-  std::filesystem::path scenario;
-  std::vector<std::string> overrides;  // "/pointer=value"
+struct SimulateCommand : ScenarioCommand {
   std::optional<std::uint64_t> seed;
   bool is_dry_run = false;
   bool is_exact = false;

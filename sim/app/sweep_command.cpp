@@ -52,22 +52,15 @@ void add_options(Options options, SweepCommand& command) {
   add_overrides(options, command.overrides, "Set a field in every combination; repeatable");
   options.add_repeatable("--constraint", command.constraints, "CONDITION",
                          "Leave out combinations that break this condition on JSON pointers; repeatable");
-  options.add_option("--seeds", command.seeds, "Run each with the scenario's seed and the next ones, N in all")
-      .range(1, 1'000'000)
-      .type_name("N");
-  options.add_option("--where", command.where, "Print only rows that fulfil this condition; sweep.csv has all")
-      .type_name("CONDITION");
-  options.add_option("--top", command.top, "Print only the N rows with the largest --by")
-      .range(1, 1'000'000)
-      .type_name("N");
-  options.add_option("--by", command.by, "What --top compares: a key or formula; -x puts the smallest x first")
-      .shows_default()
-      .type_name("FORMULA");
+  options.add_count("--seeds", command.seeds, 1, 1'000'000,
+                    "Run each with the scenario's seed and the next ones, N in all");
+  options.add_option("--where", command.where, "CONDITION",
+                     "Print only rows that fulfil this condition; sweep.csv has all");
+  options.add_count("--top", command.top, 1, 1'000'000, "Print only the N rows with the largest --by");
   options
-      .add_option("--max-run-time", command.max_run_time,
-                  "Give up on one simulation after this much real time, such as 30s: a row with that error, tried "
-                  "again when the sweep is (default: none)")
-      .type_name("T");
+      .add_option("--by", command.by, "FORMULA", "What --top compares: a key or formula; -x puts the smallest x first")
+      .shows_default();
+  add_max_run_time(options, command.max_run_time, ": a row with that error, tried again when the sweep is");
   options.add_flag("--dry-run", command.is_dry_run, "Check every combination; print how many, and how long they take");
   add_work_options(options, command.common, "Print the rows as JSON instead of a table",
                    "Keep results.sqlite and write sweep.csv here (default: write nothing)");

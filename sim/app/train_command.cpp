@@ -48,31 +48,28 @@ struct TrainCommand {
 void add_options_of_published(Options options, PublishedOptions& published) {
   options.add_option("--mlp-layers", published.mlp_layers, "Of the published networks").range(1, 16).shows_default();
   options
-      .add_option("--iterations", published.iterations,
+      .add_option("--iterations", published.iterations, "RULE",
                   "Convolutions of the published networks in a graph of N nodes: Nover2, N, Nover3, log2N to 4log2N, "
                   "3sqrtN, log10N, or a number")
-      .shows_default()
-      .type_name("RULE");
+      .shows_default();
   options.add_option("--dropout", published.dropout, "Of the published networks").range(0.0, 0.99).shows_default();
   options.add_option("--gin-mlp-layers", published.gin_mlp_layers, "Of a convolution of gin")
       .range(1, 16)
       .shows_default();
   options
       .add_option(
-          "--aggregation", published.mpnn_aggregators,
+          "--aggregation", published.mpnn_aggregators, "NAMES",
           "Of the messages of mpnn, several with commas: sum, mean, max, min, std, var, normalised_mean, softmax, "
           "softmin, moment3, moment4, moment5, identity")
       .delimiter(',')
       .repeatable()
-      .type_name("NAMES")
       .shows_default("sum");
   options
-      .add_option("--scalers", published.mpnn_scalers,
+      .add_option("--scalers", published.mpnn_scalers, "NAMES",
                   "Of each aggregation of mpnn, several with commas: identity, amplification, attenuation, linear, "
                   "inverse_linear")
       .delimiter(',')
       .repeatable()
-      .type_name("NAMES")
       .shows_default("identity");
   options.add_option("--pretrans-layers", published.mpnn_pre_layers, "Of the messages of mpnn")
       .range(1, 16)
@@ -86,18 +83,18 @@ void add_options_of_published(Options options, PublishedOptions& published) {
 void add_options(Options options, TrainCommand& command) {
   options.add_option("DATASET", command.dataset, "Written by rehearse generate").required();
   options
-      .add_option("--network", command.network,
+      .add_option("--network", command.network, "NAME",
                   "profile: our own, one for all settings; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
       .check(is_one_of({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
-      .shows_default()
-      .type_name("NAME");
+      .shows_default();
   add_choice(options, command.choice, command.origin);
   options.add_option("--share", command.choice.share, "Share of the graphs to train and validate with")
       .range(0.0, 1.0)
       .shows_default();
-  options.add_option("--simulated-weight", command.simulated_weight, "Weight of simulated samples beside measured ones")
-      .check(is_not_negative)
-      .type_name("X");
+  options
+      .add_option("--simulated-weight", command.simulated_weight, "X",
+                  "Weight of simulated samples beside measured ones")
+      .check(is_not_negative);
   options.add_option("--epochs", command.plan.epochs, "At most").range(1, 1'000'000).shows_default();
   options.add_option("--patience", command.plan.patience, "Epochs without a better validation loss")
       .range(1, 1'000'000)
@@ -112,21 +109,17 @@ void add_options(Options options, TrainCommand& command) {
   options.add_flag("--fixed-batches", command.has_fixed_batches,
                    "As published: the same batches in each epoch, in the order of the dataset; samples that fill no "
                    "whole batch are left out");
-  options.add_option("--weight-decay", command.weight_decay, "Of the published networks (default: 1e-6)")
-      .check(is_not_negative)
-      .type_name("X");
-  options.add_option("--hidden", command.hidden, "Features of a node (default: 32 of profile, else 64)")
-      .range(4, 1024)
-      .type_name("N");
+  options.add_option("--weight-decay", command.weight_decay, "X", "Of the published networks (default: 1e-6)")
+      .check(is_not_negative);
+  options.add_count("--hidden", command.hidden, 4, 1024, "Features of a node (default: 32 of profile, else 64)");
   add_options_of_published(options, command.published);
-  options.add_option("--transfer-from", command.transfer_from, "Start from this model").type_name("DIR");
+  options.add_option("--transfer-from", command.transfer_from, "DIR", "Start from this model");
   options
       .add_option(
-          "--transfer", command.transfer,
+          "--transfer", command.transfer, "WORD",
           "What of it learns: fine-tune (all), readout (of profile), as-published or as-intended (of the others)")
       .check(is_one_of({"fine-tune", "readout", "as-published", "as-intended"}))
-      .shows_default()
-      .type_name("WORD");
+      .shows_default();
   options.add_option("--seed", command.plan.seed, "Of the first weights and the batches")
       .check(is_seed)
       .shows_default();

@@ -33,7 +33,7 @@ struct ValidateCommand {
 
 void add_options(Options options, ValidateCommand& command) {
   options.add_option("STUDY", command.study, "Study file, or a set of studies").required();
-  options.add_option("--measurements", command.measurements, "Another CSV with the same columns").type_name("CSV");
+  options.add_option("--measurements", command.measurements, "CSV", "Another CSV with the same columns");
   options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
   add_catalogs(options, command.common);
   add_output(options, command.common,

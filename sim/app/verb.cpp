@@ -93,8 +93,13 @@ void Options::add_flag(const std::string& names, bool& value, const std::string&
   verb_->add_flag(names, value, help);
 }
 
+void add_scenario(Options options, ScenarioCommand& command) {
+  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
+  add_overrides(options, command.overrides);
+}
+
 Option add_catalogs(Options options, CommonOptions& common, const std::string& help) {
-  return options.add_option("--catalog", common.catalogs, help).repeatable().type_name("DIR");
+  return options.add_option("--catalog", common.catalogs, "DIR", help).repeatable();
 }
 
 Option add_overrides(Options options, std::vector<std::string>& overrides, const std::string& help) {
@@ -106,24 +111,25 @@ void add_quiet(Options options, CommonOptions& common, const std::string& help) 
 }
 
 Option add_output(Options options, CommonOptions& common, const std::string& help) {
-  const Option output = options.add_option("-o,--output", common.output, help).type_name("DIR");
+  const Option output = options.add_option("-o,--output", common.output, "DIR", help);
   add_quiet(options, common);
   return output;
 }
 
 void add_parallel(Options options, CommonOptions& common) {
   common.parallel = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  options.add_option("-j,--jobs", common.parallel, "Simulations at a time (default: the number of processors)")
-      .range(1, 1024)
-      .type_name("N");
+  options.add_count("-j,--jobs", common.parallel, 1, 1024, "Simulations at a time (default: the number of processors)");
+}
+
+void add_max_run_time(Options options, std::string& text, const std::string& then) {
+  options.add_option("--max-run-time", text, "T",
+                     "Give up on one simulation after this much real time, such as 30s" + then + " (default: none)");
 }
 
 void add_wall_time(Options options, CommonOptions& common) {
-  options
-      .add_option("--max-wall-time", common.max_wall_time,
-                  "End the whole command after this much real time, such as 30s or 5min, with exit code 3; what is "
-                  "finished is kept (default: none)")
-      .type_name("T");
+  options.add_option("--max-wall-time", common.max_wall_time, "T",
+                     "End the whole command after this much real time, such as 30s or 5min, with exit code 3; what is "
+                     "finished is kept (default: none)");
 }
 
 void add_work_options(Options options, CommonOptions& common, const std::string& json, const std::string& output) {

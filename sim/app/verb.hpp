@@ -5,6 +5,7 @@
 //
 // A program is the list of its verbs: main.cpp, predictor_main.cpp.
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -79,6 +80,17 @@ class Options {
   /// as the verb: a text, path or number, an optional of one, or a vector of texts or paths (verb.cpp lists the types).
   template <class Value>
   Option add_option(const std::string& names, Value& value, const std::string& help);
+  /// The same of a value for which the help has the word `type_name`.
+  template <class Value>
+  Option add_option(const std::string& names, Value& value, const std::string& type_name, const std::string& help) {
+    return add_option(names, value, help).type_name(type_name);
+  }
+  /// The same of a whole number N from `least` to `most`.
+  template <class Value>
+  Option add_count(const std::string& names, Value& value, std::int64_t least, std::int64_t most,
+                   const std::string& help) {
+    return add_option(names, value, "N", help).range(least, most);
+  }
   /// A list whose option is given once for each of its texts, each of them a `type_name`.
   Option add_repeatable(const std::string& names, std::vector<std::string>& values, const std::string& type_name,
                         const std::string& help);
@@ -88,7 +100,16 @@ class Options {
   CLI::App* verb_;
 };
 
+/// The command of a verb about one scenario.
+struct ScenarioCommand {
+  CommonOptions common;
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  // "/pointer=value"
+};
+
 // Options that several verbs have.
+/// Adds SCENARIO and --set.
+void add_scenario(Options options, ScenarioCommand& command);
 Option add_catalogs(Options options, CommonOptions& common,
                     const std::string& help =
                         "Folder with the user's own accelerators, instances, regions, models and "
@@ -100,6 +121,8 @@ void add_quiet(Options options, CommonOptions& common, const std::string& help =
 Option add_output(Options options, CommonOptions& common, const std::string& help);
 /// Adds -j, whose default is the number of processors.
 void add_parallel(Options options, CommonOptions& common);
+/// Adds --max-run-time of each simulation, which read_max_run_time() reads. `then`: what becomes of one that takes longer.
+void add_max_run_time(Options options, std::string& text, const std::string& then = {});
 /// Adds --max-wall-time, which every verb that works for a while has.
 void add_wall_time(Options options, CommonOptions& common);
 

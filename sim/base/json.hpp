@@ -72,6 +72,9 @@ class JsonReader {
   /// From now on a missing key of this value, or below, is told with all others that `schema` requires.
   void use_schema(JsonSchema schema) const;
 
+  /// Of a file: uses its schema; its "format" must be 1, and its "kind" be `kind` unless that is empty.
+  void begin_file(JsonSchema schema, std::string_view kind = {}) const;
+
   // T: bool, int, std::int64_t, std::uint64_t, double, std::string, Seconds, Bytes, BytesPerSecond, Flops,
   // FlopsPerSecond, or a std::vector of these. 4.0 is an integer, 1.5 is not; doubles are finite. Another type is an
   // InputError, and so is a required() key that is not there; without it optional() is `fallback`, maybe() nothing.
@@ -109,6 +112,8 @@ class JsonReader {
   bool is_null() const;
   const Json& value() const { return *value_; }
 
+  /// Reads "format", which must be 1.
+  void expect_format() const;
   /// Throws InputError unless `condition`: "file: /pointer/key: expected <expectation>; found <value of key>".
   void expect(bool condition, std::string_view key, std::string_view expectation) const;
   /// The same about this value itself.

@@ -77,6 +77,12 @@ void JsonReader::use_schema(JsonSchema schema) const {
   place_->schema_root = place_->pointer;
 }
 
+void JsonReader::begin_file(JsonSchema schema, std::string_view kind) const {
+  use_schema(schema);
+  expect_format();
+  if (!kind.empty()) expect(required<std::string>("kind") == kind, "kind", '"' + std::string{kind} + '"');
+}
+
 template <class T>
 T JsonReader::as() const {
   if constexpr (IsVector<T>::value) {
@@ -176,6 +182,8 @@ std::vector<std::pair<std::string, JsonReader>> JsonReader::items() const {
   }
   return result;
 }
+
+void JsonReader::expect_format() const { expect(required<int>("format") == 1, "format", "1"); }
 
 void JsonReader::expect(bool condition, std::string_view key, std::string_view expectation) const {
   if (condition) return;

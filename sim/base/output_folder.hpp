@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/pinned.hpp"
+
 namespace rehearse {
 
 /// The file in a folder whose other files do not belong together: a run was ended while it replaced them.
@@ -33,12 +35,10 @@ class MadeFolder {
 /// meanwhile. A file of an earlier run that shares a name with one of these goes with all others of that run: which
 /// these are, the folder's list .rehearse-files says. What is not in the list is the user's and stays, unless it has
 /// the name of a file of this run. Leftovers of killed runs are removed. Failures are InputErrors that name the path.
-class OutputFolder {
+class OutputFolder : private Pinned {
  public:
   /// `folder` is there.
   explicit OutputFolder(std::filesystem::path folder);
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
   /// Without commit() nothing has happened.
   ~OutputFolder();
 
@@ -58,11 +58,9 @@ class OutputFolder {
 
 /// A folder whose parts are finished one after the other: marked as incomplete until finish(), and as long as there is
 /// a part.
-class FolderInParts {
+class FolderInParts : private Pinned {
  public:
   explicit FolderInParts(const std::filesystem::path& folder);
-  FolderInParts(const FolderInParts&) = delete;
-  FolderInParts& operator=(const FolderInParts&) = delete;
   ~FolderInParts();
   /// All parts are there.
   void finish() const;

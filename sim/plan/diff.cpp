@@ -241,7 +241,7 @@ ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   if (!is_folder) return run;
   const Json summary = load_json_file(path / "summary.json");
   const JsonReader reader{summary, (path / "summary.json").string()};
-  reader.expect(reader.required<int>("format") == 1, "format", "1");
+  reader.expect_format();
   (void)reader.required<double>("iteration_time_s");
   (void)reader.required<double>("steps_per_s");
   run.summary = summary.dump();

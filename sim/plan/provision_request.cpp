@@ -95,9 +95,8 @@ std::pair<std::string, int> read_machine_number(const std::string& option, std::
 
 ProvisionRequest read_provision_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
-  json.use_schema(provision_schema);
+  json.begin_file(provision_schema);
   ProvisionRequest request;
-  json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario_file = json.resolve(json.required<std::string>("scenario")).string();
   if (json.has("candidates")) {
     for (const JsonReader& entry : json.children("candidates")) {

@@ -195,9 +195,8 @@ Setting read_set_option(std::string_view text) { return read_setting(text, "--se
 
 SweepRequest read_sweep_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};
-  json.use_schema(sweep_schema);
+  json.begin_file(sweep_schema);
   SweepRequest request;
-  json.expect(json.required<int>("format") == 1, "format", "1");
   request.scenario = json.resolve(json.required<std::string>("scenario"));
   if (json.has("set"))
     for (const auto& [pointer, value] : json.child("set").items()) {

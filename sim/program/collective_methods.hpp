@@ -6,6 +6,7 @@
 
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "sim/base/pinned.hpp"
 #include "sim/collective/collective.hpp"
 #include "sim/collective/collective_kind.hpp"
 #include "sim/resources/network.hpp"
@@ -34,13 +35,11 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
                                                  CollectiveKind kind = CollectiveKind::kAllReduce);
 
 /// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.
-class FastestCollective {
+class FastestCollective : private Pinned {
  public:
   /// `watched`: links of which the timers will tell the rates.
   FastestCollective(std::vector<CollectiveMethod> methods, const Network& network,
                     const std::vector<int>& watched = {});
-  FastestCollective(const FastestCollective&) = delete;
-  FastestCollective& operator=(const FastestCollective&) = delete;
 
   const std::vector<CollectiveMethod>& methods() const { return methods_; }
   /// Index of the method that ends first.

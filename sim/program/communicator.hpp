@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "sim/base/pinned.hpp"
 #include "sim/program/cluster.hpp"
 #include "sim/program/collective_methods.hpp"
 #include "sim/record/traffic.hpp"
@@ -12,14 +13,12 @@
 
 namespace rehearse {
 
-class Communicator {
+class Communicator : private Pinned {
  public:
   /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
   Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed);
   /// Cuts what is under way.
   ~Communicator();
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
 
   /// Starts one of `payload` on each rank; `unit` and `step` are what is recorded.
   void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);

@@ -4,11 +4,12 @@
 #include <deque>
 #include <functional>
 
+#include "sim/base/pinned.hpp"
 #include "sim/program/cluster.hpp"
 
 namespace rehearse {
 
-class Connection {
+class Connection : private Pinned {
  public:
   struct Message {
     int unit = 0;
@@ -22,8 +23,6 @@ class Connection {
   Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArrival on_arrival);
   /// Cuts what is under way: a message that has not arrived is lost, and one that has not left counts for nothing.
   ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   /// The message waits for its turn; on_arrival runs when it has arrived, the latency after its last byte has left.
   void send(Message message);

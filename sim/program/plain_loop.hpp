@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "platforms/topology.hpp"
+#include "sim/base/pinned.hpp"
 #include "sim/resources/clock.hpp"
 #include "sim/resources/network.hpp"
 
@@ -11,12 +12,10 @@ namespace rehearse {
 
 /// Does what SimgridBackend does with FlowSolver::kMaxMinFlows, event by event at the same dates: SimGrid adds the time
 /// until the next event to its clock, and so does this. Checked in plain_loop_test.cpp, fingerprint by fingerprint.
-class PlainLoop {
+class PlainLoop : private Pinned {
  public:
   explicit PlainLoop(const Topology& topology);
   ~PlainLoop();
-  PlainLoop(const PlainLoop&) = delete;
-  PlainLoop& operator=(const PlainLoop&) = delete;
 
   Clock& clock();
   Network& network();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platforms/topology.hpp"
+#include "sim/base/pinned.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -16,12 +17,10 @@ using PathIndex = int;
 using FlowId = std::uint64_t;
 
 /// Latency is not part of a flow: whoever sends pays latency(path) before the data count as arrived.
-class Network {
+class Network : private Pinned {
  public:
   explicit Network(const Topology& topology) : topology_{topology} {}
   virtual ~Network() = default;
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
 
   /// The way from one endpoint to another; asked for once, used for many flows. An endpoint and itself are connected
   /// by a path without links.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "platforms/topology.hpp"
+#include "sim/base/pinned.hpp"
 #include "sim/resources/clock.hpp"
 #include "sim/resources/network.hpp"
 
@@ -16,12 +17,10 @@ enum class FlowSolver {
   kSimgrid,      // SimGrid's own communications on a SimGrid platform: slower, to check the first against
 };
 
-class SimgridBackend {
+class SimgridBackend : private Pinned {
  public:
   explicit SimgridBackend(const Topology& topology, FlowSolver solver = FlowSolver::kMaxMinFlows);
   ~SimgridBackend();
-  SimgridBackend(const SimgridBackend&) = delete;
-  SimgridBackend& operator=(const SimgridBackend&) = delete;
 
   Clock& clock();
   Network& network();

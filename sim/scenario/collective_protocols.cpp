@@ -1,7 +1,10 @@
 #include "sim/scenario/collective_protocols.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+
+#include "sim/base/named.hpp"
 
 namespace rehearse {
 
@@ -17,16 +20,10 @@ double rate_of(const Interconnect& inside) {
   return inside.nvlink_rate.value() * std::max(links, 1);
 }
 
-const char* name_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::kSwitch:
-      return "an NVSwitch";
-    case LinkKind::kNvlinks:
-      return "NVLinks";
-    case LinkKind::kPcie:
-      return "PCIe";
-  }
-  return "";
+std::string name_of(LinkKind kind) {
+  constexpr std::array kKinds{Named{"an NVSwitch", LinkKind::kSwitch}, Named{"NVLinks", LinkKind::kNvlinks},
+                              Named{"PCIe", LinkKind::kPcie}};
+  return name_in(kKinds, kind);
 }
 
 Json library_on(const Json& library, const std::string& interconnect) {

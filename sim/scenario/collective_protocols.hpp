@@ -17,7 +17,7 @@ LinkKind kind_of(const Interconnect& inside);
 double rate_of(const Interconnect& inside);
 
 /// "an NVSwitch", "NVLinks", "PCIe".
-const char* name_of(LinkKind kind);
+std::string name_of(LinkKind kind);
 
 /// What the library says of the interconnect: its own entry over that of any.
 Json library_on(const Json& library, const std::string& interconnect);

@@ -74,8 +74,7 @@ JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
                        const JsonOrigins& origins) {
   const JsonReader root{json, file_name, "", &origins};
-  root.use_schema(scenario_schema);
-  root.expect(root.required<int>("format") == 1, "format", "1");
+  root.begin_file(scenario_schema);
   Scenario scenario;
   Json effective = json;
   scenario.file_name = file_name;

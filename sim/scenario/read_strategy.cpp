@@ -156,9 +156,7 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
         json, "overlap", {{"none", Overlap::kNone}, {"backward", Overlap::kBackward}, {"forward", Overlap::kForward}});
   else
     effective["overlap"] = "backward";
-  if (json.has("gradient_precision"))
-    exchange.gradient_precision =
-        read_word<Precision>(json, "gradient_precision", {{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+  if (json.has("gradient_precision")) exchange.gradient_precision = read_word(json, "gradient_precision", kPrecisions);
   check_units(json, scenario);
 }
 

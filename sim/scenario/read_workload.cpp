@@ -36,20 +36,13 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   scenario.model = read_model(name, model);
   scenario.batch = json.required<int>("batch_per_worker");
   json.expect(scenario.batch >= 1 && scenario.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");
-  const auto word = [&](const char* key, const char* fallback, const auto& words) {
-    if (!json.has(key)) {
-      effective[key] = fallback;
-      return words[0].second;
-    }
-    return read_word(json, key, words);
+  const auto word = [&](const char* key, const auto& words) {
+    if (json.has(key)) return read_word(json, key, words);
+    effective[key] = words.front().name;
+    return words.front().value;
   };
-  scenario.optimizer =
-      word("optimizer", "momentum",
-           std::vector<std::pair<std::string, Optimizer>>{
-               {"momentum", Optimizer::kMomentum}, {"sgd", Optimizer::kSgd}, {"adam", Optimizer::kAdam}});
-  scenario.precision =
-      word("precision", "fp32",
-           std::vector<std::pair<std::string, Precision>>{{"fp32", Precision::kFp32}, {"fp16", Precision::kFp16}});
+  scenario.optimizer = word("optimizer", kOptimizers);
+  scenario.precision = word("precision", kPrecisions);
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
   std::optional<std::int64_t> samples_per_epoch;

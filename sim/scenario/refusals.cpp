@@ -51,6 +51,10 @@ const ParameterServerStrategy* servers_of(const Subject& subject) {
 bool has_servers_that_are(const Subject& subject, Synchronization how) {
   return servers_of(subject) != nullptr && servers_of(subject)->synchronization == how;
 }
+/// Servers of workers that may be in different steps.
+bool has_unordered_servers(const Subject& subject) {
+  return servers_of(subject) != nullptr && !has_servers_that_are(subject, Synchronization::kSynchronous);
+}
 const AllReduceStrategy* all_reduce_of(const Subject& subject) {
   return std::get_if<AllReduceStrategy>(&subject.scenario->training.strategy.kind);
 }
@@ -114,24 +118,18 @@ const auto kRefusals = std::to_array<Refusal>({
      "asynchronous workers may be any number of steps ahead, synchronous ones none"},
     {"backup workers that nobody waits for",
      [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && servers_of(s)->backup_workers > 0 &&
-                           !has_servers_that_are(s, Synchronization::kSynchronous),
-                       "/training/strategy/backup_workers");
+       return place_if(has_unordered_servers(s) && servers_of(s)->backup_workers > 0, "/training/strategy/backup_workers");
      },
      "0 with workers that are not synchronous", "they do not drop late gradients, which are applied when they come"},
     {"variables that are pushed back to workers in different steps",
      [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && servers_of(s)->pushes_back_each_variable &&
-                           !has_servers_that_are(s, Synchronization::kSynchronous),
-                       "/training/strategy/pushes_back_each_variable");
+       return place_if(has_unordered_servers(s) && servers_of(s)->pushes_back_each_variable, "/training/strategy/pushes_back_each_variable");
      },
      "false with workers that are not synchronous",
      "a variable goes back once the gradients of all workers for the same step are in"},
     {"gradients of different steps that are added up",
      [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && servers_of(s)->aggregation != Aggregation::kNone &&
-                           !has_servers_that_are(s, Synchronization::kSynchronous),
-                       "/training/strategy/aggregation");
+       return place_if(has_unordered_servers(s) && servers_of(s)->aggregation != Aggregation::kNone, "/training/strategy/aggregation");
      },
      "\"none\" with workers that are not synchronous",
      "gradients of a machine's workers are added up where they are of the same step"},

@@ -19,20 +19,6 @@ int optimizer_slots(Optimizer optimizer) {
   return 0;
 }
 
-std::string to_text(Precision precision) { return precision == Precision::kFp16 ? "fp16" : "fp32"; }
-
-std::string to_text(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kSgd:
-      return "sgd";
-    case Optimizer::kMomentum:
-      return "momentum";
-    case Optimizer::kAdam:
-      return "adam";
-  }
-  return {};
-}
-
 bool Strategy::is_synchronous() const {
   const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
   return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous
@@ -67,16 +53,10 @@ std::string describe_strategy(const Strategy& strategy) {
                (pipeline->schedule == PipelineSchedule::kGpipe ? " stages (GPipe), " : " stages (1F1B), ") +
                (*this)(outside);
       }
-      switch (all_reduce.sharding) {
-        case Sharding::kNone:
-          break;
-        case Sharding::kOptimizer:
-          return "data parallel with a sharded optimizer";
-        case Sharding::kGradients:
-          return "data parallel with sharded gradients";
-        case Sharding::kParameters:
-          return "data parallel with sharded parameters";
-      }
+      constexpr std::array kSharded{Named{"a sharded optimizer", Sharding::kOptimizer},
+                                    Named{"sharded gradients", Sharding::kGradients},
+                                    Named{"sharded parameters", Sharding::kParameters}};
+      if (all_reduce.sharding != Sharding::kNone) return "data parallel with " + name_in(kSharded, all_reduce.sharding);
       if (!all_reduce.registered_as.empty()) return added_strategies().at(all_reduce.registered_as);
       return all_reduce_algorithm(all_reduce.algorithm).title;
     }

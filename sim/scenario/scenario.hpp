@@ -1,6 +1,7 @@
 #pragma once
 // A scenario with every name resolved and every default filled in: what simulate() runs.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_origins.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
 #include "workloads/convergence.hpp"
 #include "workloads/model_zoo.hpp"
@@ -190,13 +192,16 @@ struct Recovery {
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
 
+/// Their words, the default first.
+inline constexpr std::array kOptimizers{Named{"momentum", Optimizer::kMomentum}, Named{"sgd", Optimizer::kSgd},
+                                        Named{"adam", Optimizer::kAdam}};
+inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"fp16", Precision::kFp16}};
+
 /// Values that the optimizer keeps for each trained scalar: 0, 1, 2.
 int optimizer_slots(Optimizer optimizer);
 
-/// "sgd", "momentum", "adam".
-std::string to_text(Optimizer optimizer);
-/// "fp32", "fp16".
-std::string to_text(Precision precision);
+inline std::string to_text(Optimizer optimizer) { return name_in(kOptimizers, optimizer); }
+inline std::string to_text(Precision precision) { return name_in(kPrecisions, precision); }
 
 /// Where the training would end if it were run to its end: at a loss, which takes a convergence model, or after so many
 /// samples. One of the two. A few steps are simulated, the rest goes on at their speed.

@@ -4,6 +4,7 @@
 // scenario without any catalog: a copy of what is written, into which a reader puts defaults, and catalog entries in
 // place of their names.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -54,6 +55,14 @@ Value read_word(const JsonReader& json, std::string_view key, const std::vector<
   std::vector<std::string> names;
   for (const auto& [known, value] : words) names.push_back(known);
   json.fail(key, unknown_name_message(std::string{key}, word, names));
+}
+
+/// The same of a table of words.
+template <class Value, std::size_t n>
+Value read_word(const JsonReader& json, std::string_view key, const std::array<Named<Value>, n>& words) {
+  std::vector<std::pair<std::string, Value>> pairs;
+  for (const Named<Value>& known : words) pairs.emplace_back(known.name, known.value);
+  return read_word(json, key, pairs);
 }
 
 /// Finds the entry of a catalog with a name that `asked_by` states.

@@ -142,19 +142,16 @@ class Compiler {
     signalling.signals = counter;
     return operation;
   }
+  OperationIndex move(OperationKind kind, OperationIndex after, std::size_t u, int resource, Bytes size) {
+    return then(
+        after,
+        {.kind = kind, .resource = resource, .label = static_cast<int>(u), .priority = priority(u), .bytes = size});
+  }
   OperationIndex send(OperationIndex after, std::size_t u, int connection, Bytes size) {
-    return then(after, {.kind = OperationKind::kSend,
-                        .resource = connection,
-                        .label = static_cast<int>(u),
-                        .priority = priority(u),
-                        .bytes = size});
+    return move(OperationKind::kSend, after, u, connection, size);
   }
   OperationIndex copy(OperationIndex after, std::size_t u, int direction, Bytes size) {
-    return then(after, {.kind = OperationKind::kCopy,
-                        .resource = direction,
-                        .label = static_cast<int>(u),
-                        .priority = priority(u),
-                        .bytes = size});
+    return move(OperationKind::kCopy, after, u, direction, size);
   }
 
   /// Without overlap a worker of several GPUs copies to them when all variables are there, and sends gradients when all
