@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "calibration/study_schemas.hpp"
 #include "platforms/pool_origin.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"

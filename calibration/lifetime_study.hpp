@@ -88,4 +88,7 @@ std::string describe(const LifetimeSeries& series, const SeriesQuality& quality)
 /// A catalog file with these pools.
 Json lifetime_catalog(const std::vector<SeriesFit>& fits);
 
+/// JSON Schema (draft 2020-12) of a study of lifetimes.
+std::string lifetime_study_schema();
+
 }  // namespace rehearse

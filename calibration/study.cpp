@@ -8,7 +8,6 @@
 
 #include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
-#include "calibration/study_schemas.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/named.hpp"

@@ -107,6 +107,10 @@ std::string to_text(RowUse use);  // "step_time", "fitted", "predicted"
 std::string measurements_hash(const Study& study);
 bool has_use(const Study& study, RowUse use);
 
+/// JSON Schemas (draft 2020-12) of a study, and of a set of them.
+std::string study_schema();
+std::string study_set_schema();
+
 /// The "kind" of a study file: "lifetimes" (lifetime_study.hpp), "training_logs" (training_fit.hpp); empty for the
 /// studies of this header.
 std::string study_kind(const Json& file);

@@ -1,5 +1,8 @@
-#include "calibration/study_schemas.hpp"
+// The texts that study.hpp, lifetime_study.hpp and training_fit.hpp declare.
 
+#include "calibration/lifetime_study.hpp"
+#include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "sim/base/json_schema.hpp"
 
 namespace rehearse {
@@ -121,9 +124,7 @@ std::string training_log_study_schema() {
                       .required = {"kind", "logs"}},
                      R"json({
     "kind": { "const": "training_logs" },
-    "logs": { "type": "array", "minItems": 1, "items": {
-      "type": "object",
-      "required": ["file"],
+    "logs": { "type": "array", "minItems": 1, "items": { "type": "object", "required": ["file"],
       "if": { "required": ["line"] },
       "then": { "required": ["cluster", "worker", "instance", "batch"] },
       "else": { "additionalProperties": false, "properties": { "file": {} } },

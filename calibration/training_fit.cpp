@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "calibration/detail/least_squares.hpp"
-#include "calibration/study_schemas.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"

@@ -87,4 +87,7 @@ TrainingCoefficients fit_training_logs(const TrainingStudy& study);
 /// The file that `rehearse calibrate` writes; its "convergence" is what a scenario's workload takes.
 Json to_json(const TrainingCoefficients& fit, const TrainingStudy& study, const std::string& command);
 
+/// JSON Schema (draft 2020-12) of a study of training logs.
+std::string training_log_study_schema();
+
 }  // namespace rehearse

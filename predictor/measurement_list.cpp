@@ -88,14 +88,8 @@ std::string measurement_list_schema() {
   return file_schema({.title = "Rehearse list of measured jobs", .required = {"source"}},
                      R"json({
     "source": { "type": "string", "description": "who measured, when and how" },
-    "profiles": {
-      "type": "array",
-      "description": "jobs with a time series of the first worker machine, a step time, or both",
-      "items": {
-        "type": "object",
-        "required": ["scenario"],
-        "additionalProperties": false,
-        "properties": {
+    "profiles": { "type": "array", "description": "jobs with a time series of the first worker machine, a step time, or both",
+      "items": { "type": "object", "required": ["scenario"], "additionalProperties": false, "properties": {
           "scenario": { "type": "string", "description": "scenario file of the cluster, relative to this file" },
           "set": { "type": "object", "description": "scenario fields to change: JSON pointer and value" },
           "setting": { "type": "string", "description": "name of the setting in the dataset; default: the scenario's" },
@@ -106,18 +100,9 @@ std::string measurement_list_schema() {
           "family": { "type": "string", "description": "label of the graph; default: measured" },
           "series": { "type": "string", "description": "CSV at a fixed period: time_s and any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps" },
           "step_time": { "type": "string", "description": "mean time between a worker's steps, such as 120ms" },
-          "weight": { "type": "number", "minimum": 0, "maximum": 1000000, "description": "in the loss of a training; default: 1" }
-        }
-      }
-    },
-    "jobs": {
-      "type": "array",
-      "description": "input of Driple's builder: GraphDefs named GPU_DataSet_Model_SyncAsync_HyperParameter_Job, and a CSV of their bursts",
-      "items": {
-        "type": "object",
-        "required": ["scenario", "graphs", "results"],
-        "additionalProperties": false,
-        "properties": {
+          "weight": { "type": "number", "minimum": 0, "maximum": 1000000, "description": "in the loss of a training; default: 1" } } } },
+    "jobs": { "type": "array", "description": "input of Driple's builder: GraphDefs named GPU_DataSet_Model_SyncAsync_HyperParameter_Job, and a CSV of their bursts",
+      "items": { "type": "object", "required": ["scenario", "graphs", "results"], "additionalProperties": false, "properties": {
           "scenario": { "type": "string" },
           "set": { "type": "object" },
           "setting": { "type": "string" },
@@ -126,10 +111,7 @@ std::string measurement_list_schema() {
           "optimizer": { "enum": ["momentum", "sgd", "adam"] },
           "graphs": { "type": "string", "description": "folder of NAME.pbtxt and NAME.pb" },
           "results": { "type": "string", "description": "CSV: GPU, Data Set, Model, Sync/Async, Hyper-Parameter, Job Name, Resource, avg Idle time, avg Active time, avg Peak consumption" },
-          "weight": { "type": "number", "minimum": 0, "maximum": 1000000 }
-        }
-      }
-    }
+          "weight": { "type": "number", "minimum": 0, "maximum": 1000000 } } } }
   })json");
 }
 

@@ -53,10 +53,7 @@ struct Transformer {
 /// Word-level language model: embedding, LSTM layers with dropout between them, dense layer to the vocabulary. Source:
 /// Zaremba et al., Recurrent Neural Network Regularization, arXiv 1409.2329.
 struct LstmLanguageModel {
-  int vocabulary = 0;
-  int embedding = 0;
-  int hidden = 0;
-  int layers = 0;
+  int vocabulary = 0, embedding = 0, hidden = 0, layers = 0;
   int sequence_length = 0;
 };
 
@@ -64,10 +61,7 @@ struct LstmLanguageModel {
 /// the first of the decoder asks additive attention, whose result all later layers read. Source and target share an
 /// embedding. Source: Wu et al., Google's Neural Machine Translation System, arXiv 1609.08144.
 struct Gnmt {
-  int vocabulary = 0;
-  int hidden = 0;
-  int encoder_layers = 0;
-  int decoder_layers = 0;
+  int vocabulary = 0, hidden = 0, encoder_layers = 0, decoder_layers = 0;
   int sequence_length = 0;
 };
 

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "calibration/study_schemas.hpp"
+#include "calibration/lifetime_study.hpp"
+#include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
 #include "platforms/schemas.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"

@@ -14,55 +14,32 @@ namespace rehearse {
 
 namespace fs = std::filesystem;
 
-Option Option::required() {
-  option_->required();
-  return *this;
-}
+Option Option::required() { return Option{option_->required()}; }
 
-Option Option::type_name(const std::string& name) {
-  option_->type_name(name);
-  return *this;
-}
+Option Option::type_name(const std::string& name) { return Option{option_->type_name(name)}; }
 
-Option Option::repeatable() {
-  option_->allow_extra_args(false);
-  return *this;
-}
+Option Option::repeatable() { return Option{option_->allow_extra_args(false)}; }
 
-Option Option::delimiter(char separator) {
-  option_->delimiter(separator);
-  return *this;
-}
+Option Option::delimiter(char separator) { return Option{option_->delimiter(separator)}; }
 
 Option Option::check(const std::function<std::string(const std::string&)>& check) {
-  option_->check(check);
-  return *this;
+  return Option{option_->check(check)};
 }
 
 template <class Number>
 Option Option::range(Number lowest, Number highest) {
-  option_->check(CLI::Range(lowest, highest));
-  return *this;
+  return Option{option_->check(CLI::Range(lowest, highest))};
 }
 
 template Option Option::range(int, int);
 template Option Option::range(std::int64_t, std::int64_t);
 template Option Option::range(double, double);
 
-Option Option::shows_default() {
-  option_->capture_default_str();
-  return *this;
-}
+Option Option::shows_default() { return Option{option_->capture_default_str()}; }
 
-Option Option::shows_default(const std::string& text) {
-  option_->default_str(text);
-  return *this;
-}
+Option Option::shows_default(const std::string& text) { return Option{option_->default_str(text)}; }
 
-Option Option::excludes(const std::string& other) {
-  option_->excludes(other);
-  return *this;
-}
+Option Option::excludes(const std::string& other) { return Option{option_->excludes(other)}; }
 
 template <class Value>
 Option Options::add_option(const std::string& names, Value& value, const std::string& help) {
