@@ -76,8 +76,23 @@ function(rehearse_tests name)
   else()
     add_test(NAME ${name} COMMAND test_${name})
   endif()
-  list(LENGTH tests_TESTS files)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 COST ${files})  # large suites first: one processor is not left alone with them
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  rehearse_begin_early(${name})
+  if(tests_SLOW)
+    rehearse_begin_early(${name}_slow)
+  endif()
+endfunction()
+
+# The longest tests begin first, so that no processor is left alone with one of them: about so many seconds each.
+set(rehearse_long_tests app=80 app_slow=60 gnn=50 job_slow=40 plan=35 tidy=30 calibration_slow=25 structure_fuzzer=25 gnn_slow=20
+                        calibration=16 pool=15 golden=10 scenario=8 predictor=8 training_slow=6 critical_path=6)
+
+function(rehearse_begin_early name)
+  foreach(test IN LISTS rehearse_long_tests)
+    if(test MATCHES "^${name}=(.+)$")
+      set_tests_properties(${name} PROPERTIES COST ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
 endfunction()
 
 # rehearse_python_test(NAME SCRIPT ARGUMENTS...): SCRIPT, named from the root, is a test.
@@ -86,6 +101,7 @@ function(rehearse_python_test name script)
     rehearse_require(Python3 python3)
     add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/${script} ${ARGN})
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+    rehearse_begin_early(${name})
   endif()
 endfunction()
 
