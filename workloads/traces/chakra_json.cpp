@@ -8,12 +8,12 @@
 #include "workloads/traces/detail/chakra_checks.hpp"
 #include "workloads/traces/detail/characters.hpp"
 #include "workloads/traces/detail/interned.hpp"
+#include "workloads/traces/detail/json_places.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kDeepestNode = 64;
 constexpr std::size_t kLongestNodeName = 4096;
 constexpr double kLargestNumber = 9e18;
 
@@ -60,12 +60,15 @@ const std::unordered_map<std::string_view, NodeKey> kNodeKeys{{"workload_graph",
                                                               {"comm_tag", NodeKey::kTag},
                                                               {"pg_name", NodeKey::kGroup}};
 
-/// What the parser calls.
-class NodeHandler {
- public:
-  explicit NodeHandler(ChakraTrace& trace) : trace_{trace} {}
+enum class NodePlace : std::uint8_t { kRoot, kNodes, kNode, kDataDeps, kCtrlDeps, kOther };
 
-  bool null() { return true; }
+/// What the parser calls.
+class NodeHandler : public JsonPlaces<NodePlace> {
+  using Place = NodePlace;
+
+ public:
+  explicit NodeHandler(ChakraTrace& trace) : JsonPlaces{trace.file_name}, trace_{trace} {}
+
   bool boolean(bool value) {
     if (place() == Place::kNode && key_ == NodeKey::kIsOnCpu) node_.is_on_cpu = value;
     return true;
@@ -99,7 +102,6 @@ class NodeHandler {
       refuse("a number", '"' + value + '"');
     return true;
   }
-  bool binary(std::vector<std::uint8_t>&) { return true; }
   bool key(std::string& name) {
     const auto found = kNodeKeys.find(name);
     key_ = found == kNodeKeys.end() ? NodeKey::kOther : found->second;
@@ -107,7 +109,7 @@ class NodeHandler {
     return true;
   }
   bool start_object(std::size_t) {
-    if (places_.empty()) return enter(Place::kRoot);
+    if (depth() == 0) return enter(Place::kRoot);
     if (place() != Place::kNodes) return enter(Place::kOther);
     node_ = {};
     name_.clear();
@@ -116,8 +118,7 @@ class NodeHandler {
   }
   bool end_object() {
     if (place() == Place::kNode) end_node();
-    places_.pop_back();
-    return true;
+    return leave();
   }
   bool start_array(std::size_t) {
     if (place() == Place::kRoot && key_ == NodeKey::kNodes) return enter(Place::kNodes);
@@ -125,27 +126,12 @@ class NodeHandler {
     if (place() == Place::kNode && key_ == NodeKey::kCtrlDeps) return enter(Place::kCtrlDeps);
     return enter(Place::kOther);
   }
-  bool end_array() {
-    places_.pop_back();
-    return true;
-  }
+  bool end_array() { return leave(); }
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception& error) {
-    const std::string_view what = error.what();
-    const std::size_t dash = what.find("- ");
-    throw InputError{trace_.file_name + ": byte " + std::to_string(byte) + ", in or after node " +
-                     std::to_string(trace_.nodes.size()) +
-                     ": no JSON: " + printable(what.substr(dash == std::string_view::npos ? 0 : dash + 2))};
+    refuse_syntax(byte, "node " + std::to_string(trace_.nodes.size()), error);
   }
 
  private:
-  enum class Place : std::uint8_t { kRoot, kNodes, kNode, kDataDeps, kCtrlDeps, kOther };
-
-  Place place() const { return places_.empty() ? Place::kOther : places_.back(); }
-  bool enter(Place place) {
-    if (places_.size() == kDeepestNode) throw InputError{trace_.file_name + ": more than 64 nested levels"};
-    places_.push_back(place);
-    return true;
-  }
   bool expects_number() const {
     if (place() == Place::kDataDeps || place() == Place::kCtrlDeps) return true;
     return place() == Place::kNode && key_ != NodeKey::kOther && key_ != NodeKey::kName && key_ != NodeKey::kGroup &&
@@ -236,7 +222,6 @@ class NodeHandler {
 
   ChakraTrace& trace_;
   Interned names_{trace_.names}, groups_{trace_.groups};
-  std::vector<Place> places_;
   NodeKey key_ = NodeKey::kOther;
   std::string key_name_, name_;
   ChakraNode node_;

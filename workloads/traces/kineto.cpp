@@ -15,6 +15,7 @@
 #include "workloads/traces/detail/characters.hpp"
 #include "workloads/traces/detail/event_store.hpp"
 #include "workloads/traces/detail/interned.hpp"
+#include "workloads/traces/detail/json_places.hpp"
 #include "workloads/traces/kernel_class.hpp"
 
 namespace rehearse {
@@ -26,7 +27,6 @@ constexpr double kLongest = 1e11;   // microseconds: 28 h
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 constexpr double kNanosecondsPerMicrosecond = 1000;
 constexpr std::size_t kLongestName = 4096;
-constexpr std::size_t kDeepest = 64;
 
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;
@@ -108,12 +108,27 @@ const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
                                                       {"workload_graph", Key::kNodes},
                                                       {"Input type", Key::kTypes}};
 
-/// What the parser calls, value by value.
-class KinetoHandler {
- public:
-  KinetoHandler(KinetoTrace& trace, EventStore& events) : trace_{trace}, events_{events} {}
+enum class EventPlace : std::uint8_t {
+  kRoot,
+  kEvents,
+  kEvent,
+  kArguments,
+  kShapes,
+  kShape,
+  kTypes,
+  kDevices,
+  kDevice,
+  kDistributed,
+  kOther
+};
 
-  bool null() { return true; }
+/// What the parser calls, value by value.
+class KinetoHandler : public JsonPlaces<EventPlace> {
+  using Place = EventPlace;
+
+ public:
+  KinetoHandler(KinetoTrace& trace, EventStore& events) : JsonPlaces{trace.file_name}, trace_{trace}, events_{events} {}
+
   bool boolean(bool) { return true; }
   bool number_integer(std::int64_t value) { return number(static_cast<double>(value), value); }
   bool number_unsigned(std::uint64_t value) {
@@ -151,14 +166,13 @@ class KinetoHandler {
     }
     return true;
   }
-  bool binary(std::vector<std::uint8_t>&) { return true; }
   bool key(std::string& name) {
     const auto found = kKeys.find(name);
     key_ = found == kKeys.end() ? Key::kOther : found->second;
     return true;
   }
   bool start_object(std::size_t) {
-    if (places_.empty()) return enter(Place::kRoot);
+    if (depth() == 0) return enter(Place::kRoot);
     switch (place()) {
       case Place::kRoot:
         return enter(key_ == Key::kDistributed ? Place::kDistributed : Place::kOther);
@@ -175,11 +189,10 @@ class KinetoHandler {
   }
   bool end_object() {
     if (place() == Place::kEvent) end_event();
-    places_.pop_back();
-    return true;
+    return leave();
   }
   bool start_array(std::size_t) {
-    if (places_.empty()) return enter(Place::kEvents);  // a list of events is a trace, too
+    if (depth() == 0) return enter(Place::kEvents);  // a list of events is a trace, too
     switch (place()) {
       case Place::kRoot:
         has_events_ = has_events_ || key_ == Key::kEvents;
@@ -196,16 +209,11 @@ class KinetoHandler {
     }
   }
   bool end_array() {
-    has_events_ = has_events_ || places_.size() == 1;
-    places_.pop_back();
-    return true;
+    has_events_ = has_events_ || depth() == 1;
+    return leave();
   }
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception& error) {
-    const std::string_view what = error.what();
-    const std::size_t colon = what.find("- ");
-    throw InputError{trace_.file_name + ": byte " + std::to_string(byte) + ", in or after event " +
-                     std::to_string(count_) +
-                     ": no JSON: " + printable(what.substr(colon == std::string_view::npos ? 0 : colon + 2))};
+    refuse_syntax(byte, "event " + std::to_string(count_), error);
   }
 
   /// Annotations of steps, as they came.
@@ -214,19 +222,6 @@ class KinetoHandler {
   bool has_nodes() const { return has_nodes_; }
 
  private:
-  enum class Place : std::uint8_t {
-    kRoot,
-    kEvents,
-    kEvent,
-    kArguments,
-    kShapes,
-    kShape,
-    kTypes,
-    kDevices,
-    kDevice,
-    kDistributed,
-    kOther
-  };
   struct RawEvent {
     std::string phase, category, name, process, thread;
     std::optional<Nanoseconds> start, duration;
@@ -234,13 +229,6 @@ class KinetoHandler {
     std::int64_t elements = -1, element = 0, shapes = 0;
     float warps = -1;
   };
-
-  Place place() const { return places_.empty() ? Place::kOther : places_.back(); }
-  bool enter(Place place) {
-    if (places_.size() == kDeepest) throw InputError{trace_.file_name + ": more than 64 nested levels"};
-    places_.push_back(place);
-    return true;
-  }
 
   bool number(double value, std::int64_t whole) {
     switch (place()) {
@@ -349,7 +337,6 @@ class KinetoHandler {
   EventStore& events_;
   std::vector<KinetoEvent> marks_;
   Interned names_{trace_.names}, threads_{trace_.threads}, streams_{trace_.streams};
-  std::vector<Place> places_;
   Key key_ = Key::kOther;
   RawEvent event_;
   std::int64_t count_ = 0;
