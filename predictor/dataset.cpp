@@ -79,7 +79,11 @@ const std::vector<std::string>& node_feature_names() {
 }
 
 const std::vector<std::string>& label_names() {
-  static const std::vector<std::string> names = names_in(kRunLabels);
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, value] : named_labels({})) all.push_back(name);
+    return all;
+  }();
   return names;
 }
 

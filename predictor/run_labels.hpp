@@ -1,7 +1,8 @@
 #pragma once
 // What a dataset says of a run: the labels of a sample, each with its name and its place.
 
-#include <array>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "predictor/dataset.hpp"
@@ -24,32 +25,27 @@ struct RunLabels {
   double receive_mean_bytes_per_s = kUnknown, transmit_mean_bytes_per_s = kUnknown;
 };
 
-struct RunLabel {
-  const char* name;
-  double (*value)(const RunLabels&);
-};
-
-/// The labels of Sample::labels, in their order.
-inline constexpr std::array kRunLabels{
-    RunLabel{"memory_idle_s", [](const RunLabels& l) { return l.memory.idle_s; }},
-    RunLabel{"memory_active_s", [](const RunLabels& l) { return l.memory.active_s; }},
-    RunLabel{"memory_peak", [](const RunLabels& l) { return l.memory.peak; }},
-    RunLabel{"gpu_idle_s", [](const RunLabels& l) { return l.gpu.idle_s; }},
-    RunLabel{"gpu_active_s", [](const RunLabels& l) { return l.gpu.active_s; }},
-    RunLabel{"gpu_peak", [](const RunLabels& l) { return l.gpu.peak; }},
-    RunLabel{"receive_idle_s", [](const RunLabels& l) { return l.receive.idle_s; }},
-    RunLabel{"receive_active_s", [](const RunLabels& l) { return l.receive.active_s; }},
-    RunLabel{"receive_peak_Bps", [](const RunLabels& l) { return l.receive.peak; }},
-    RunLabel{"transmit_idle_s", [](const RunLabels& l) { return l.transmit.idle_s; }},
-    RunLabel{"transmit_active_s", [](const RunLabels& l) { return l.transmit.active_s; }},
-    RunLabel{"transmit_peak_Bps", [](const RunLabels& l) { return l.transmit.peak; }},
-    RunLabel{"step_time_s", [](const RunLabels& l) { return l.step_time_s; }},
-    RunLabel{"receive_mean_Bps", [](const RunLabels& l) { return l.receive_mean_bytes_per_s; }},
-    RunLabel{"transmit_mean_Bps", [](const RunLabels& l) { return l.transmit_mean_bytes_per_s; }}};
+/// The labels of Sample::labels, each with its name, in their order.
+inline std::vector<std::pair<std::string, double>> named_labels(const RunLabels& labels) {
+  std::vector<std::pair<std::string, double>> named;
+  const auto add = [&](const std::string& resource, const BurstLabels& bursts, const std::string& unit_of_peak) {
+    named.emplace_back(resource + "_idle_s", bursts.idle_s);
+    named.emplace_back(resource + "_active_s", bursts.active_s);
+    named.emplace_back(resource + "_peak" + unit_of_peak, bursts.peak);
+  };
+  add("memory", labels.memory, "");
+  add("gpu", labels.gpu, "");
+  add("receive", labels.receive, "_Bps");
+  add("transmit", labels.transmit, "_Bps");
+  named.emplace_back("step_time_s", labels.step_time_s);
+  named.emplace_back("receive_mean_Bps", labels.receive_mean_bytes_per_s);
+  named.emplace_back("transmit_mean_Bps", labels.transmit_mean_bytes_per_s);
+  return named;
+}
 
 inline std::vector<double> values_of(const RunLabels& labels) {
   std::vector<double> values;
-  for (const RunLabel& label : kRunLabels) values.push_back(label.value(labels));
+  for (const auto& [name, value] : named_labels(labels)) values.push_back(value);
   return values;
 }
 

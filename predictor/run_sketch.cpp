@@ -539,7 +539,7 @@ SketchedMetrics sketch_metrics(const std::vector<SketchedKernel>& kernels,
   const SketchedRun run = cluster.servers > 0 ? ServerSketch{kernels, variables, cluster}.run()
                                               : RingSketch{kernels, variables, cluster}.run();
   const double step = run.step_s, window = run.length() * (1 + run.repeats);
-  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(kRunLabels.size()), 0};
+  if (!(step > 0) || !(window > 0) || !std::isfinite(window)) return {std::vector<double>(label_names().size()), 0};
   const double most = kMostSteps * std::min(step, run.length());
   const double period = std::min(std::max(cluster.period_s, step / kMostSamples), 0.5 * most);
   const double drawn = std::max(2 * period, std::min({window, kMostSamples * period, most}));

@@ -60,6 +60,12 @@ const std::unordered_map<std::string_view, NodeKey> kNodeKeys{{"workload_graph",
                                                               {"comm_tag", NodeKey::kTag},
                                                               {"pg_name", NodeKey::kGroup}};
 
+/// Those of numbers that are kept as they are.
+constexpr std::array kPlainNumbers{
+    std::pair{NodeKey::kCommType, &ChakraNode::comm_type}, std::pair{NodeKey::kBytes, &ChakraNode::bytes},
+    std::pair{NodeKey::kSource, &ChakraNode::source}, std::pair{NodeKey::kDestination, &ChakraNode::destination},
+    std::pair{NodeKey::kTag, &ChakraNode::tag}};
+
 enum class NodePlace : std::uint8_t { kRoot, kNodes, kNode, kDataDeps, kCtrlDeps, kOther };
 
 /// What the parser calls.
@@ -189,22 +195,9 @@ class NodeHandler : public JsonPlaces<NodePlace> {
       case NodeKey::kDuration:
         node_.duration = microseconds(kLongestMicroseconds);
         break;
-      case NodeKey::kCommType:
-        node_.comm_type = value;
-        break;
-      case NodeKey::kBytes:
-        node_.bytes = value;
-        break;
-      case NodeKey::kSource:
-        node_.source = value;
-        break;
-      case NodeKey::kDestination:
-        node_.destination = value;
-        break;
-      case NodeKey::kTag:
-        node_.tag = value;
-        break;
       default:
+        for (const auto& [key, member] : kPlainNumbers)
+          if (key == key_) node_.*member = value;
         break;
     }
   }
