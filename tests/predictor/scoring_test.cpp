@@ -84,7 +84,7 @@ TEST_CASE("labels that differ by rounding alone have no R2") {
 
 TEST_CASE("labels that are not known count nothing, and a label that none knows is not listed") {
   Dataset data = labelled({{0, kNan}, {0, 10}, {0, kNan}});
-  data.labels.push_back("gpu_idle_s");
+  data.labels.emplace_back("gpu_idle_s");
   for (Sample& sample : data.samples) sample.labels.push_back(kNan);
   const std::vector<std::size_t> samples{0, 1, 2};
   const std::vector<std::vector<double>> rows{{5, 5}, {5, 5}, {5, 5}};

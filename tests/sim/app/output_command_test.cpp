@@ -97,7 +97,8 @@ TEST_CASE("-o says what it wrote, init names the run by the last part of its pat
 }
 
 TEST_CASE("validate says how many measurements its intervals hold, and which rows it does not score, and why") {
-  const std::string out = rehearse_with("validate " + kRoot + "/scenarios/studies/spotdnn-others.json --quiet").out;
+  const std::string out =
+      rehearse_with("validate " + kRoot + "/scenarios/studies/spotdnn-resnet110-speed.json --quiet").out;
   CHECK(out.find("intervals of 90 %") != std::string::npos);
   CHECK(out.find("not scored: ") != std::string::npos);
   CHECK(out.find(", lines ") != std::string::npos);
