@@ -32,8 +32,10 @@ struct ReplayCommand {
 
 void add_options(Options options, ReplayCommand& command) {
   options
-      .add_option("TRACE", command.traces,
-                  "Trace of PyTorch's profiler (JSON) or of Chakra (.et or JSON), plain or gzip, one of each rank")
+      .add_option(
+          "TRACE", command.traces,
+          "Trace of PyTorch's profiler (JSON) or of Chakra (.et or JSON), plain or gzip, one of each rank; PyTorch's "
+          "execution traces, besides the profiler's, say what tensors operators had")
       .required();
   add_steps(options, command.steps);
   options.add_repeatable("--scale", command.factors, "WORK=X",

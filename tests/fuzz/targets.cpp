@@ -41,6 +41,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/traces/chakra_run.hpp"
+#include "workloads/traces/pytorch_et.hpp"
 #include "workloads/traces/trace_file.hpp"
 
 namespace rehearse::fuzz {
@@ -315,12 +316,26 @@ void run_chakra_json(std::string_view input) {
   replay_recording([&] { return recorded_run(parse_chakra_json(input, "input")); });
 }
 
+void run_pytorch_et(std::string_view input) {
+  try {
+    const PytorchTrace trace = parse_pytorch_trace(input, "input");
+    KinetoTrace kineto{.file_name = "kineto", .names = trace.names, .threads = {"1"}};
+    for (const PytorchOperator& found : trace.operators) {
+      require(found.inputs.empty() || found.inputs.front().bytes() >= 0, "a tensor has a size");
+      kineto.events.push_back({.duration = 1, .name = found.name, .lane = 0});
+    }
+    for (const std::int32_t found : linked_operators(kineto, trace))
+      require(found < static_cast<std::int32_t>(trace.operators.size()), "events are linked to operators");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 /// What is read is the same after it was written.
 void run_chakra_et(std::string_view input) {
   (void)begins_as_chakra_et(input);
   replay_recording([&] {
     const ChakraTrace trace = parse_chakra_et(input, "input");
-    require(parse_chakra_et(chakra_et_bytes(trace), "input").nodes == trace.nodes, "what is written is read back");
+    const std::string bytes = chakra_et_bytes(trace);
+    require(chakra_et_bytes(parse_chakra_et(bytes, "input")) == bytes, "what is written is read back");
     const RecordedRun run = recorded_run(trace);
     const RecordedRun again = recorded_run(chakra_trace(run));
     require(again.dependencies == run.dependencies && again.collectives == run.collectives,
@@ -624,6 +639,7 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"kineto", run_kineto},
                               Target{"chakra_json", run_chakra_json},
                               Target{"chakra_et", run_chakra_et},
+                              Target{"pytorch_et", run_pytorch_et},
                               Target{"training_log", run_training_log},
                               Target{"spot_pool", run_spot_pool},
                               Target{"fleet_trace", run_fleet_trace},

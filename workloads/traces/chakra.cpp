@@ -241,8 +241,10 @@ void write_own(const ChakraAttribute& own, Attribute& attribute) {
   if (const auto* text = std::get_if<std::string>(&own.value)) attribute.set_string_val(*text);
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&own.value))
     attribute.mutable_int64_list()->mutable_values()->Add(list->begin(), list->end());
-  if (const auto* list = std::get_if<std::vector<std::string>>(&own.value))
-    for (const std::string& text : *list) attribute.mutable_string_list()->add_values(text);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&own.value)) {
+    chakra::StringList& values = *attribute.mutable_string_list();  // also where it has no text
+    for (const std::string& text : *list) values.add_values(text);
+  }
 }
 
 void write_times(const ChakraNode& node, chakra::Node& message) {

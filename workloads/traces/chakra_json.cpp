@@ -66,11 +66,11 @@ constexpr std::array kPlainNumbers{
     std::pair{NodeKey::kSource, &ChakraNode::source}, std::pair{NodeKey::kDestination, &ChakraNode::destination},
     std::pair{NodeKey::kTag, &ChakraNode::tag}};
 
-enum class NodePlace : std::uint8_t { kRoot, kNodes, kNode, kDataDeps, kCtrlDeps, kOther };
+enum class GraphPlace : std::uint8_t { kRoot, kNodes, kNode, kDataDeps, kCtrlDeps, kOther };
 
 /// What the parser calls.
-class NodeHandler : public JsonPlaces<NodePlace> {
-  using Place = NodePlace;
+class NodeHandler : public JsonPlaces<GraphPlace> {
+  using Place = GraphPlace;
 
  public:
   explicit NodeHandler(ChakraTrace& trace) : JsonPlaces{trace.file_name}, trace_{trace} {}

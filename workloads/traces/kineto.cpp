@@ -410,7 +410,7 @@ KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name, co
   nlohmann::json::sax_parse(begin, end, &handler);
   if (!handler.has_events() && handler.has_nodes())
     throw InputError{file_name +
-                     ": is an execution trace, which has no dates: give the profiler's trace of the same run"};
+                     ": is an execution trace, which has no durations: give the profiler's trace of the same run besides it"};
   if (!handler.has_events())
     throw InputError{file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
   take_events(trace, events, handler.marks(), options);

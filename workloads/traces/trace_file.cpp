@@ -1,5 +1,6 @@
 #include "workloads/traces/trace_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "sim/base/errors.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/detail/characters.hpp"
+#include "workloads/traces/pytorch_et.hpp"
 
 namespace rehearse {
 
@@ -68,6 +70,19 @@ std::optional<std::uint64_t> take_number(std::string_view& bytes) {
   return {};
 }
 
+/// Those of PyTorch: each needs the profiler's trace of the same run, which is the one at its place among those.
+std::vector<std::filesystem::path> execution_traces(std::span<const std::filesystem::path> files,
+                                                    std::span<const TraceFormat> formats) {
+  std::vector<std::filesystem::path> found;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (formats[i] == TraceFormat::kPytorchEt) found.push_back(files[i]);
+  if (!found.empty() && std::ranges::count(formats, TraceFormat::kKineto) != std::ssize(found))
+    throw InputError{
+        found.front().string() +
+        ": is an execution trace, which has no durations: give the profiler's trace of the same run besides it"};
+  return found;
+}
+
 }  // namespace
 
 bool begins_as_chakra_et(std::string_view bytes) {
@@ -110,26 +125,31 @@ std::optional<TraceFormat> find_trace_format(const std::filesystem::path& file, 
 
 std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget,
                                             const KinetoOptions& options) {
+  std::vector<TraceFormat> formats;
+  // The reader of Kineto's traces says best why a file is none.
+  for (const std::filesystem::path& file : files)
+    formats.push_back(find_trace_format(file, budget).value_or(TraceFormat::kKineto));
+  const std::vector<std::filesystem::path> tensors = execution_traces(files, formats);
   KinetoOptions of_each = options;
   std::vector<RecordedRun> runs;
-  for (const std::filesystem::path& file : files) {
-    // The reader of Kineto's traces says best why a file is none.
-    switch (find_trace_format(file, budget).value_or(TraceFormat::kKineto)) {
+  std::size_t linked = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    switch (formats[i]) {
       case TraceFormat::kKineto: {
-        const KinetoTrace trace = read_kineto_trace(file, budget, of_each);
+        KinetoTrace trace = read_kineto_trace(files[i], budget, of_each);
         if (trace.steps) of_each.steps = trace.steps;
+        if (!tensors.empty()) add_tensors(trace, read_pytorch_trace(tensors[linked++], budget));
         runs.push_back(recorded_run(trace));
         break;
       }
       case TraceFormat::kChakraJson:
-        runs.push_back(recorded_run(read_chakra_json(file, budget)));
+        runs.push_back(recorded_run(read_chakra_json(files[i], budget)));
         break;
       case TraceFormat::kChakraEt:
-        runs.push_back(recorded_run(read_chakra_et(file, budget)));
+        runs.push_back(recorded_run(read_chakra_et(files[i], budget)));
         break;
       case TraceFormat::kPytorchEt:
-        throw InputError{file.string() +
-                         ": is an execution trace, which has no dates: give the profiler's trace of the same run"};
+        break;
     }
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {

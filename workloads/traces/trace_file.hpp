@@ -24,9 +24,10 @@ std::optional<TraceFormat> find_trace_format(const std::filesystem::path& file, 
 /// Of the beginning of a file: whether that is a message of Chakra behind its length.
 bool begins_as_chakra_et(std::string_view bytes);
 
-/// The processes of one job, one a file; of profilers' traces the same steps. Files that do not say of which rank they are, nor how many there are, are of
-/// ranks 0, 1, ... in their order. Throws InputError as the readers do, and for an execution trace of PyTorch, which has
-/// neither durations nor dates.
+/// The processes of one job, one a file; of profilers' traces the same steps. Files that do not say of which rank they
+/// are, nor how many there are, are of ranks 0, 1, ... in their order. Execution traces of PyTorch, which have neither
+/// durations nor dates, are given besides profilers' traces of the same runs, in the same order, and say what tensors
+/// those had. Throws InputError as the readers do, and if an execution trace has no such trace besides it.
 std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::path> files, const Budget& budget = {},
                                             const KinetoOptions& options = {});
 

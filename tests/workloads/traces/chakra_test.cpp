@@ -44,7 +44,9 @@ ChakraTrace two_nodes() {
        .group = 0,
        .own = {own_attribute("step", std::int64_t{4}), own_attribute("time_s", 0.1),
                own_attribute("text", std::string{"a"}), own_attribute("list", std::vector<std::int64_t>{-1, 2}),
-               own_attribute("names", std::vector<std::string>{"x", ""})}});
+               own_attribute("names", std::vector<std::string>{"x", ""}),
+               own_attribute("nobody", std::vector<std::string>{}),
+               own_attribute("nothing", std::vector<std::int64_t>{})}});
   return trace;
 }
 

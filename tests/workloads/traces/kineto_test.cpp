@@ -96,7 +96,7 @@ TEST_CASE("what is no trace is refused with one line that says where") {
         std::string::npos);
   CHECK(refusal("{}") == "expected a trace of PyTorch's profiler: an object with the list traceEvents");
   CHECK(refusal(R"({"schema": "1.0.3", "nodes": []})") ==
-        "is an execution trace, which has no dates: give the profiler's trace of the same run");
+        "is an execution trace, which has no durations: give the profiler's trace of the same run besides it");
   CHECK(refusal_of_event(R"({"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-2})") ==
         "event 1 \"k\": dur: expected 0 microseconds or more, below 1e11; found -2");
   CHECK(refusal_of_event(R"({"ph":"M"},{"name":"k","ts":"soon"})") ==

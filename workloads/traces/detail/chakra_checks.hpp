@@ -26,7 +26,9 @@ struct NodePlace {
   std::string_view name;
 
   void require(bool condition, std::string_view key, std::string_view expected, std::string_view found) const {
-    if (condition) return;
+    if (!condition) refuse(key, expected, found);
+  }
+  [[noreturn]] void refuse(std::string_view key, std::string_view expected, std::string_view found) const {
     throw InputError{std::string{file} + ": " + node_text(id, name) + ": " + std::string{key} + ": expected " +
                      std::string{expected} + "; found " + shortened(found, 80)};
   }
