@@ -39,6 +39,7 @@
 #include "sim/scenario/scenario.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "workloads/importers/importer.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/pytorch_et.hpp"
@@ -589,6 +590,18 @@ void run_graph_def(std::string_view input) {
   }
 }
 
+/// A file of another tool, told by its content, and the model that it becomes.
+void run_import(std::string_view input) {
+  try {
+    const ImportedModel imported = import_model(Source{"input", std::string{input}});
+    for (const std::string& remark : imported.remarks) require_one_line(remark);
+    const ModelDescription model = read_model("model", JsonReader{imported.model_file, "imported"});
+    const auto* timed = std::get_if<TimedLayers>(&model.structure);
+    const Workload workload = build_workload(model, timed != nullptr ? timed->batch : 3, Precision::kFp32, "imported");
+    if (timed == nullptr) require_sound(workload);
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 void run_measurement_list(std::string_view input) {
   try {
     const MeasurementList list = read_measurement_list(parse_json(input, "input"), "input");
@@ -646,6 +659,7 @@ constexpr std::array kTargets{Target{"space", run_space},
                               Target{"torch_file", run_torch_file},
                               Target{"driple_dataset", run_driple_dataset},
                               Target{"graph_def", run_graph_def},
+                              Target{"import", run_import},
                               Target{"measurement_list", run_measurement_list},
                               Target{"measured_series", run_measured_series},
                               Target{"study", run_study},

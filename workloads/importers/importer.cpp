@@ -9,8 +9,11 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/importers/huggingface.hpp"
+#include "workloads/importers/neusight.hpp"
 #include "workloads/importers/onnx.hpp"
+#include "workloads/importers/paleo.hpp"
 #include "workloads/importers/pipedream.hpp"
+#include "workloads/importers/tensorflow.hpp"
 #include "workloads/importers/torch_graph.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -118,6 +121,10 @@ std::span<const FormatReader> source_formats() {
       FormatReader{SourceFormat::kTorchGraph, "PyTorch graph", is_torch_graph, read_torch_graph, ""},
       FormatReader{SourceFormat::kOnnx, "ONNX model", is_onnx, read_onnx, ""},
       FormatReader{SourceFormat::kPipedreamProfile, "PipeDream profile", is_pipedream_profile, read_pipedream_profile,
+                   ""},
+      FormatReader{SourceFormat::kNeusightGraph, "NeuSight graph", is_neusight_graph, read_neusight_graph, ""},
+      FormatReader{SourceFormat::kPaleoNet, "Paleo network", is_paleo_net, read_paleo_net, ""},
+      FormatReader{SourceFormat::kTensorflowGraph, "TensorFlow GraphDef", is_tensorflow_graph, read_tensorflow_graph,
                    ""},
       FormatReader{SourceFormat::kTrace, "trace", is_binary_trace, nullptr, "rehearse import --batch N"},
   };

@@ -26,6 +26,9 @@ enum class SourceFormat {
   kTorchGraph,
   kOnnx,
   kPipedreamProfile,
+  kNeusightGraph,
+  kPaleoNet,
+  kTensorflowGraph,
 };
 
 /// A file whose format is to be found out. What is asked for is read once.
