@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 
 #include <set>
@@ -98,6 +99,7 @@ std::vector<GraphDefNode> load_graph_def(const std::filesystem::path& path) {
 
 std::vector<GraphDefNode> parse_graph_def(std::string_view content, bool is_text, const std::string& file_name) {
   graph_def::Graph graph;
+  const google::protobuf::LogSilencer silencer;  // what is wrong is our message
   google::protobuf::io::ArrayInputStream stream{content.data(), static_cast<int>(content.size())};
   if (is_text) {
     FirstError error;

@@ -1,5 +1,7 @@
 #include "workloads/importers/onnx.hpp"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstring>
 #include <limits>
 #include <set>
@@ -250,6 +252,7 @@ bool is_onnx(const Source& source) {
 }
 
 ImportedModel read_onnx(const Source& source) {
+  const google::protobuf::LogSilencer silencer;  // what is wrong is our message
   onnx_model::Model model;
   const std::string& content = source.content();
   if (content.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
