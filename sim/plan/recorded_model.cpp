@@ -81,6 +81,7 @@ class StepModel {
       Seconds& fence = fences[static_cast<std::size_t>(next - run_.steps.begin())];
       fence = std::max(fence, dates_.operations[at(launch.later)].end);
     }
+    for (std::size_t s = 1; s < fences.size(); ++s) fences[s] = std::max(fences[s], fences[s - 1]);
     return fences;
   }
 

@@ -12,6 +12,7 @@
 #include "calibration/lifetime_study.hpp"
 #include "calibration/measurements.hpp"
 #include "calibration/study.hpp"
+#include "calibration/trace_measurements.hpp"
 #include "calibration/training_fit.hpp"
 #include "calibration/training_log.hpp"
 #include "platforms/catalog.hpp"
@@ -32,6 +33,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/expression.hpp"
 #include "sim/plan/provision_request.hpp"
+#include "sim/plan/recorded_model.hpp"
 #include "sim/plan/remaining_time.hpp"
 #include "sim/plan/replay_report.hpp"
 #include "sim/plan/sweep_request.hpp"
@@ -309,8 +311,18 @@ void replay_recording(Read read) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// As a whole; and some of its steps, from a temporary file, as measurements and as a model.
 void run_kineto(std::string_view input) {
   replay_recording([&] { return recorded_run(parse_kineto_trace(input, "input")); });
+  try {
+    const RecordedJob job =
+        recorded_job({recorded_run(parse_kineto_trace(input, "input", {.steps = {}, .most_events = 8}))});
+    for (const CsvRow& row : measurements_of(job, "input").rows())
+      require(row.number("time_s") >= 0, "measurements are not negative");
+    const RecordedModel model = recorded_model(job, {.batch = 8, .variables = {}});
+    for (const TimedLayer& layer : model.layers.layers)
+      require(layer.forward >= Seconds{} && layer.backward >= Seconds{}, "layers take time");
+  } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
 void run_chakra_json(std::string_view input) {
