@@ -14,6 +14,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json.hpp"
+#include "workloads/importers/importer.hpp"
 
 namespace rehearse {
 namespace {
@@ -39,9 +40,8 @@ Scenario described(Scenario scenario, const fs::path& file) {
 
 /// The workload of `json`, a scenario, becomes the model that `file` describes.
 void set_model(Json& json, const fs::path& file) {
-  Json model = load_json_file(file);
+  Json model = import_model(file).model_file;
   const JsonReader reader{model, file.string()};
-  reader.expect(reader.is_object(), "a model file's object");
   if (!model.contains("name")) model["name"] = file.stem().string();
   (void)read_model(file.stem().string(), reader);  // so that its mistakes name its file
   json["workload"]["model"] = std::move(model);
