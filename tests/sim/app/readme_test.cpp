@@ -61,7 +61,8 @@ std::string shorter_run(std::string command) {
       {"scenarios/cm-dare-spot.json", "scenarios/cm-dare-spot.json --set /training/steps=200"},
       {"scenarios/sweeps/cm-dare-workers.json", "scenarios/sweeps/cm-dare-workers.json --set /training/steps=20"},
       {"scenarios/sweeps/resnet50-ec2.json", "scenarios/sweeps/resnet50-ec2.json --set /training/steps=5"},
-      {"sweep my-run.json", "sweep my-run.json --set /training/steps=40"}};
+      {"sweep my-run.json", "sweep my-run.json --set /training/steps=40"},
+      {"simulate my-run.json", "simulate my-run.json --set /training/steps=400"}};
   for (const auto& [text, shorter] : kShorter)
     if (const std::size_t at = command.find(text); at != std::string::npos) command.replace(at, text.size(), shorter);
   return command;
