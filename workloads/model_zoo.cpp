@@ -1,10 +1,12 @@
 #include "workloads/model_zoo.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <utility>
 
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/sizes.hpp"
 #include "workloads/window.hpp"
@@ -32,24 +34,20 @@ std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, i
 
 LayerDescription read_layer(const JsonReader& json, int depth) {
   using Kind = LayerDescription::Kind;
-  static const std::map<std::string, Kind> kinds{{"convolution", Kind::kConvolution},
-                                                 {"convolution_unit", Kind::kConvolutionUnit},
-                                                 {"batch_norm", Kind::kBatchNorm},
-                                                 {"relu", Kind::kRelu},
-                                                 {"dense", Kind::kDense},
-                                                 {"max_pool", Kind::kMaxPool},
-                                                 {"average_pool", Kind::kAveragePool},
-                                                 {"global_average_pool", Kind::kGlobalAveragePool},
-                                                 {"branches", Kind::kBranches},
-                                                 {"repeat", Kind::kRepeat}};
+  constexpr std::array kKinds{Named{"average_pool", Kind::kAveragePool},
+                              Named{"batch_norm", Kind::kBatchNorm},
+                              Named{"branches", Kind::kBranches},
+                              Named{"convolution", Kind::kConvolution},
+                              Named{"convolution_unit", Kind::kConvolutionUnit},
+                              Named{"dense", Kind::kDense},
+                              Named{"global_average_pool", Kind::kGlobalAveragePool},
+                              Named{"max_pool", Kind::kMaxPool},
+                              Named{"relu", Kind::kRelu},
+                              Named{"repeat", Kind::kRepeat}};
   const auto name = json.required<std::string>("layer");
-  const auto found = kinds.find(name);
-  if (found == kinds.end()) {
-    std::vector<std::string> known;
-    for (const auto& [kind_name, kind] : kinds) known.push_back(kind_name);
-    json.fail("layer", unknown_name_message("layer", name, known));
-  }
-  LayerDescription layer{.kind = found->second};
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.name == name; });
+  if (found == kKinds.end()) json.fail("layer", unknown_name_message("layer", name, names_in(kKinds)));
+  LayerDescription layer{.kind = found->value};
   switch (layer.kind) {
     case Kind::kConvolution:
       layer.has_bias = json.optional<bool>("bias", false);

@@ -8,6 +8,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/varint.hpp"
 #include "workloads/importers/framework_graph.hpp"
 #include "workloads/importers/onnx.pb.h"
 #include "workloads/importers/onnx_shapes.hpp"
@@ -216,18 +217,6 @@ class OnnxReader {
   std::map<std::string, int> types_;
   bool has_open_axis_ = false;
 };
-
-/// Takes a number of the wire format from the front.
-std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
-  std::uint64_t number = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes.front());
-    bytes.remove_prefix(1);
-    number |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80U) return number;
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/varint.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/detail/characters.hpp"
 #include "workloads/traces/pytorch_et.hpp"
@@ -58,18 +59,6 @@ class KeyHandler {
   std::int64_t depth_ = 0;
 };
 
-/// A number of protobuf at the front of `bytes`, which it takes away.
-std::optional<std::uint64_t> take_number(std::string_view& bytes) {
-  std::uint64_t number = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes.front());
-    bytes.remove_prefix(1);
-    number |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80U) return number;
-  }
-  return {};
-}
-
 /// Those of PyTorch: each needs the profiler's trace of the same run, which is the one at its place among those.
 std::vector<std::filesystem::path> execution_traces(std::span<const std::filesystem::path> files,
                                                     std::span<const TraceFormat> formats) {
@@ -86,21 +75,21 @@ std::vector<std::filesystem::path> execution_traces(std::span<const std::filesys
 }  // namespace
 
 bool begins_as_chakra_et(std::string_view bytes) {
-  const std::optional<std::uint64_t> size = take_number(bytes);
+  const std::optional<std::uint64_t> size = take_varint(bytes);
   if (!size) return false;
   const bool is_whole = *size <= bytes.size();
   std::string_view metadata = bytes.substr(0, *size);
   while (!metadata.empty()) {
-    const std::optional<std::uint64_t> tag = take_number(metadata);
+    const std::optional<std::uint64_t> tag = take_varint(metadata);
     if (!tag || (*tag != 0x0A && *tag != 0x12)) return false;  // a version, or an attribute: each behind its length
-    const std::optional<std::uint64_t> length = take_number(metadata);
+    const std::optional<std::uint64_t> length = take_varint(metadata);
     if (!length || *length > metadata.size()) return !is_whole && length;
     metadata.remove_prefix(*length);
   }
   // Then a node, whose id comes first unless it is 0.
   if (*size > 0 || !is_whole) return true;
   bytes.remove_prefix(*size);
-  const std::optional<std::uint64_t> node = take_number(bytes);
+  const std::optional<std::uint64_t> node = take_varint(bytes);
   return node && !bytes.empty() && (bytes.front() == 0x08 || bytes.front() == 0x12);
 }
 
