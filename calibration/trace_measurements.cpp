@@ -160,7 +160,10 @@ std::vector<std::filesystem::path> measurement_files(const std::filesystem::path
 }
 
 CsvTable load_trace_measurements(const std::filesystem::path& path) {
-  return measurements_of(recorded_job(read_recorded_runs(measurement_files(path))), path.string());
+  std::vector<std::filesystem::path> files = measurement_files(path);
+  if (files.size() > 1)  // what execution traces add to a profiler's, tensors, is not measured
+    std::erase_if(files, [](const auto& file) { return find_trace_format(file) == TraceFormat::kPytorchEt; });
+  return measurements_of(recorded_job(read_recorded_runs(files)), path.string());
 }
 
 }  // namespace rehearse
