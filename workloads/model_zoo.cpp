@@ -34,7 +34,7 @@ std::vector<LayerDescription> read_layers(const std::vector<JsonReader>& list, i
 
 LayerDescription read_layer(const JsonReader& json, int depth) {
   using Kind = LayerDescription::Kind;
-  constexpr std::array kKinds{Named{"average_pool", Kind::kAveragePool},
+  constexpr std::array kWords{Named{"average_pool", Kind::kAveragePool},
                               Named{"batch_norm", Kind::kBatchNorm},
                               Named{"branches", Kind::kBranches},
                               Named{"convolution", Kind::kConvolution},
@@ -45,8 +45,8 @@ LayerDescription read_layer(const JsonReader& json, int depth) {
                               Named{"relu", Kind::kRelu},
                               Named{"repeat", Kind::kRepeat}};
   const auto name = json.required<std::string>("layer");
-  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.name == name; });
-  if (found == kKinds.end()) json.fail("layer", unknown_name_message("layer", name, names_in(kKinds)));
+  const auto found = std::find_if(kWords.begin(), kWords.end(), [&](const auto& kind) { return kind.name == name; });
+  if (found == kWords.end()) json.fail("layer", unknown_name_message("layer", name, names_in(kWords)));
   LayerDescription layer{.kind = found->value};
   switch (layer.kind) {
     case Kind::kConvolution:
