@@ -17,6 +17,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/find_model.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -118,14 +119,17 @@ class Graphs {
     const std::string pointer = "/workloads/" + std::to_string(chosen.index) + "/model";
     const std::string model_text = chosen.model.dump();
     const bool is_named = chosen.model.is_string();
-    const std::string name =
+    std::string name =
         is_named ? chosen.model.get<std::string>() : chosen.family + "-" + run_key(model_text, "").text().substr(0, 8);
-    Json model{{"name", name}};
+    Json model;
     try {
       const JsonReader own{chosen.model, space_.file_name, pointer};
-      const JsonReader found = is_named ? catalog_.model(name, own) : own;
-      model.update(found.value());
-      drawn->model = read_model(name, found);
+      const FoundModel found =
+          is_named ? find_model(name, own, catalog_) : FoundModel{.name = name, .imported = {}, .json = own};
+      name = found.name;
+      model["name"] = name;
+      model.update(found.json.value());
+      drawn->model = read_model(name, found.json);
       drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
     } catch (const InputError& error) {
       ++redrawn_.unbuildable;

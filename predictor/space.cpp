@@ -319,7 +319,7 @@ std::string space_schema() {
         "family": { "type": "string", "description": "label of the graphs" },
         "weight": { "type": "number", "exclusiveMinimum": 0, "default": 1 },
         "let": { "type": "object", "description": "values that are drawn first, by name", "additionalProperties": { "$ref": "#/$defs/drawn" } },
-        "model": { "$ref": "#/$defs/drawn", "description": "a model's name, or the object of a model file: rehearse schema model" },
+        "model": { "$ref": "#/$defs/drawn", "description": "a model's name, its file (rehearse import --help), or the object of a model file: rehearse schema model" },
         "batch": { "$ref": "#/$defs/drawn", "description": "samples per worker and step" },
         "optimizer": { "$ref": "#/$defs/drawn", "default": "momentum" } } } },
     "clusters": { "type": "array", "minItems": 1, "items": {

@@ -1,38 +1,21 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/scenario/find_model.hpp"
 #include "sim/scenario/scenario_readers.hpp"
-#include "workloads/importers/importer.hpp"
 
 namespace rehearse {
-
-namespace {
-
-/// The file that `name` is instead of a model of a catalog, whose names have no ending: beside the scenario or, as an
-/// option names it, from here on. None if there is no such file.
-std::optional<std::filesystem::path> file_of(const std::string& name, const JsonReader& by) {
-  std::error_code error;
-  for (const std::filesystem::path& path : {by.resolve(name), std::filesystem::path{name}})
-    if (path.has_extension() && std::filesystem::is_regular_file(path, error)) return path;
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
                                           Json& effective) {
   json.expect(json.is_object(), "an object");
   std::string name;
-  Json imported;
-  std::filesystem::path file;
+  std::optional<FoundModel> found;
   const JsonReader model =
       resolve(json, "model", effective["model"], name, [&](const std::string& n, const JsonReader& by) {
-        const auto found = file_of(n, by);
-        if (!found) return catalog.model(n, by);
-        file = *found;
-        imported = import_model(file).model_file;
-        return JsonReader{imported, file.string()};
+        found = find_model(n, by, catalog);
+        return found->json;
       });
-  if (!file.empty()) effective["model"]["name"] = name = file.stem().string();
+  if (found && found->is_file) effective["model"]["name"] = name = found->name;
   scenario.model = read_model(name, model);
   scenario.batch = json.required<int>("batch_per_worker");
   json.expect(scenario.batch >= 1 && scenario.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");

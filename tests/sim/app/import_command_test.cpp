@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.hpp"
@@ -9,6 +10,8 @@
 #include "tests/support/program.hpp"
 
 namespace rehearse {
+
+namespace fs = std::filesystem;
 
 using namespace test;
 
@@ -60,6 +63,22 @@ TEST_CASE("imported models are simulated and swept, also without a model file be
   CAPTURE(swept.err);
   REQUIRE(swept.exit_code == 0);
   CHECK(parse_json(swept.out, "sweep")["combinations"] == 2);
+}
+
+TEST_CASE("graphs are generated from files of other tools, named as the space sees them") {
+  const TemporaryFolder folder;
+  fs::copy(kRoot + "/tests/workloads/importers/data/small_gpt.torch.json", folder / "net.json");
+  const Json space{{"format", 1},
+                   {"name", "imported"},
+                   {"workloads", {{{"family", "gpt"}, {"model", "net.json"}, {"batch", 4}}}},
+                   {"iterations", 10},
+                   {"sampling_period", "5ms"},
+                   {"clusters", {{{"name", "one"}, {"scenario", kRoot + "/scenarios/driple/01-v100-ps1-w2.json"}}}}};
+  const std::string file = folder.write("space.json", to_json_text(space)).string();
+  const Outcome outcome = rehearse_with("generate " + file + " --count 1 --quiet -o " + (folder / "g.db").string());
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.starts_with("1 samples of 1 graphs"));
 }
 
 TEST_CASE("what is no model is refused, and nothing is written") {
