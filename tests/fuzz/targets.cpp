@@ -317,7 +317,8 @@ void run_kineto(std::string_view input) {
   try {
     const RecordedJob job =
         recorded_job({recorded_run(parse_kineto_trace(input, "input", {.steps = {}, .most_events = 8}))});
-    for (const CsvRow& row : measurements_of(job, "input").rows())
+    const CsvTable measured = measurements_of(job, "input");
+    for (const CsvRow& row : measured.rows())
       require(row.number("time_s") >= 0, "measurements are not negative");
     const RecordedModel model = recorded_model(job, {.batch = 8, .variables = {}});
     for (const TimedLayer& layer : model.layers.layers)
