@@ -278,40 +278,32 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   return output;
 }
 
+GraphBuilder::Tensor GraphBuilder::convolve(const std::string& name, const Tensor& x, const Tensor& y,
+                                            const Window& window, std::int64_t groups, Layer layer) {
+  if (x.channels % groups != 0 || y.channels % groups != 0)
+    fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
+  layer.type = Layer::Type::kMatrix;
+  layer.name = name;
+  layer.kind = OperatorKind::kConvolution;
+  layer.inputs = {x};
+  layer.output = y;
+  layer.variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, y.channels}, true)};
+  return matrix_layer(std::move(layer), window.height * window.width, groups);
+}
+
 GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,
                                                const Window& window, std::int64_t groups, bool has_bias) {
-  const Tensor y = slide(name, x, window, channels);
-  if (x.channels % groups != 0 || channels % groups != 0)
-    fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
-  return matrix_layer(
-      {.type = Layer::Type::kMatrix,
-       .name = name,
-       .kind = OperatorKind::kConvolution,
-       .inputs = {x},
-       .output = y,
-       .variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, channels}, true)},
-       .is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1,
-       .has_bias = has_bias},
-      window.height * window.width, groups);
+  const bool is_3x3_stride_1 = groups == 1 && window.height == 3 && window.width == 3 && window.stride == 1;
+  return convolve(name, x, slide(name, x, window, channels), window, groups,
+                  {.is_3x3_stride_1 = is_3x3_stride_1, .has_bias = has_bias});
 }
 
 GraphBuilder::Tensor GraphBuilder::transposed_convolution(const std::string& name, const Tensor& x,
                                                           std::int64_t channels, const Window& window,
                                                           std::int64_t groups, bool has_bias) {
-  if (x.channels % groups != 0 || channels % groups != 0)
-    fail("layer " + name + " has channels that its " + std::to_string(groups) + " groups do not divide");
   const Tensor y{window.output ? (*window.output)[0] : x.height * window.stride,
                  window.output ? (*window.output)[1] : x.width * window.stride, channels};
-  return matrix_layer(
-      {.type = Layer::Type::kMatrix,
-       .name = name,
-       .kind = OperatorKind::kConvolution,
-       .inputs = {x},
-       .output = y,
-       .variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, channels}, true)},
-       .has_bias = has_bias,
-       .is_transposed = true},
-      window.height * window.width, groups);
+  return convolve(name, x, y, window, groups, {.has_bias = has_bias, .is_transposed = true});
 }
 
 GraphBuilder::Tensor GraphBuilder::convolution(const std::string& name, const Tensor& x, std::int64_t channels,

@@ -179,6 +179,9 @@ class GraphBuilder {
   void register_value(Tensor& x);
   Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output,
                      std::vector<int> variables = {});
+  /// A convolution from `x` to `y`, transposed or not.
+  Tensor convolve(const std::string& name, const Tensor& x, const Tensor& y, const Window& window, std::int64_t groups,
+                  Layer layer);
   /// `layer.variables`: the weights; the bias is added here.
   Tensor matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups = 1);
   const Variable& variable_at(int index) const;

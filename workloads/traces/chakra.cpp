@@ -58,33 +58,25 @@ std::optional<std::int64_t> whole_number(const Attribute& attribute) {
     if (value > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return {};
     return static_cast<std::int64_t>(value);
   };
-  switch (attribute.value_case()) {
-    case Attribute::kDoubleVal:
-      return of_double(attribute.double_val());
-    case Attribute::kFloatVal:
-      return of_double(static_cast<double>(attribute.float_val()));
-    case Attribute::kInt32Val:
-      return attribute.int32_val();
-    case Attribute::kInt64Val:
-      return attribute.int64_val();
-    case Attribute::kUint32Val:
-      return attribute.uint32_val();
-    case Attribute::kUint64Val:
-      return of_unsigned(attribute.uint64_val());
-    case Attribute::kSint32Val:
-      return attribute.sint32_val();
-    case Attribute::kSint64Val:
-      return attribute.sint64_val();
-    case Attribute::kFixed32Val:
-      return attribute.fixed32_val();
-    case Attribute::kFixed64Val:
-      return of_unsigned(attribute.fixed64_val());
-    case Attribute::kSfixed32Val:
-      return attribute.sfixed32_val();
-    case Attribute::kSfixed64Val:
-      return attribute.sfixed64_val();
-    case Attribute::kBoolVal:
-      return attribute.bool_val() ? 1 : 0;
+  using Field = google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& values = *attribute.GetReflection();
+  const Field* field = values.GetOneofFieldDescriptor(attribute, attribute.GetDescriptor()->oneof_decl(0));
+  if (field == nullptr) return {};
+  switch (field->cpp_type()) {
+    case Field::CPPTYPE_DOUBLE:
+      return of_double(values.GetDouble(attribute, field));
+    case Field::CPPTYPE_FLOAT:
+      return of_double(static_cast<double>(values.GetFloat(attribute, field)));
+    case Field::CPPTYPE_INT32:
+      return values.GetInt32(attribute, field);
+    case Field::CPPTYPE_INT64:
+      return values.GetInt64(attribute, field);
+    case Field::CPPTYPE_UINT32:
+      return values.GetUInt32(attribute, field);
+    case Field::CPPTYPE_UINT64:
+      return of_unsigned(values.GetUInt64(attribute, field));
+    case Field::CPPTYPE_BOOL:
+      return values.GetBool(attribute, field) ? 1 : 0;
     default:
       return {};
   }
