@@ -459,13 +459,12 @@ class LayerGraphBuilder {
       case LayerKind::kLayerNorm:
       case LayerKind::kRmsNorm:
         return norm(layer);
-      case LayerKind::kActivation: {
-        const Shape& shape = input(layer).shape;
-        return {shape, graph_.activation(layer.name, rows_of(tensor_of(layer.inputs[0], layer.name), shape))};
-      }
+      case LayerKind::kActivation:
       case LayerKind::kDropout: {
         const Shape& shape = input(layer).shape;
-        return {shape, graph_.dropout(layer.name, rows_of(tensor_of(layer.inputs[0], layer.name), shape))};
+        const Tensor x = rows_of(tensor_of(layer.inputs[0], layer.name), shape);
+        const bool is_dropout = layer.kind == LayerKind::kDropout;
+        return {shape, is_dropout ? graph_.dropout(layer.name, x) : graph_.activation(layer.name, x)};
       }
       case LayerKind::kGlobalAveragePool: {
         const Tensor y = graph_.global_average_pool(layer.name, image(layer));

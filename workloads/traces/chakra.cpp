@@ -59,8 +59,8 @@ std::optional<std::int64_t> whole_number(const Attribute& attribute) {
     return static_cast<std::int64_t>(value);
   };
   using Field = google::protobuf::FieldDescriptor;
-  const google::protobuf::Reflection& values = *attribute.GetReflection();
-  const Field* field = values.GetOneofFieldDescriptor(attribute, attribute.GetDescriptor()->oneof_decl(0));
+  const google::protobuf::Reflection& values = *Attribute::GetReflection();
+  const Field* field = values.GetOneofFieldDescriptor(attribute, Attribute::GetDescriptor()->oneof_decl(0));
   if (field == nullptr) return {};
   switch (field->cpp_type()) {
     case Field::CPPTYPE_DOUBLE:
