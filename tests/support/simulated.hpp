@@ -22,7 +22,7 @@ inline const Catalog& shipped_catalog() {
 }
 
 /// Before the first child, which then has it too.
-inline const bool kHasReadCatalog = shipped_catalog().accelerator_names().size() > 0;
+inline const bool kHasReadCatalog = !shipped_catalog().accelerator_names().empty();
 
 /// Runs `job` in a child and parses the JSON that it returns; an exception there becomes {"error": message}.
 inline Json in_child(const std::function<Json()>& job) {
