@@ -73,31 +73,25 @@ Seconds billed_time(const BillingRule& rule, Seconds running, bool is_spot, Ende
 }
 
 const BillingRule& billing_rule_of(const std::string& provider) {
-  static const std::map<std::string, BillingRule> rules{
-      {"aws",
-       {.name = "aws",
-        .minimum = Seconds{60},
-        .free_if_revoked = Seconds{3600},
-        .source =
-            "Amazon EC2 User Guide: Linux (except SUSE) by the second, at least 60 s, since October 2017; Billing "
-            "for interrupted Spot Instances: no charge if EC2 interrupts in the first hour, seconds used after "
-            "it, seconds used if the user ends it"}},
-      {"gce",
-       {.name = "gce",
-        .minimum = Seconds{60},
-        .free_if_revoked = Seconds{60},
-        .source =
-            "Google Compute Engine, VM instance pricing (July 2019): by the second, at least 1 minute, from start "
-            "to TERMINATED; Preemptible VM instances: no charge if preempted in the first minute"}},
-      {"azure",
-       {.name = "azure",
-        .minimum = Seconds{60},
-        .source =
-            "Azure virtual machines, 2025: by the second, at least 1 minute, spot machines alike, evicted or not"}},
+  static const std::vector<BillingRule> rules{
+      {.name = "aws",
+       .minimum = Seconds{60},
+       .free_if_revoked = Seconds{3600},
+       .source = "Amazon EC2 User Guide: Linux (except SUSE) by the second, at least 60 s, since October 2017; Billing "
+                 "for interrupted Spot Instances: no charge if EC2 interrupts in the first hour, seconds used after "
+                 "it, seconds used if the user ends it"},
+      {.name = "gce",
+       .minimum = Seconds{60},
+       .free_if_revoked = Seconds{60},
+       .source = "Google Compute Engine, VM instance pricing (July 2019): by the second, at least 1 minute, from start "
+                 "to TERMINATED; Preemptible VM instances: no charge if preempted in the first minute"},
+      {.name = "azure",
+       .minimum = Seconds{60},
+       .source = "Azure virtual machines, 2025: by the second, at least 1 minute, spot machines alike, evicted or not"},
   };
   static const BillingRule every_moment{.granularity = {}, .source = "none: every moment is charged"};
-  const auto rule = rules.find(provider);
-  return rule == rules.end() ? every_moment : rule->second;
+  const auto rule = std::ranges::find(rules, provider, &BillingRule::name);
+  return rule == rules.end() ? every_moment : *rule;
 }
 
 BillingRule read_billing_rule(const JsonReader& json) {
