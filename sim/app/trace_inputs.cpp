@@ -87,8 +87,8 @@ ImportedModel import_traces(const std::vector<std::filesystem::path>& files, con
   std::vector<std::string> remarks = job.remarks;
   for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);
   remarks.insert(remarks.end(), model.remarks.begin(), model.remarks.end());
-  remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + ", of which the model has " +
-                    in_milliseconds(model.compute) + ": the exchange of gradients is left out");
+  remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + "; the model takes " +
+                    in_milliseconds(model.compute) + ", without the exchange of gradients");
   const std::string gpu = job.ranks.front().gpu;
   return {
       .model_file = {{"format", 1},
