@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "sim/base/files.hpp"
-#include "tests/fuzz/targets.hpp"
+#include "tests/fuzz/targets/targets.hpp"
 #include "tests/support/paths.hpp"
 
 namespace rehearse {

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "calibration/lifetime_study.hpp"
+#include "calibration/measurements.hpp"
+#include "calibration/study.hpp"
+#include "calibration/training_fit.hpp"
+#include "calibration/training_log.hpp"
+#include "sim/base/base.hpp"
+#include "tests/fuzz/targets/require.hpp"
+#include "tests/fuzz/targets/targets.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse::fuzz {
+namespace {
+
+/// A table that `read` makes of a file of measurements.
+template <class Read>
+void read_measurements(Read read) {
+  try {
+    const CsvTable table = read();
+    require(table.row_count() >= 1, "a table has a row");
+    for (const CsvRow& row : table.rows()) {
+      require(row.line() >= 2, "rows are below the column names");
+      for (const std::string& column : table.columns())
+        if (column == "time_s" && !row.text(column).empty()) require(row.number(column) >= 0, "times are not negative");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_nccl_tests(std::string_view input) {
+  read_measurements([&] { return parse_nccl_tests(input, "input"); });
+}
+
+void run_iperf3(std::string_view input) {
+  read_measurements([&] { return parse_iperf3(input, "input"); });
+}
+
+void run_kernel_table(std::string_view input) {
+  read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
+}
+
+/// A table of training logs; and a pattern, in the first line, with the text to search.
+void run_training_log(std::string_view input) {
+  try {
+    for (const WorkerLog& log : parse_log_table(std::string{input}, "input"))
+      require(log.gpus >= 1 && log.batch >= 1 && !log.entries.empty(), "a worker has a batch and entries");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    const std::size_t end = std::min(input.find('\n'), input.size());
+    const LinePattern pattern{input.substr(0, end), "pattern"};
+    WorkerLog log;
+    parse_log_text(input.substr(end), "input", pattern, 1, log);
+    for (const LogEntry& entry : log.entries)
+      require(entry.step >= 0 && (!entry.seconds_per_batch || *entry.seconds_per_batch > 0),
+              "steps are not negative and last some time");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A study of each kind beside a table and a scenario.
+void run_study(std::string_view input) {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", "workers,gpu,speed,age,censored\n1,K80,10,3600,0\n4,P100,32,7200,1\n");
+  folder.write("scenario.json", read_file(source_folder() + "/scenarios/cm-dare.json", kMiB));
+  const std::filesystem::path file = folder.write("study.json", std::string{input});
+  try {
+    const std::string kind = study_kind(load_json_file(file));
+    if (kind == "lifetimes") {
+      for (const LifetimeSeries& series : load_lifetime_study(file).series)
+        require(!series.name.empty(), "a series has a name");
+    } else if (kind == "training_logs") {
+      (void)load_training_study(file);
+    } else {
+      for (const Study& study : load_studies(file)) require(!study.metric.empty(), "a study has a metric");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+}  // namespace
+
+std::span<const Target> targets_of_measurements() {
+  static constexpr std::array kTargets{Target{"nccl_tests", run_nccl_tests}, Target{"iperf3", run_iperf3},
+                                       Target{"kernel_table", run_kernel_table},
+                                       Target{"training_log", run_training_log}, Target{"study", run_study}};
+  return kTargets;
+}
+
+}  // namespace rehearse::fuzz

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "predictor/dataset.hpp"
+#include "predictor/driple/graph_def_operators.hpp"
+#include "predictor/driple_dataset.hpp"
+#include "predictor/features.hpp"
+#include "predictor/labels.hpp"
+#include "predictor/measured_series.hpp"
+#include "predictor/measurement_list.hpp"
+#include "predictor/torch_file.hpp"
+#include "sim/base/base.hpp"
+#include "tests/fuzz/targets/require.hpp"
+#include "tests/fuzz/targets/targets.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse::fuzz {
+namespace {
+
+/// A dataset file.
+void run_dataset(std::string_view input) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("data.sqlite", std::string{input});
+  try {
+    const Dataset data = load_dataset(file);
+    for (const Sample& sample : data.samples) {
+      require(static_cast<std::size_t>(sample.graph) < data.graphs.size() &&
+                  static_cast<std::size_t>(sample.setting) < data.settings.size(),
+              "a sample has a graph and a setting");
+      require(sample.labels.size() == data.labels.size(), "a sample has all labels");
+    }
+    for (const DatasetGraph& graph : data.graphs)
+      for (const GraphEdge& edge : graph.edges)
+        require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < data.nodes(graph), "edges join nodes");
+    const FeatureReader reader{data};
+    for (const Sample& sample : data.samples)
+      require(reader.read(data, sample).totals.size() == reader.total_inputs(), "features have their size");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_torch_file(std::string_view input) {
+  try {
+    const TorchValue value = parse_torch_file(input, "input");
+    const std::string text = to_torch_file(value);
+    require(to_torch_file(parse_torch_file(text, "output")) == text, "a written torch file is read back the same");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// Our own features can be made of it, in a setting of zeros.
+void require_sound(const DatasetGraph& graph, const GraphDefGaps& gaps) {
+  Dataset data{.node_features = node_feature_names(), .descriptors = descriptor_names(), .labels = label_names()};
+  const std::size_t nodes = data.nodes(graph);
+  require(nodes == gaps.kernels + gaps.updates && gaps.updates <= gaps.variables, "kernels and updates are the nodes");
+  for (const GraphEdge& edge : graph.edges)
+    require(static_cast<std::size_t>(std::max(edge.from, edge.to)) < nodes, "edges join nodes");
+  data.settings.push_back({.name = "", .descriptor = std::vector<double>(data.descriptors.size())});
+  data.graphs.push_back(graph);
+  const FeatureReader reader{data};
+  require(reader.read(data, {}).totals.size() == reader.total_inputs(), "features have their size");
+}
+
+void run_graph_def(std::string_view input) {
+  for (const bool is_text : {true, false}) {
+    try {
+      const std::vector<GraphDefNode> nodes = parse_graph_def(input, is_text, "input");
+      require(!nodes.empty(), "a GraphDef has a node");
+      GraphDefGaps gaps;
+      require_sound(operators_of(nodes, 3, "input", gaps), gaps);
+    } catch (const InputError& error) { require_one_line(error.what()); }
+  }
+}
+
+void run_measurement_list(std::string_view input) {
+  try {
+    const MeasurementList list = read_measurement_list(parse_json(input, "input"), "input");
+    require(!list.runs.empty() || !list.jobs.empty(), "a list has entries");
+    for (const MeasuredRun& profile : list.runs) {
+      require(profile.series || profile.step_time, "a profile has a label");
+      for (const std::string& text : profile.where.overrides)
+        require(text.starts_with('/') && text.find('=') != std::string::npos, "overrides are pointer=value");
+    }
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_measured_series(std::string_view input) {
+  try {
+    const MeasuredSeries series = read_measured_series(parse_csv(std::string{input}, "input"));
+    require(series.period > Seconds{}, "a period is above 0");
+    for (const double label : labels_of(series, std::nullopt)) require(!(label < 0), "labels are not negative");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_driple_dataset(std::string_view input) {
+  try {
+    const DripleDataset dataset = parse_driple_dataset(input, "input");
+    for (const auto* part : {&dataset.train, &dataset.val, &dataset.test})
+      for (const DripleSample& sample : *part)
+        for (const auto& [from, to] : sample.edges)
+          require(from < to && to < sample.features.size(), "edges join nodes of their graph");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+}  // namespace
+
+std::span<const Target> targets_of_predictor() {
+  static constexpr std::array kTargets{Target{"dataset", run_dataset},
+                                       Target{"torch_file", run_torch_file},
+                                       Target{"driple_dataset", run_driple_dataset},
+                                       Target{"graph_def", run_graph_def},
+                                       Target{"measurement_list", run_measurement_list},
+                                       Target{"measured_series", run_measured_series}};
+  return kTargets;
+}
+
+}  // namespace rehearse::fuzz
