@@ -51,8 +51,8 @@ void add_options(Options options, ReplayCommand& command) {
   options
       .add_option(
           "--on", command.machines,
-          "What if: all-reduces on the machines, network and collective library of this scenario. One trace stands "
-          "for all of its workers")
+          "What if: collectives on the machines, network and collective library of this scenario. One trace stands for "
+          "all of its workers")
       .type_name("SCENARIO");
   add_overrides(options, command.overrides,
                 "Override a field of the scenario of --on: /json/pointer=value; repeatable");
@@ -174,13 +174,16 @@ void print_shares(const ReplayReport& report, bool is_changed) {
     end_row(is_changed, "  %12.1f %%", 100 * stream.busy_changed);
   }
   if (report.meetings.empty()) return;
-  std::printf("\n%-44s  %10s  %10s  %14s  %14s%s\n", "collective", "payload", "transfer", "wait, measured",
-              "wait, replayed", what_if);
+  std::printf("\n%-44s  %10s  %10s  %14s  %14s", "collective", "payload", "transfer", "wait, measured",
+              "wait, replayed");
+  std::printf(is_changed ? "  %10s  %14s\n" : "\n", "what if", "wait, what if");
   for (const ReplayedMeeting& meeting : report.meetings) {
     std::printf("%-44s  %10s  %7.3f ms  %11.3f ms  %11.3f ms", shortened(meeting.name, 44).c_str(),
                 meeting.bytes ? to_text(*meeting.bytes).c_str() : "?", meeting.transfer.value() * 1e3,
                 meeting.wait_measured.value() * 1e3, meeting.wait_replayed.value() * 1e3);
-    end_row(is_changed, "  %11.3f ms", meeting.wait_changed.value() * 1e3);
+    if (is_changed)
+      std::printf("  %7.3f ms  %11.3f ms", meeting.transfer_changed.value() * 1e3, meeting.wait_changed.value() * 1e3);
+    std::printf("\n");
   }
 }
 

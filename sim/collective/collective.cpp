@@ -103,6 +103,23 @@ class Planner {
     return {phase};
   }
 
+  /// Along the ring, but for the edges that come back to the first rank; the latencies of the way add up.
+  CollectivePlan broadcast() const {
+    CollectivePlan plan = ring();
+    CollectivePhase& phase = plan.front();
+    const std::size_t edges_of_ring = phase.edges.size();
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    std::erase_if(phase.edges, [&](PathIndex edge) { return network_.destination(edge) == gpus_.front(); });
+    const LinkSteps mean = mean_steps(phase.edges);
+    const auto hops = static_cast<double>(count - 1);
+    const double between = std::round(mean.network * hops);  // latencies inside of machines are in the steps
+    phase.parts = std::max<std::int64_t>(static_cast<std::int64_t>(edges_of_ring) / count, 1);
+    phase.repeat = 1;
+    phase.hops = std::max(static_cast<int>(between), 1);
+    phase.steps = {mean.nvlink * hops, mean.pcie * hops, mean.network * hops};
+    return plan;
+  }
+
   CollectivePlan trees(const Ranks& ranks, const std::vector<Tree>& trees) const {
     CollectivePhase up{.edges = {}, .parts = static_cast<std::int64_t>(trees.size())}, down = up;
     for (const Tree& tree : trees) {
@@ -136,8 +153,9 @@ class Planner {
     return {in, out};
   }
 
-  CollectivePlan clique(const Ranks& ranks) const {
-    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = 2};
+  /// From every rank to every other one at once, `repeat` times.
+  CollectivePlan clique(const Ranks& ranks, std::int64_t repeat) const {
+    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = repeat};
     for (const Endpoint from : ranks)
       for (const Endpoint to : ranks)
         if (!(from == to)) phase.edges.push_back(network_.path(from, to));
@@ -365,7 +383,7 @@ std::vector<AllReduceAlgorithm>& algorithms() {
       planned(
           "star all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.star(gpus); }, up_and_down),
       planned(
-          "clique all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.clique(gpus); },
+          "clique all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.clique(gpus, 2); },
           [](double ranks, double, double) {
             return CollectiveSize{ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
           }),
@@ -406,7 +424,29 @@ CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgori
 
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order) {
-  CollectivePlan plan = all_reduce_algorithm(algorithm).plan(gpus, network, is_in_gpu_order);
+  return plan_collective(CollectiveKind::kAllReduce, algorithm, gpus, network, is_in_gpu_order);
+}
+
+CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
+                               Network& network, bool is_in_gpu_order) {
+  const Planner planner{gpus, network, is_in_gpu_order};
+  CollectivePlan plan;
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      plan = all_reduce_algorithm(algorithm).plan(gpus, network, is_in_gpu_order);
+      break;
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather:
+      plan = planner.ring();
+      for (CollectivePhase& phase : plan) phase.repeat /= 2;
+      break;
+    case CollectiveKind::kAllToAll:
+      plan = planner.clique(gpus, 1);
+      break;
+    case CollectiveKind::kBroadcast:
+      plan = planner.broadcast();
+      break;
+  }
   std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });
   return plan;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// All-reduce algorithms as phases of messages, and how long they take on an otherwise idle network.
+// Collectives as phases of messages, and how long they take on an otherwise idle network.
 
 #include <functional>
 #include <string>
@@ -8,6 +8,7 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "sim/collective/collective_kind.hpp"
 #include "sim/resources/max_min_flows.hpp"
 #include "sim/resources/network.hpp"
 #include "sim/resources/rate_pulses.hpp"
@@ -65,6 +66,13 @@ using CollectivePlan = std::vector<CollectivePhase>;
 /// algorithm.
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order = false);
+
+/// A collective of one kind; all-reduces by `algorithm`, of the others each has one schedule. p, n, a and b as above:
+/// - reduce-scatter, all-gather: (p - 1) (a + n / (p b)). Half of the ring each.
+/// - all-to-all: a + (p - 1) n / (p b). Every rank sends to every other one at once, as NCCL's grouped sends do.
+/// - broadcast: (m - 1) a + n / b, m machines. A chain along the ring from the first of `gpus`, in pieces, as NCCL's.
+CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
+                               Network& network, bool is_in_gpu_order = false);
 
 /// Edges of a plan, and messages, of which an edge carries one or more.
 struct CollectiveSize {

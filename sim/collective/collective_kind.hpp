@@ -1,12 +1,19 @@
 #pragma once
 // The collective operations that there are.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace rehearse {
 
 /// What ranks do with a payload of n bytes: add up all of it everywhere; add it up, each rank keeping a part; gather
-/// the parts everywhere.
-enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
+/// the parts everywhere; send a part of one's n bytes to each rank; send the first rank's n bytes to all.
+enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast };
+
+inline constexpr std::array<std::string_view, 5> kCollectiveKindNames{"all-reduce", "reduce-scatter", "all-gather",
+                                                                      "all-to-all", "broadcast"};
+inline std::string_view to_text(CollectiveKind kind) { return kCollectiveKindNames[static_cast<std::size_t>(kind)]; }
 
 }  // namespace rehearse

@@ -31,8 +31,9 @@ class Player final : public Executor::Client {
     recorder_.scope.ends_with_profile = false;
     const auto team = std::make_shared<Counters>();
     const std::size_t workers = site_.workers.size();
+    if (!is_recorded) simulated_ = simulated_collectives(job);
     for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-      programs_.push_back(compile_recorded(job, rank, change, !is_recorded));
+      programs_.push_back(compile_recorded(job, rank, change, simulated_));
       const Endpoint gpu = site_.workers[rank].front();
       workers_.push_back(&executor_.add_worker({.host = {gpu.machine, Endpoint::kHost},
                                                 .gpu = gpu,
@@ -58,6 +59,7 @@ class Player final : public Executor::Client {
       Span& span = replay.ranks[rank].operations[at(kernel.vertex)];
       span = {kernel.span.start + programs_[rank].gap, kernel.span.end};
     }
+    begin_simulated(replay);
     for (const ReplayedRank& rank : replay.ranks)
       for (const Span& span : rank.operations) replay.end = std::max(replay.end, span.end);
     return replay;
@@ -92,6 +94,27 @@ class Player final : public Executor::Client {
     return dates;
   }
 
+  /// The kernels of simulated collectives begin when the last rank could.
+  void begin_simulated(Replay& replay) const {
+    std::vector<Seconds> begins(job_.meetings.size());
+    const auto for_all = [&](const auto& visit) {
+      for (std::size_t r = 0; r < simulated_.size(); ++r)
+        for (std::size_t k = 0; k < simulated_[r].size(); ++k)
+          if (simulated_[r][k]) visit(r, k, job_.ranks[r].collectives[k].operation);
+    };
+    for_all([&](std::size_t r, std::size_t k, std::int32_t operation) {
+      if (job_.meetings.empty()) return;
+      Seconds& begin = begins[at(job_.meeting_of[r][k])];
+      begin = std::max(begin, ready_date(job_.ranks[r], replay.ranks[r], operation));
+    });
+    for_all([&](std::size_t r, std::size_t k, std::int32_t operation) {
+      Span& span = replay.ranks[r].operations[at(operation)];
+      const Seconds begin = job_.meetings.empty() ? ready_date(job_.ranks[r], replay.ranks[r], operation)
+                                                  : begins[at(job_.meeting_of[r][k])];
+      span.start = std::min(begin, span.end);
+    });
+  }
+
   /// Ranks that come to their collectives in different orders wait for one another for ever.
   std::string refused_meeting() const {
     return job_.ranks.front().file_name + ": the ranks wait for each other: their collectives come in different orders";
@@ -104,6 +127,7 @@ class Player final : public Executor::Client {
   PlainLoop loop_{site_.topology};
   Cluster cluster_{site_, loop_.clock(), loop_.network(), recorder_};
   Executor executor_{cluster_, clock(), *this};
+  SimulatedCollectives simulated_;  // empty on the machine of the recording
   std::vector<RecordedProgram> programs_;
   std::vector<RunningWorker*> workers_;
   std::optional<CollectiveGroup> collectives_;
@@ -111,6 +135,13 @@ class Player final : public Executor::Client {
 };
 
 }  // namespace
+
+Seconds ready_date(const RecordedRun& run, const ReplayedRank& replayed, std::int32_t operation) {
+  Seconds ready{};
+  for (const Dependency& dependency : run.waits_of(operation))
+    ready = std::max(ready, replayed.operations[at(dependency.earlier)].end + seconds(run.lag(dependency)));
+  return ready;
+}
 
 Replay replay(const RecordedJob& job, const RecordedChange& change) {
   return Player{recorded_machine(job.ranks.size()), job, change, true}.run();

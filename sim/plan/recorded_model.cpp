@@ -26,7 +26,7 @@ RecordedJob without_exchange(const RecordedJob& job) {
   RecordedRun run = job.ranks.front();
   for (std::size_t k = 0; k < run.collectives.size(); ++k) {
     Nanoseconds& duration = run.operations[static_cast<std::size_t>(run.collectives[k].operation)].duration;
-    if (exchanged_kind(run.collectives[k]))
+    if (exchanges_gradients(run.collectives[k]))
       duration = 0;
     else if (!job.meetings.empty())
       duration = job.meetings[static_cast<std::size_t>(job.meeting_of.front()[k])].transfer;
@@ -149,7 +149,7 @@ class StepModel {
     std::vector<CompletedGradient> gradients;
     for (const RecordedCollective& collective : run_.collectives) {
       const RecordedOperation& kernel = run_.operations[at(collective.operation)];
-      if (simulated_kind(collective) && is_in_step(kernel.recorded_start))
+      if (exchanges_gradients(collective) && collective.bytes > 0 && is_in_step(kernel.recorded_start))
         gradients.push_back({"all-reduce " + std::to_string(gradients.size() + 1),
                              dates_.operations[at(collective.operation)].start, Bytes{collective.bytes}});
     }
@@ -186,7 +186,7 @@ class StepModel {
 
   void remark(std::vector<std::string>& remarks) const {
     const auto others = std::ranges::count_if(run_.collectives, [&](const RecordedCollective& collective) {
-      return !exchanged_kind(collective) && is_in_step(run_.operations[at(collective.operation)].recorded_start);
+      return !exchanges_gradients(collective) && is_in_step(run_.operations[at(collective.operation)].recorded_start);
     });
     if (others > 0)
       remarks.push_back(std::to_string(others) +

@@ -103,12 +103,9 @@ std::vector<ReplayedMeeting> meetings_of(const RecordedJob& job, const Replay& r
       found.name = run.names[static_cast<std::size_t>(run.operations[index].name)];
       if (collective.bytes >= 0) found.bytes = Bytes{collective.bytes};
       found.wait_measured += seconds(run.operations[index].duration - job.meetings[place].transfer);
-      // On its stream the kernel begins to wait when what it waits for by itself has ended.
-      Seconds ready{};
-      for (const Dependency& dependency : run.waits_of(collective.operation))
-        ready = std::max(ready, replay.ranks[r].operations[static_cast<std::size_t>(dependency.earlier)].end +
-                                    seconds(run.lag(dependency)));
-      found.wait_replayed += std::max(replay.ranks[r].operations[index].start - ready, Seconds{});
+      const Span& kernel = replay.ranks[r].operations[index];
+      found.transfer_replayed = kernel.end - kernel.start;
+      found.wait_replayed += std::max(kernel.start - ready_date(run, replay.ranks[r], collective.operation), Seconds{});
     }
   }
   return meetings;
@@ -192,17 +189,31 @@ void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& cha
   for (ReplayedClass& work : report.classes) work.changed = times[static_cast<std::size_t>(work.kernel)];
   for (std::size_t i = 0; i < streams.size(); ++i) report.streams[i].busy_changed = streams[i].busy_replayed;
   const std::vector<ReplayedMeeting> meetings = meetings_of(job, changed);
-  for (std::size_t i = 0; i < meetings.size(); ++i) report.meetings[i].wait_changed = meetings[i].wait_replayed;
+  for (std::size_t i = 0; i < meetings.size(); ++i) {
+    report.meetings[i].transfer_changed = meetings[i].transfer_replayed;
+    report.meetings[i].wait_changed = meetings[i].wait_replayed;
+  }
 }
 
 void add_collectives(ReplayReport& report, const RecordedJob& job) {
-  std::size_t simulated = 0, all = 0;
-  for (const RecordedRun& run : job.ranks) {
-    all += run.collectives.size();
-    for (const RecordedCollective& collective : run.collectives) simulated += simulated_kind(collective) ? 1 : 0;
-  }
-  report.remarks.push_back("what if: " + std::to_string(simulated) + " of " + std::to_string(all) +
-                           " collectives are simulated, the others last as recorded");
+  const SimulatedCollectives simulated = simulated_collectives(job);
+  std::map<std::string, std::size_t> as_simulated, as_recorded;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (std::size_t k = 0; k < simulated[r].size(); ++k) {
+      const RecordedCollective& collective = job.ranks[r].collectives[k];
+      const std::string work{to_text(collective.work)};
+      if (simulated[r][k])
+        ++as_simulated[work];
+      else
+        ++as_recorded[work + (collective.bytes < 0 ? " without payload" : "")];
+    }
+  const auto listed = [](const std::map<std::string, std::size_t>& counts) {
+    std::string text;
+    for (const auto& [work, count] : counts) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + work;
+    return text.empty() ? "none" : text;
+  };
+  report.remarks.push_back("what if: collectives that are simulated: " + listed(as_simulated) +
+                           "; that last as recorded: " + listed(as_recorded));
 }
 
 void scale(RecordedChange& change, const std::string& work, double factor) {
@@ -267,7 +278,10 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
                                    {"transfer_s", meeting.transfer.value()},
                                    {"wait_measured_s", meeting.wait_measured.value()},
                                    {"wait_replayed_s", meeting.wait_replayed.value()}});
-    if (is_changed) json["collectives"].back()["wait_changed_s"] = meeting.wait_changed.value();
+    if (is_changed) {
+      json["collectives"].back()["transfer_changed_s"] = meeting.transfer_changed.value();
+      json["collectives"].back()["wait_changed_s"] = meeting.wait_changed.value();
+    }
     if (meeting.bytes) json["collectives"].back()["bytes"] = meeting.bytes->value();
   }
   return json;

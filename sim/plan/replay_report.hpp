@@ -33,11 +33,12 @@ struct ReplayedStream {
   double busy_measured = 0, busy_replayed = 0, busy_changed = 0;  // share of the time from its first work to its last
 };
 
-/// A collective of all ranks. Waits are sums over them.
+/// A collective of all ranks, which takes its transfer from when the last has come. Waits are sums over them.
 struct ReplayedMeeting {
   std::string name;
   std::optional<Bytes> bytes;
-  Seconds transfer{}, wait_measured{}, wait_replayed{}, wait_changed{};
+  Seconds transfer{}, transfer_replayed{}, transfer_changed{};
+  Seconds wait_measured{}, wait_replayed{}, wait_changed{};
 };
 
 struct ReplayReport {
@@ -60,7 +61,7 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay);
 /// Adds what a what-if makes of steps, classes, streams and collectives.
 void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& changed);
 
-/// Says which collectives were simulated, and which were not as nothing is known of their kind or payload.
+/// Says which collectives were simulated, and which were not (simulated_collectives()).
 void add_collectives(ReplayReport& report, const RecordedJob& job);
 
 /// `work`: "host", "kernels" (all but collectives and copies), or a class. Throws InputError.

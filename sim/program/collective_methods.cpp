@@ -23,7 +23,9 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
   const auto* strategy = std::get_if<AllReduceStrategy>(&site.scenario.training.strategy.kind);
-  const CollectiveAlgorithm wanted = strategy != nullptr ? strategy->algorithm : CollectiveAlgorithm::kRing;
+  const bool is_all_reduce = kind == CollectiveKind::kAllReduce;
+  const CollectiveAlgorithm wanted =
+      strategy != nullptr && is_all_reduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
   const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
   const CollectiveParameters& parameters =
       site.scenario.profile.collectives.on(site.group(gpus.front().machine).interconnect.name);
@@ -31,23 +33,19 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
   for (const auto& [name, protocol] : parameters.protocols) {
     const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
     if (!takes_any && algorithm != wanted) continue;
-    if (kind != CollectiveKind::kAllReduce && algorithm != CollectiveAlgorithm::kRing) continue;
-    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network, protocol.is_in_gpu_order);
+    CollectivePlan plan = plan_collective(kind, algorithm, gpus, network, protocol.is_in_gpu_order);
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
   }
   if (methods.empty()) {
     const CollectiveAlgorithm algorithm = takes_any ? CollectiveAlgorithm::kRing : wanted;
-    CollectivePlan plan = plan_all_reduce(algorithm, gpus, network);
+    CollectivePlan plan = plan_collective(kind, algorithm, gpus, network);
     if (plan.empty() && gpus.size() > 1)
       throw InputError{site.scenario.file_name + ": /training/strategy/algorithm: a " +
                        all_reduce_algorithm(algorithm).title + " does not work among " + std::to_string(gpus.size()) +
                        " GPUs of these machines"};
     methods.push_back({{}, std::move(plan), gpus.size()});
   }
-  if (kind != CollectiveKind::kAllReduce)
-    for (CollectiveMethod& method : methods)
-      for (CollectivePhase& phase : method.plan) phase.repeat /= 2;
   return methods;
 }
 

@@ -14,7 +14,7 @@
 
 namespace rehearse {
 
-/// An all-reduce by one protocol of the profile.
+/// A collective by one protocol of the profile.
 struct CollectiveMethod {
   CollectiveProtocol protocol;
   CollectivePlan plan;
@@ -26,15 +26,15 @@ struct CollectiveMethod {
   Seconds copy_time(Bytes payload) const;
 };
 
-/// The all-reduces among `gpus` that a scenario may use, at least one: those of the profile's protocols whose algorithm
+/// The collectives among `gpus` that a scenario may use, at least one: those of the profile's protocols whose algorithm
 /// is the scenario's (any, if it asks for the fastest) and works on these machines; without such a protocol the
 /// scenario's algorithm itself, at no cost besides the links' (a ring, if it asks for the fastest). Parameters are
 /// those of the first GPU's machine.
-/// Reduce-scatter and all-gather are half of a ring each, (p - 1) (a + n / (p b)), by the protocols that are rings.
+/// Collectives of another kind have one schedule each (plan_collective()), at the costs of the protocols that are rings.
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind = CollectiveKind::kAllReduce);
 
-/// One all-reduce at a time on an idle network, each by the method that ends first; the first of equals.
+/// One collective at a time on an idle network, each by the method that ends first; the first of equals.
 class FastestCollective : private Pinned {
  public:
   /// `watched`: links of which the timers will tell the rates.

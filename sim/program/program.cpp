@@ -170,10 +170,8 @@ std::string text_of(const Operation& operation, const std::vector<std::string>& 
     case OperationKind::kFetch:
       return "fetch" + label + " from a random worker: " + to_text(operation.bytes);
     case OperationKind::kCollective:
-      return (operation.collective == CollectiveKind::kAllReduce       ? "all-reduce"
-              : operation.collective == CollectiveKind::kReduceScatter ? "reduce-scatter"
-                                                                       : "all-gather") +
-             label + " in group " + resource + ": " + to_text(operation.bytes);
+      return std::string{to_text(operation.collective)} + label + " in group " + resource + ": " +
+             to_text(operation.bytes);
     case OperationKind::kGate:
       return "gate of " + scope_text(operation.scope, operation.resource) + " at " +
              (operation.each == 1 ? "" : std::to_string(operation.each) + " x ") + "step" +

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -35,17 +36,24 @@ std::string_view word_of(const Operation& operation) {
     return operation.work == ServerWorkKind::kRead    ? "read"
            : operation.work == ServerWorkKind::kApply ? "apply"
                                                       : "add up";
-  if (operation.kind == OperationKind::kCollective)
-    return operation.collective == CollectiveKind::kAllReduce       ? "all-reduce"
-           : operation.collective == CollectiveKind::kReduceScatter ? "reduce-scatter"
-                                                                    : "all-gather";
+  if (operation.kind == OperationKind::kCollective) return to_text(operation.collective);
   return kWords[at(static_cast<int>(operation.kind))];
 }
 
 std::int64_t comm_type(CollectiveKind kind) {
-  return static_cast<std::int64_t>(kind == CollectiveKind::kAllReduce       ? CollectiveWork::kAllReduce
-                                   : kind == CollectiveKind::kReduceScatter ? CollectiveWork::kReduceScatter
-                                                                            : CollectiveWork::kAllGather);
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return static_cast<std::int64_t>(CollectiveWork::kAllReduce);
+    case CollectiveKind::kReduceScatter:
+      return static_cast<std::int64_t>(CollectiveWork::kReduceScatter);
+    case CollectiveKind::kAllGather:
+      return static_cast<std::int64_t>(CollectiveWork::kAllGather);
+    case CollectiveKind::kAllToAll:
+      return static_cast<std::int64_t>(CollectiveWork::kAllToAll);
+    case CollectiveKind::kBroadcast:
+      return static_cast<std::int64_t>(CollectiveWork::kBroadcast);
+  }
+  throw std::logic_error{"unknown kind of collective"};
 }
 
 /// The values of an operation that are not those of a new one.
@@ -257,7 +265,7 @@ class WorkerTrace : TraceBuilder {
         node.type = ChakraType::kCollective;
         node.stream = kGroupStream + does.resource;
         node.comm_type = comm_type(does.collective);
-        node.bytes = does.bytes.value();
+        node.bytes = put_in(does);
         node.group = process_group(does.resource);
         break;
       default:
@@ -284,6 +292,14 @@ class WorkerTrace : TraceBuilder {
     sent.data_deps = std::move(node.data_deps);
     sent.own = std::move(node.own);
     node = std::move(sent);
+  }
+
+  /// What each rank puts in, which is what traces of Chakra state: of an all-gather its part.
+  std::int64_t put_in(const Operation& collective) const {
+    const std::int64_t bytes = collective.bytes.value();
+    if (collective.collective != CollectiveKind::kAllGather) return bytes;
+    const auto ranks = static_cast<std::int64_t>(groups_[at(collective.resource)].size());
+    return (bytes + ranks - 1) / ranks;
   }
 
   std::int32_t process_group(int group) const {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
+#include <utility>
 
 namespace rehearse {
 
@@ -9,13 +12,17 @@ namespace {
 
 /// The executor ends operations within one another where dates are known: so many at most.
 constexpr std::size_t kMostAtOnce = 256;
+constexpr std::int64_t kLargestPayload = std::int64_t{1} << 50;  // bytes: no GPU holds more
 
 class RecordedCompiler {
  public:
-  RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change, bool simulates_collectives)
+  RecordedCompiler(const RecordedJob& job, std::size_t rank, const RecordedChange& change,
+                   const SimulatedCollectives& simulated)
       : job_{job}, run_{job.ranks[rank]}, rank_{rank}, change_{change}, compiled_(run_.operations.size(), -1) {
-    for (const RecordedCollective& collective : run_.collectives)
-      kinds_.push_back(simulates_collectives ? simulated_kind(collective) : std::nullopt);
+    if (simulated.empty())
+      simulated_.resize(run_.collectives.size());
+    else
+      simulated_ = simulated[rank];
   }
 
   RecordedProgram compile() {
@@ -24,10 +31,9 @@ class RecordedCompiler {
     add_host_work();
     add_dependencies(begin);
     for (std::size_t i = 0; i < run_.collectives.size(); ++i)
-      if (kinds_[i] || !job_.meetings.empty()) add_meeting(begin, static_cast<int>(i));
+      if (simulated_[i] || !job_.meetings.empty()) add_meeting(begin, static_cast<int>(i));
     builder_.program().counts_waits = false;
-    for (const RecordedCollective& collective : run_.collectives)
-      builder_.program().labels.push_back(run_.names[at(run_.operations[at(collective.operation)].name)]);
+    add_labels();
     const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
     for (const OperationIndex operation : compiled_) builder_.order(operation, fence);
     return {builder_.finish(), std::move(compiled_), seconds(run_.kernel_gap)};
@@ -39,13 +45,25 @@ class RecordedCompiler {
 
   Seconds gpu_time(const RecordedOperation& work) const {
     Nanoseconds time = work.duration;
-    if (work.collective >= 0 && kinds_[at(work.collective)]) return seconds(run_.kernel_gap);
+    if (work.collective >= 0 && simulated_[at(work.collective)]) return seconds(run_.kernel_gap);
     if (work.collective >= 0 && !job_.meetings.empty()) time = meeting(work.collective).transfer;
     return seconds(run_.kernel_gap) + seconds(time) * change_.kernels[at(work.kernel)];
   }
 
   /// Of the rank's i-th collective.
   const RecordedMeeting& meeting(int index) const { return job_.meetings[at(job_.meeting_of[rank_][at(index)])]; }
+
+  /// Of the rank's i-th collective.
+  std::int32_t label(std::size_t index) const {
+    return job_.meetings.empty() ? static_cast<std::int32_t>(index) : job_.meeting_of[rank_][index];
+  }
+
+  void add_labels() {
+    std::vector<std::string>& labels = builder_.program().labels;
+    labels.resize(std::max(run_.collectives.size(), job_.meetings.size()));
+    for (std::size_t i = 0; i < run_.collectives.size(); ++i)
+      labels[at(label(i))] = run_.names[at(run_.operations[at(run_.collectives[i].operation)].name)];
+  }
 
   void add_gpu_work() {
     std::vector<std::vector<std::size_t>> streams(run_.streams.size());
@@ -121,11 +139,12 @@ class RecordedCompiler {
   void add_meeting(OperationIndex begin, int index) {
     const RecordedCollective& collective = run_.collectives[at(index)];
     const OperationIndex arrival = builder_.add({.kind = OperationKind::kDelay, .is_event = true});
-    const OperationIndex meeting = kinds_[at(index)] ? builder_.add({.kind = OperationKind::kCollective,
-                                                                     .collective = *kinds_[at(index)],
-                                                                     .label = index,
-                                                                     .bytes = Bytes{collective.bytes}})
-                                                     : add_gate(arrival, index);
+    const std::optional<SimulatedCollective>& simulated = simulated_[at(index)];
+    const OperationIndex meeting = simulated ? builder_.add({.kind = OperationKind::kCollective,
+                                                             .collective = simulated->kind,
+                                                             .label = label(at(index)),
+                                                             .bytes = simulated->payload})
+                                             : add_gate(arrival, index);
     for (const Dependency& dependency : run_.waits_of(collective.operation))
       order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
     builder_.order(begin, arrival);
@@ -149,26 +168,80 @@ class RecordedCompiler {
   std::size_t rank_;
   const RecordedChange& change_;
   ProgramBuilder builder_;
-  std::vector<OperationIndex> compiled_;              // [recorded operations]
-  std::vector<std::optional<CollectiveKind>> kinds_;  // [collectives] of those that are simulated
-  std::map<std::size_t, Seconds> delays_;             // of recorded operations
+  std::vector<OperationIndex> compiled_;                       // [recorded operations]
+  std::vector<std::optional<SimulatedCollective>> simulated_;  // [collectives]
+  std::map<std::size_t, Seconds> delays_;                      // of recorded operations
 };
+
+std::optional<CollectiveKind> kind_of(CollectiveWork work) {
+  switch (work) {
+    case CollectiveWork::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case CollectiveWork::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case CollectiveWork::kAllGather:
+      return CollectiveKind::kAllGather;
+    case CollectiveWork::kAllToAll:
+      return CollectiveKind::kAllToAll;
+    case CollectiveWork::kBroadcast:
+      return CollectiveKind::kBroadcast;
+    default:
+      return {};
+  }
+}
+
+/// By what the rank puts in.
+std::optional<SimulatedCollective> simulated_collective(const RecordedRun& run, const RecordedCollective& collective) {
+  const std::optional<CollectiveKind> kind = kind_of(collective.work);
+  if (!kind || collective.bytes <= 0 || collective.bytes > kLargestPayload) return {};
+  if (*kind != CollectiveKind::kAllGather) return SimulatedCollective{*kind, Bytes{collective.bytes}};
+  const std::int64_t ranks = collective.ranks > 0 ? collective.ranks : run.world_size;
+  if (ranks == 0 || collective.bytes > kLargestPayload / ranks) return {};
+  return SimulatedCollective{*kind, Bytes{collective.bytes * ranks}};
+}
+
+/// Of collectives, not of messages.
+std::size_t count_of_groups(const RecordedRun& run) {
+  std::set<std::int32_t> groups;
+  for (const RecordedCollective& collective : run.collectives)
+    if (collective.work != CollectiveWork::kMessage) groups.insert(collective.group);
+  return groups.size();
+}
 
 }  // namespace
 
-std::optional<CollectiveKind> exchanged_kind(const RecordedCollective& collective) {
-  if (collective.work == CollectiveWork::kAllReduce) return CollectiveKind::kAllReduce;
-  if (collective.work == CollectiveWork::kReduceScatter) return CollectiveKind::kReduceScatter;
-  return {};
+bool exchanges_gradients(const RecordedCollective& collective) {
+  return collective.work == CollectiveWork::kAllReduce || collective.work == CollectiveWork::kReduceScatter;
 }
 
-std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective) {
-  return collective.bytes > 0 ? exchanged_kind(collective) : std::nullopt;
+SimulatedCollectives simulated_collectives(const RecordedJob& job) {
+  SimulatedCollectives simulated;
+  for (const RecordedRun& run : job.ranks) {
+    const bool has_one_group = count_of_groups(run) <= 1;
+    std::vector<std::optional<SimulatedCollective>>& of_rank = simulated.emplace_back();
+    for (const RecordedCollective& collective : run.collectives) {
+      const bool is_of_all = collective.ranks > 0 && run.world_size > 0 ? collective.ranks == run.world_size
+                                                                        : collective.group < 0 || has_one_group;
+      of_rank.push_back(is_of_all || !job.meetings.empty() ? simulated_collective(run, collective) : std::nullopt);
+    }
+  }
+  if (job.meetings.empty()) return simulated;
+  std::vector<std::optional<SimulatedCollective>> largest(job.meetings.size());
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (std::size_t k = 0; k < simulated[r].size(); ++k) {
+      std::optional<SimulatedCollective>& meeting = largest[at(job.meeting_of[r][k])];
+      if (simulated[r][k] && (!meeting || meeting->payload < simulated[r][k]->payload)) meeting = simulated[r][k];
+    }
+  for (std::size_t m = 0; m < largest.size(); ++m)
+    if (job.meetings[m].members < static_cast<int>(job.ranks.size())) largest[m].reset();
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (std::size_t k = 0; k < simulated[r].size(); ++k) simulated[r][k] = largest[at(job.meeting_of[r][k])];
+  return simulated;
 }
 
 RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,
-                                 bool simulates_collectives) {
-  return RecordedCompiler{job, rank, change, simulates_collectives}.compile();
+                                 const SimulatedCollectives& simulated) {
+  return RecordedCompiler{job, rank, change, simulated}.compile();
 }
 
 }  // namespace rehearse

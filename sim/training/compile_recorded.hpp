@@ -29,12 +29,20 @@ struct RecordedChange {
   }
 };
 
-/// The kind of a collective that exchanges gradients, if Rehearse has it.
-std::optional<CollectiveKind> exchanged_kind(const RecordedCollective& collective);
+/// Whether it exchanges gradients: all-reduces and reduce-scatters.
+bool exchanges_gradients(const RecordedCollective& collective);
 
-/// The kind of a collective, if its kernel and payload are known and Rehearse simulates it; the others, such as
-/// all-to-all, last as recorded wherever they are.
-std::optional<CollectiveKind> simulated_kind(const RecordedCollective& collective);
+/// A recorded collective as one of the simulated machines. Of an all-gather the payload is what a rank has in the end,
+/// which does not change with the number of ranks; of an all-to-all what it sends, in parts that are taken as equal.
+struct SimulatedCollective {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Bytes payload{};
+};
+
+/// [ranks][collectives] those that are simulated on other machines: of a kind that Rehearse has, whose payload is known,
+/// among all ranks. Where ranks meet, their largest payload counts. The others last as recorded wherever they are.
+using SimulatedCollectives = std::vector<std::vector<std::optional<SimulatedCollective>>>;
+SimulatedCollectives simulated_collectives(const RecordedJob& job);
 
 struct RecordedProgram {
   Program program;                         // kernels are labelled by their recorded operation
@@ -46,9 +54,9 @@ struct RecordedProgram {
 /// run's. A stream's gap is at the front of its work:
 ///   end = max(end before, ready - gap) + gap + time
 /// At the job's meetings a rank waits at a counter of its team, to which all ranks of the group have to come.
-/// `simulates_collectives`: those with a simulated_kind() are collectives of group 0, labelled by their place in
-/// RecordedRun::collectives, and their kernels end with them.
+/// `simulated`: these are collectives of group 0, labelled by their meeting or, of one rank alone, by their place in
+/// RecordedRun::collectives, and their kernels end with them. None if empty.
 RecordedProgram compile_recorded(const RecordedJob& job, std::size_t rank, const RecordedChange& change,
-                                 bool simulates_collectives);
+                                 const SimulatedCollectives& simulated = {});
 
 }  // namespace rehearse

@@ -54,6 +54,7 @@ void add_collective(const RecordedRun& run, std::int32_t index, ChakraNode& node
   node.group = collective.group;
   if (has_number) node.comm_type = work;
   if (!has_number) node.own.push_back(own_attribute("work", work));
+  if (collective.ranks > 0) node.own.push_back(own_attribute("ranks", std::int64_t{collective.ranks}));
   node.own.push_back(own_attribute("collective", std::int64_t{index}));
 }
 

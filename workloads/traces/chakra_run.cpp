@@ -62,7 +62,6 @@ class NodeRunBuilder {
     return value == nullptr ? otherwise : std::clamp<std::int64_t>(*value, 0, most);
   }
   void read_rank() {
-    constexpr std::int64_t kMostRanks = 1'000'000;
     run_.has_rank = own_value<std::int64_t>(trace_.own, "rank") != nullptr;
     run_.rank = static_cast<int>(whole("rank", 0, kMostRanks));
     run_.world_size = static_cast<int>(whole("world_size", run_.world_size, kMostRanks));
@@ -265,6 +264,8 @@ class NodeRunBuilder {
       operation.kernel = static_cast<KernelClass>(*kernel);
     if (operation.collective < 0) return;
     RecordedCollective& collective = run_.collectives.back();
+    if (const auto* ranks = whole("ranks"); ranks != nullptr && *ranks > 0 && *ranks <= kMostRanks)
+      collective.ranks = static_cast<std::int32_t>(*ranks);
     if (const auto* work = whole("work"))
       collective.work = *work == static_cast<std::int64_t>(CollectiveWork::kMessage) ? CollectiveWork::kMessage
                                                                                      : CollectiveWork::kOther;

@@ -75,7 +75,8 @@ KernelClass kernel_class(std::string_view name) {
 }
 
 CollectiveWork collective_work(std::string_view name) {
-  const std::string lower = lower_case(name);
+  std::string lower = lower_case(name);
+  std::erase(lower, '_');
   for (const auto& [word, work] : kCollectiveWords)
     if (lower.find(word) != std::string::npos) return work;
   return CollectiveWork::kOther;

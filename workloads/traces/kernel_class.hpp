@@ -61,7 +61,8 @@ std::string lower_case(std::string_view name);
 /// kOther if the name has none of the words.
 KernelClass kernel_class(std::string_view name);
 
-/// Of a collective's kernel; kOther if the name does not say.
+/// Of a collective's kernel, or of what the framework calls it, such as "nccl:_all_gather_base"; kOther if the name does
+/// not say, as that of a kernel that sends and receives.
 CollectiveWork collective_work(std::string_view name);
 
 }  // namespace rehearse

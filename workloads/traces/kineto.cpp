@@ -72,6 +72,8 @@ enum class Key : std::uint8_t {
   kOnStream,
   kWaitsFor,
   kElements,
+  kCollective,
+  kRanks,
   kRank,
   kWorldSize,
   kDistributed,
@@ -98,6 +100,8 @@ const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
                                                       {"wait_on_stream", Key::kOnStream},
                                                       {"wait_on_cuda_event_record_corr_id", Key::kWaitsFor},
                                                       {"In msg nelems", Key::kElements},
+                                                      {"Collective name", Key::kCollective},
+                                                      {"Group size", Key::kRanks},
                                                       {"rank", Key::kRank},
                                                       {"world_size", Key::kWorldSize},
                                                       {"distributedInfo", Key::kDistributed},
@@ -154,6 +158,7 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
         break;
       case Place::kArguments:
         if (key_ == Key::kType) event_.element = element_size(value);
+        if (key_ == Key::kCollective) event_.work = collective_work(value);
         break;
       case Place::kTypes:
         if (event_.element == 0) event_.element = element_size(value);
@@ -226,7 +231,8 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
     std::string phase, category, name, process, thread;
     std::optional<Nanoseconds> start, duration;
     std::int64_t correlation = -1, bytes = -1, device = 0, stream = -1, waits_for = -1, on_stream = -1;
-    std::int64_t elements = -1, element = 0, shapes = 0;
+    std::int64_t elements = -1, element = 0, shapes = 0, ranks = 0;
+    CollectiveWork work = CollectiveWork::kOther;
     float warps = -1;
   };
 
@@ -248,6 +254,7 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
         if (key_ == Key::kOnStream) event_.on_stream = whole;
         if (key_ == Key::kWaitsFor) event_.waits_for = whole;
         if (key_ == Key::kElements) event_.elements = whole;
+        if (key_ == Key::kRanks) event_.ranks = std::clamp<std::int64_t>(whole, 0, kMostRanks);
         break;
       case Place::kShape:
         if (whole < 0 || (whole > 0 && event_.elements > kLargest / whole)) event_.elements = 0;
@@ -255,7 +262,7 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
         break;
       case Place::kDistributed:
         if (key_ == Key::kRank || key_ == Key::kWorldSize) {
-          if (whole < 0 || whole > 1'000'000)
+          if (whole < 0 || whole > kMostRanks)
             throw InputError{trace_.file_name + ": /distributedInfo/" + (key_ == Key::kRank ? "rank" : "world_size") +
                              ": expected 0 to 1000000; found " + std::to_string(whole)};
           (key_ == Key::kRank ? trace_.rank : trace_.world_size) = static_cast<int>(whole);
@@ -316,7 +323,9 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
                       .bytes = event_.bytes,
                       .waits_for = event_.waits_for,
                       .warps = event_.warps,
-                      .kind = *kind};
+                      .ranks = static_cast<std::int32_t>(event_.ranks),
+                      .kind = *kind,
+                      .work = event_.work};
     if (event_.elements > 0 && event_.element > 0 && event_.elements < kLargest / event_.element && event_.bytes < 0)
       event.bytes = event_.elements * event_.element;
     event.name = names_(event_.name);
@@ -409,8 +418,9 @@ KinetoTrace parse(Iterator begin, Iterator end, const std::string& file_name, co
   KinetoHandler handler{trace, events};
   nlohmann::json::sax_parse(begin, end, &handler);
   if (!handler.has_events() && handler.has_nodes())
-    throw InputError{file_name +
-                     ": is an execution trace, which has no durations: give the profiler's trace of the same run besides it"};
+    throw InputError{
+        file_name +
+        ": is an execution trace, which has no durations: give the profiler's trace of the same run besides it"};
   if (!handler.has_events())
     throw InputError{file_name + ": expected a trace of PyTorch's profiler: an object with the list traceEvents"};
   take_events(trace, events, handler.marks(), options);

@@ -11,12 +11,16 @@
 
 #include "sim/base/budget.hpp"
 #include "sim/base/units.hpp"
+#include "workloads/traces/kernel_class.hpp"
 
 namespace rehearse {
 
 /// Dates and durations of traces. They are whole: a date of today, in microseconds, fills a double.
 using Nanoseconds = std::int64_t;
 inline Seconds seconds(Nanoseconds time) { return Seconds{static_cast<double>(time) * 1e-9}; }
+
+/// Of a job, as any trace may say.
+inline constexpr std::int64_t kMostRanks = 1'000'000;
 
 struct KinetoEvent {
   enum class Kind : std::uint8_t {
@@ -37,7 +41,9 @@ struct KinetoEvent {
   std::int32_t name = 0;          // in KinetoTrace::names
   std::int32_t lane = -1;         // in KinetoTrace::threads or streams
   std::int32_t on_stream = -1;    // kSync, of a stream: on which stream that event was recorded
+  std::int32_t ranks = 0;         // of the group of a collective; 0: not recorded
   Kind kind = Kind::kOperator;
+  CollectiveWork work = CollectiveWork::kOther;  // of a collective, if its kind is stated besides its name
 
   Nanoseconds end() const { return start + duration; }
   bool is_on_gpu() const { return kind == Kind::kKernel || kind == Kind::kCopy || kind == Kind::kSet; }

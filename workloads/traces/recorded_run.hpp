@@ -61,9 +61,10 @@ struct RecordedStep {
 
 struct RecordedCollective {
   std::int32_t operation = 0;
-  std::int64_t bytes = -1;  // of the payload; -1: not recorded
+  std::int64_t bytes = -1;  // that the rank puts in, of an all-gather its part; -1: not recorded
   CollectiveWork work = CollectiveWork::kOther;
-  std::int32_t group = -1;  // of ranks that take part, in RecordedRun::groups; -1: all of them
+  std::int32_t group = -1;  // of ranks that take part, in RecordedRun::groups; -1: all of them, or not recorded
+  std::int32_t ranks = 0;   // that take part; 0: not recorded
 
   friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;
 };

@@ -11,6 +11,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/random_scenario.hpp"
+#include "tests/support/timed_cluster.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/recorded_job.hpp"
 
@@ -113,6 +114,22 @@ TEST_CASE("programs of random scenarios are the same after they were traces of C
     const RecordedJob job = job_of(traces);
     CHECK_MESSAGE(job.remarks.empty(), job.remarks.front());
   }
+}
+
+TEST_CASE("of a collective a trace states what each rank puts in: all of a reduce-scatter, its part of an all-gather") {
+  // Two layers of 4 MB and 2 MB, sharded over four workers (ZeRO 3): gathered in the forward pass and in the backward
+  // pass, but for what is there still.
+  const Scenario scenario =
+      test::resolved(test::timed_scenario(4, {{"4MB"}, {"2MB"}}, {{"kind", "all_reduce"}, {"sharding", "parameters"}}));
+  StepPrograms programs{scenario};
+  std::map<std::pair<CollectiveWork, std::int64_t>, int> counts;
+  for (const ChakraNode& node : chakra_trace(programs, 1).nodes)
+    if (node.type == ChakraType::kCollective) ++counts[{static_cast<CollectiveWork>(node.comm_type), node.bytes}];
+  CHECK(counts[{CollectiveWork::kReduceScatter, 4'000'000}] == 1);
+  CHECK(counts[{CollectiveWork::kReduceScatter, 2'000'000}] == 1);
+  CHECK(counts[{CollectiveWork::kAllGather, 1'000'000}] >= 1);
+  CHECK(counts[{CollectiveWork::kAllGather, 500'000}] >= 1);
+  CHECK(counts.size() == 4);
 }
 
 TEST_CASE("a pipeline's stages are ranks that send each other activations and gradients") {

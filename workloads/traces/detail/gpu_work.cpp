@@ -84,7 +84,7 @@ void RunBuilder::add_gpu_work() {
     operation_.emplace(i, added);
     if (kernel == KernelClass::kCollective) {
       run_.operations[at(added)].collective = static_cast<std::int32_t>(run_.collectives.size());
-      run_.collectives.push_back({added, payload(i), collective_work(name(i))});
+      run_.collectives.push_back(collective(i, added));
     }
     const auto launch = launch_.find(i);
     if (launch != launch_.end())
@@ -241,16 +241,27 @@ RunBuilder::OperationIndex RunBuilder::staged(const KinetoEvent& call, EventInde
   return before == before_on_stream_.end() ? -1 : before->second;
 }
 
-std::int64_t RunBuilder::payload(EventIndex kernel) const {
-  if (event(kernel).bytes >= 0) return event(kernel).bytes;
+RecordedCollective RunBuilder::collective(EventIndex kernel, OperationIndex operation) const {
+  RecordedCollective found{operation};
+  const auto take = [&](EventIndex from) {
+    const KinetoEvent& stating = event(from);
+    if (found.bytes < 0) found.bytes = stating.bytes;
+    if (found.ranks == 0) found.ranks = stating.ranks;
+    if (found.work == CollectiveWork::kOther) found.work = stating.work;
+    if (found.work == CollectiveWork::kOther) found.work = collective_work(name(from));
+  };
+  take(kernel);
   const auto launch = launch_.find(kernel);
-  if (launch == launch_.end()) return -1;
+  if (launch == launch_.end()) return found;
   const KinetoEvent& call = event(launch->second);
   const std::vector<EventIndex>& stating = with_bytes_[at(call.lane)];
   auto before = std::ranges::lower_bound(stating, launch->second);
-  for (int tried = 0; tried < 64 && before != stating.begin(); ++tried)
-    if (event(*--before).end() >= call.end()) return event(*before).bytes;
-  return -1;
+  for (int tried = 0; tried < 64 && before != stating.begin(); ++tried) {
+    if (event(*--before).end() < call.end()) continue;
+    take(*before);
+    break;
+  }
+  return found;
 }
 
 }  // namespace rehearse

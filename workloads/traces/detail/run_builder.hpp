@@ -119,8 +119,8 @@ class RunBuilder {
 
   void add_gpu_work();
 
-  /// What the kernel states, or the innermost annotation or operator around its launch.
-  std::int64_t payload(EventIndex kernel) const;
+  /// What the kernel states, and where it does not the innermost annotation or operator around its launch with bytes.
+  RecordedCollective collective(EventIndex kernel, OperationIndex operation) const;
 
   struct Launched {
     Nanoseconds when = 0;  // of the call

@@ -1,0 +1,147 @@
+// Collectives of each kind among otherwise idle machines: closed forms of their times, and the bytes that they send.
+
+#include "sim/program/communicator.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "sim/program/plain_loop.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse::communicator_test {
+
+namespace {
+
+using test::exactly;
+using test::kAlpha;
+using test::kBeta;
+
+struct Outcome {
+  double time_s = 0;
+  std::vector<Traffic::Counters> machines;
+  Traffic::Counters local, total;
+};
+
+/// One collective of the workers' GPUs, timed by its formula or message by message.
+Outcome run(const Json& json, CollectiveKind kind, std::int64_t payload, bool is_timed) {
+  const Scenario scenario = test::resolved(json);
+  const Site site{scenario};
+  Recorder recorder;
+  PlainLoop loop{site.topology};
+  Cluster cluster{site, loop.clock(), loop.network(), recorder};
+  std::vector<Endpoint> gpus;
+  for (const std::vector<Endpoint>& worker : site.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
+  Communicator communicator{cluster, OwnedClock{loop.clock(), 0}, gpus, is_timed};
+  Outcome outcome;
+  communicator.start(kind, 0, 0, Bytes{payload}, [&] { outcome.time_s = loop.clock().now().value(); });
+  loop.run();
+  communicator.settle();
+  for (std::size_t m = 0; m < site.machines.size(); ++m) outcome.machines.push_back(cluster.traffic.of(m));
+  outcome.local = cluster.traffic.local();
+  outcome.total = cluster.traffic.total();
+  return outcome;
+}
+
+Json ring_scenario(int machines, int gpus = 1) {
+  return test::timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}, {"algorithm", "ring"}}, gpus);
+}
+
+constexpr std::int64_t kPayload = 24'000'000;
+
+/// The same by formula and message by message: time, and what each machine sends and receives.
+Outcome both_ways(const Json& scenario, CollectiveKind kind, double expected_s) {
+  const Outcome timed = run(scenario, kind, kPayload, true), exact = run(scenario, kind, kPayload, false);
+  CHECK(timed.time_s == exactly(expected_s));
+  CHECK(exact.time_s == exactly(expected_s));
+  CHECK(timed.total.sent == timed.total.received);
+  CHECK(exact.total.sent == exact.total.received);
+  CHECK(timed.total.sent == exact.total.sent);
+  CHECK(timed.local.sent == exact.local.sent);
+  for (std::size_t m = 0; m < timed.machines.size(); ++m) {
+    CHECK(timed.machines[m].sent == exact.machines[m].sent);
+    CHECK(timed.machines[m].received == exact.machines[m].received);
+  }
+  return timed;
+}
+
+}  // namespace
+
+TEST_CASE("reduce-scatter and all-gather take (p - 1) (a + n / (p b)), and each rank sends all parts but one") {
+  for (const int p : {2, 3, 4, 8})
+    for (const CollectiveKind kind : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather}) {
+      CAPTURE(p);
+      const Outcome found = both_ways(ring_scenario(p), kind, (p - 1) * (kAlpha + kPayload / (p * kBeta)));
+      for (const Traffic::Counters& machine : found.machines) {
+        CHECK(machine.sent.value() == (p - 1) * (kPayload / p));
+        CHECK(machine.received.value() == (p - 1) * (kPayload / p));
+      }
+    }
+}
+
+TEST_CASE("an all-to-all takes a + (p - 1) n / (p b), and each rank keeps one part of what it sends") {
+  for (const int p : {2, 3, 4, 8}) {
+    CAPTURE(p);
+    const Outcome found =
+        both_ways(ring_scenario(p), CollectiveKind::kAllToAll, kAlpha + (p - 1) * (kPayload / (p * kBeta)));
+    for (const Traffic::Counters& machine : found.machines) {
+      CHECK(machine.sent.value() == (p - 1) * (kPayload / p));
+      CHECK(machine.received.value() == (p - 1) * (kPayload / p));
+    }
+  }
+}
+
+TEST_CASE("of an all-to-all among m machines of g GPUs the NIC carries g g (m - 1) parts, whatever is inside") {
+  for (const int m : {2, 3})
+    for (const int g : {2, 4}) {
+      CAPTURE(m);
+      CAPTURE(g);
+      Json scenario = ring_scenario(m, g);
+      scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "1TBps"}, {"nvswitch", "1TBps"}};
+      const std::int64_t part = kPayload / (m * g), between = g * g * (m - 1) * part;
+      const Outcome found =
+          both_ways(scenario, CollectiveKind::kAllToAll, kAlpha + static_cast<double>(between) / kBeta);
+      for (const Traffic::Counters& machine : found.machines) CHECK(machine.sent.value() == between);
+      CHECK(found.local.sent.value() == m * g * (g - 1) * part);
+    }
+}
+
+TEST_CASE(
+    "a broadcast takes (p - 1) a + n / b: all ranks but the first receive the payload, all but the last send it") {
+  for (const int p : {2, 3, 8}) {
+    CAPTURE(p);
+    const Outcome found = both_ways(ring_scenario(p), CollectiveKind::kBroadcast, (p - 1) * kAlpha + kPayload / kBeta);
+    CHECK(found.total.sent.value() == (p - 1) * kPayload);
+    CHECK(found.machines.front().received.value() == 0);
+    CHECK(found.machines.back().sent.value() == 0);
+    for (std::size_t m = 1; m < found.machines.size(); ++m) CHECK(found.machines[m].received.value() == kPayload);
+  }
+}
+
+TEST_CASE("a collective among one rank takes no time") {
+  for (const CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                                    CollectiveKind::kAllGather, CollectiveKind::kAllToAll, CollectiveKind::kBroadcast})
+    CHECK(both_ways(ring_scenario(1), kind, 0).total.sent.value() == 0);
+}
+
+TEST_CASE("collectives other than all-reduces have one schedule each, whatever algorithm the scenario names") {
+  for (const char* algorithm : {"ring", "tree", "star", "fastest"}) {
+    CAPTURE(algorithm);
+    Json scenario = ring_scenario(4);
+    scenario["training"]["strategy"]["algorithm"] = algorithm;
+    (void)both_ways(scenario, CollectiveKind::kAllGather, 3 * (kAlpha + kPayload / (4 * kBeta)));
+    (void)both_ways(scenario, CollectiveKind::kAllToAll, kAlpha + 3 * (kPayload / (4 * kBeta)));
+  }
+}
+
+TEST_CASE("an all-to-all pays launch, one step, and the efficiency of the library's protocol") {
+  Json scenario = ring_scenario(4);
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+  profile["collectives"]["protocols"] = {
+      {"ring", {{"algorithm", "ring"}, {"launch", "20us"}, {"network_step", "14us"}, {"efficiency", 0.8}}},
+      {"tree", {{"algorithm", "tree"}, {"launch", "1us"}}}};
+  scenario["calibration"] = profile;
+  (void)both_ways(scenario, CollectiveKind::kAllToAll, 20e-6 + 14e-6 + kAlpha + 3 * (kPayload / (0.8 * 4 * kBeta)));
+}
+
+}  // namespace rehearse::communicator_test
