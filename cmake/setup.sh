@@ -7,7 +7,7 @@ declare -A packages=(
   [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-dev libcli11-dev
                nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler"
   [predictor]="libtorch-dev libopenblas0-pthread"
-  [tests]="doctest-dev python3 clang-tidy"
+  [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"
 )
 declare -A option=([predictor]=REHEARSE_PREDICTOR [tests]=BUILD_TESTING)
 

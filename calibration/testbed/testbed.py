@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Measures transfers, all-reduces and parameter servers on a network of this machine, whose links have a stated rate and loss.
+
+    calibration/testbed/testbed.py calibration/testbed/plans/lossless.json -o calibration/data/testbed/lossless.csv
+
+The nodes are network namespaces (network.py); what they run is real: TCP of the kernel, Gloo, sockets (node.py). Each row of the result is
+a setting of the plan with the times of its repetitions. A row counts only if the processors were idle enough meanwhile: else the
+scheduler would be measured. The same command goes on where it was stopped, and measures again what did not count.
+
+Needs root, or a kernel that lets users make namespaces; Debian's iproute2, ethtool, iptables; python3-torch for Gloo."""
+import argparse
+import csv
+import itertools
+import json
+import os
+import random
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import network  # noqa: E402
+from network import Network, TestbedError  # noqa: E402
+
+kMostBusy = 0.7  # share of the processors' time above which a row does not count
+kKeys = ("workload", "workers", "servers", "mode", "connections", "bytes", "layers", "batch", "mtu", "rate", "loss")
+kResults = ("start_interval", "repetitions", "steps", "median_s", "mean_s", "p95_s", "min_s", "max_s", "with_timeout", "timeouts", "retransmitted", "probes",
+            "sent_segments", "sent_bytes", "forward_s", "backward_s", "update_s", "is_computed", "busy", "counts")
+kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
+kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
+
+
+class Node:
+    def __init__(self, network_, rank, python):
+        self.rank = rank
+        self.process = subprocess.Popen(network_.inside(rank, python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "node.py")),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=network.die_with_parent)
+
+    def tell(self, order):
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, seconds):
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            raise TestbedError(f"node {self.rank} " + ("has ended" if ready else f"did not answer for {seconds:.0f} s"))
+        answer = json.loads(line)
+        if "error" in answer:
+            raise TestbedError(f"node {self.rank}: {answer['error']}")
+        return answer
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def processor_times():
+    """Idle and total time of all processors, in ticks."""
+    with open("/proc/stat") as file:
+        times = [int(word) for word in file.readline().split()[1:9]]
+    return times[3] + times[4], sum(times)
+
+
+def bits_per_second(rate):
+    """Of a text such as 100Mbps."""
+    match = re.fullmatch(r"([0-9.]+)([MG])bps", rate)
+    if not match:
+        raise TestbedError(f"rate {rate}: expected a number and Mbps or Gbps")
+    return float(match[1]) * {"M": 1e6, "G": 1e9}[match[2]]
+
+
+def settings_of(plan):
+    """Each combination of the lists of each part of a plan, as a setting with its repetitions."""
+    for part in plan["parts"]:
+        axes = {key: part.get(key, kDefaults.get(key)) for key in kKeys}
+        lists = [value if isinstance(value, list) else [value] for value in axes.values()]
+        for values in itertools.product(*lists):
+            setting = dict(zip(kKeys, values))
+            expected = 8 * setting["bytes"] / bits_per_second(setting["rate"])
+            if expected > part.get("longest_s", 10):
+                continue
+            yield setting, {"repetitions": part.get("repetitions", 10), "steps": part.get("steps", 1), "seconds": part.get("seconds", 10)}
+
+
+def start_interval(setting):
+    """Between the starts of two asynchronous workers, s: that share of an exchange which makes them use the links in turns. Workers that
+    begin together would go on in step, or not, by chance."""
+    if setting["mode"] != "asynchronous":
+        return 0.0
+    exchange = 2 * 8 * setting["bytes"] / setting["servers"] / bits_per_second(setting["rate"])
+    return exchange / setting["workers"]
+
+
+class Lab:
+    """A network with a node's program on each of its nodes."""
+
+    def __init__(self, nodes, mtu, python):
+        self.network, self.nodes, self.port = Network(nodes, mtu), [], 7000
+        self.network.__enter__()
+        self.nodes = [Node(self.network, rank, python) for rank in range(nodes)]
+
+    def close(self):
+        for node in self.nodes:
+            node.stop()
+        self.network.__exit__()
+
+    def tell(self, order, seconds):
+        """All nodes' answers to an order."""
+        for node in self.nodes:
+            node.tell({**order, "rank": node.rank})
+        return [node.answer(seconds) for node in self.nodes]
+
+    def prepare(self, setting, steps):
+        self.network.shape(bits_per_second(setting["rate"]), 0)  # connections are made without loss
+        self.port += 1
+        times = {}
+        if setting["layers"]:
+            self.nodes[0].tell({"do": "compute", **setting})
+            times = self.nodes[0].answer(120)
+        waits = {"times": times} if setting["workers"] > kMostComputing else {}
+        self.tell({"do": "prepare", "port": self.port, "addresses": [self.network.address(node.rank) for node in self.nodes], "steps": steps,
+                   "nodes": len(self.nodes), "start_interval": start_interval(setting),
+                   **waits, **setting}, 120)
+        self.network.shape(bits_per_second(setting["rate"]), setting["loss"])
+        return {**{f"{name}_s": value for name, value in times.items()}, **({"is_computed": int(not waits)} if times else {})}
+
+
+def end_of(setting, ends):
+    """When a repetition has ended, of when its nodes have: asynchronous workers tell it less their own start, and count alike."""
+    if setting["workload"] == "iperf3":
+        return ends[0]
+    return statistics.fmean(ends[setting["servers"]:]) if setting["mode"] == "asynchronous" else max(ends)
+
+
+def measure(lab, setting, effort):
+    """One row: the setting repeated until it has taken `seconds`, at least 5 and at most `repetitions` times."""
+    times, total, idle, ticks, with_timeout = [], {}, 0, 0, 0
+    computation = lab.prepare(setting, effort["steps"])
+    begun = time.monotonic()
+    for repetition in range(-1, effort["repetitions"]):  # the first opens windows and is not counted
+        if repetition >= 5 and time.monotonic() - begun > effort["seconds"]:
+            break
+        counted, before = lab.tell({"do": "count"}, 60), processor_times()
+        at = time.monotonic() + 0.005
+        ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
+        after = processor_times()
+        if repetition < 0:
+            continue
+        idle, ticks = idle + after[0] - before[0], ticks + after[1] - before[1]
+        times.append((end_of(setting, ends) - at) / effort["steps"])
+        time.sleep(0.002)  # for acknowledgements that are still on their way
+        changes = [{name: now[name] - then[name] for name in now} for now, then in zip(lab.tell({"do": "count"}, 60), counted)]
+        with_timeout += any(change["timeouts"] for change in changes)
+        for change in changes:
+            for name, value in change.items():
+                total[name] = total.get(name, 0) + value
+    busy = 1 - idle / ticks if ticks > 0 else 0
+    ordered = sorted(times)
+    return {**setting, "start_interval": f"{start_interval(setting) * 1e3:.6g}ms", "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
+            "p95_s": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "min_s": ordered[0], "max_s": ordered[-1], "with_timeout": with_timeout,
+            **{name: total[name] for name in ("timeouts", "retransmitted", "probes", "sent_segments", "sent_bytes")},
+            **computation, "busy": busy, "counts": int(busy < kMostBusy)}
+
+
+def key_of(row):
+    return tuple(str(row[key]) for key in kKeys)
+
+
+def as_text(row):
+    return {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row.items()}
+
+
+def read_rows(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    if rows and tuple(rows[0]) != kKeys + kResults:
+        raise TestbedError(f"{path}: other columns than this program writes")
+    return {key_of(row): row for row in rows}
+
+
+def write_rows(path, rows):
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path + ".part", "w", newline="") as file:
+        writer = csv.DictWriter(file, kKeys + kResults, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    os.replace(path + ".part", path)
+
+
+def in_labs(settings):
+    """Settings in an order in which few networks are made, and otherwise at random: a disturbance meets not all rows of a kind."""
+    by_lab = {}
+    for setting, effort in settings:
+        by_lab.setdefault((setting["workers"] + setting["servers"], setting["mtu"]), []).append((setting, effort))
+    order = random.Random(1)
+    for shape in order.sample(sorted(by_lab), len(by_lab)):
+        for setting, effort in order.sample(by_lab[shape], len(by_lab[shape])):
+            yield shape, setting, effort
+
+
+def measure_plan(plan, path, python, again):
+    """How many settings failed, and how many rows do not count."""
+    rows = read_rows(path)
+    settings = list(settings_of(plan))
+    todo = list(in_labs([(setting, effort) for setting, effort in settings if again or rows.get(key_of(as_text(setting)), {}).get("counts") != "1"]))
+    print(f"{len(todo)} of {len(settings)} settings to measure", file=sys.stderr)
+    begun, failed, lab, lab_shape = time.monotonic(), 0, None, None
+    try:
+        for number, (shape, setting, effort) in enumerate(todo, 1):
+            name = " ".join(f"{key}={value}" for key, value in setting.items() if value not in ("", 0, kDefaults.get(key)))
+            try:
+                if lab is None or shape != lab_shape:
+                    if lab is not None:
+                        lab.close()
+                    lab, lab_shape = Lab(*shape, python), shape
+                row = as_text(measure(lab, setting, effort))
+            except TestbedError as error:
+                failed += 1
+                print(f"{number} of {len(todo)}: {name}: {error}", file=sys.stderr)
+                lab_shape = None
+                continue
+            rows[key_of(row)] = row
+            write_rows(path, {key: rows[key] for key in sorted(rows, key=lambda key: [word.zfill(12) for word in key])})
+            left = (time.monotonic() - begun) / number * (len(todo) - number)
+            print(f"{number} of {len(todo)}: {name}: {float(row['median_s']) * 1e3:.3f} ms, processors {float(row['busy']):.0%} busy"
+                  f"{'' if row['counts'] == '1' else ', does not count'}; {left / 60:.0f} min left", file=sys.stderr)
+    finally:
+        if lab is not None:
+            lab.close()
+    return failed, sum(row["counts"] != "1" for row in rows.values())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plan", help="what to measure: a file of plans/")
+    parser.add_argument("--output", "-o", required=True, help="CSV of results; goes on there if it exists")
+    parser.add_argument("--python", default="/usr/bin/python3", help="interpreter of the nodes, one that has torch (default: Debian's)")
+    parser.add_argument("--again", action="store_true", help="measure also what counts already")
+    options = parser.parse_args()
+    try:
+        with open(options.plan) as file:
+            plan = json.load(file)
+        network.enter()
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # which the first process of a namespace would not feel
+        failed, left_out = measure_plan(plan, options.output, options.python, options.again)
+    except (TestbedError, OSError, ValueError, KeyError) as error:
+        print(f"testbed: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("testbed: interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    if left_out:
+        print(f"testbed: {left_out} rows do not count, the processors were busy; the same command measures them again", file=sys.stderr)
+    if failed:
+        print(f"testbed: {failed} settings failed; the same command tries them again", file=sys.stderr)
+    return 3 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
