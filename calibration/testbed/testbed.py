@@ -9,6 +9,7 @@ scheduler would be measured. The same command goes on where it was stopped, and 
 
 Needs root, or a kernel that lets users make namespaces; Debian's iproute2, ethtool, iptables; python3-torch for Gloo."""
 import argparse
+import contextlib
 import csv
 import itertools
 import json
@@ -24,12 +25,14 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import network  # noqa: E402
+import rates  # noqa: E402
 from network import Network, TestbedError  # noqa: E402
 
 kMostBusy = 0.7  # share of the processors' time above which a row does not count
 kKeys = ("workload", "workers", "servers", "mode", "connections", "bytes", "layers", "batch", "mtu", "rate", "loss")
+kRates = tuple(f"{way}_{what}" for way in ("receive", "transmit") for what in ("mean_Bps", "burst_s", "gap_s", "peak_Bps"))  # of the first worker
 kResults = ("start_interval", "repetitions", "steps", "median_s", "mean_s", "p95_s", "min_s", "max_s", "with_timeout", "timeouts", "retransmitted", "probes",
-            "sent_segments", "sent_bytes", "forward_s", "backward_s", "update_s", "is_computed", "busy", "counts")
+            "sent_segments", "sent_bytes", *kRates, "forward_s", "backward_s", "update_s", "is_computed", "busy", "counts")
 kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
 kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
 
@@ -130,6 +133,11 @@ class Lab:
         return {**{f"{name}_s": value for name, value in times.items()}, **({"is_computed": int(not waits)} if times else {})}
 
 
+def payload_share(mtu):
+    """Of a full frame: what is neither Ethernet's header, nor IPv4's and TCP's with time stamps."""
+    return (mtu - 52) / (mtu + network.kEthernet)
+
+
 def end_of(setting, ends):
     """When a repetition has ended, of when its nodes have: asynchronous workers tell it less their own start, and count alike."""
     if setting["workload"] == "iperf3":
@@ -139,7 +147,7 @@ def end_of(setting, ends):
 
 def measure(lab, setting, effort):
     """One row: the setting repeated until it has taken `seconds`, at least 5 and at most `repetitions` times."""
-    times, total, idle, ticks, with_timeout = [], {}, 0, 0, 0
+    times, total, idle, ticks, with_timeout, bursts = [], {}, 0, 0, 0, []
     computation = lab.prepare(setting, effort["steps"])
     begun = time.monotonic()
     for repetition in range(-1, effort["repetitions"]):  # the first opens windows and is not counted
@@ -147,12 +155,16 @@ def measure(lab, setting, effort):
             break
         counted, before = lab.tell({"do": "count"}, 60), processor_times()
         at = time.monotonic() + 0.005
-        ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
+        with rates.Sampler(f"v{setting['servers']}") if setting["layers"] else contextlib.nullcontext() as sampler:
+            ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
         after = processor_times()
         if repetition < 0:
             continue
         idle, ticks = idle + after[0] - before[0], ticks + after[1] - before[1]
         times.append((end_of(setting, ends) - at) / effort["steps"])
+        if sampler:
+            bursts.append([value * payload_share(setting["mtu"]) ** (number % 4 in (0, 3)) for way in sampler.series(at, end_of(setting, ends))
+                           for number, value in enumerate(rates.bursts(way))])
         time.sleep(0.002)  # for acknowledgements that are still on their way
         changes = [{name: now[name] - then[name] for name in now} for now, then in zip(lab.tell({"do": "count"}, 60), counted)]
         with_timeout += any(change["timeouts"] for change in changes)
@@ -164,7 +176,7 @@ def measure(lab, setting, effort):
     return {**setting, "start_interval": f"{start_interval(setting) * 1e3:.6g}ms", "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
             "p95_s": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "min_s": ordered[0], "max_s": ordered[-1], "with_timeout": with_timeout,
             **{name: total[name] for name in ("timeouts", "retransmitted", "probes", "sent_segments", "sent_bytes")},
-            **computation, "busy": busy, "counts": int(busy < kMostBusy)}
+            **dict(zip(kRates, map(statistics.fmean, zip(*bursts)))), **computation, "busy": busy, "counts": int(busy < kMostBusy)}
 
 
 def key_of(row):

@@ -14,6 +14,7 @@ from unittest import mock
 TESTBED = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "calibration", "testbed"))
 sys.path.insert(0, TESTBED)
 import network  # noqa: E402
+import rates  # noqa: E402
 import testbed  # noqa: E402
 
 SETTING = {"workload": "transfer", "workers": 2, "bytes": 65536, "rate": "100Mbps"}
@@ -63,6 +64,25 @@ class Plans(unittest.TestCase):
         self.assertEqual(testbed.start_interval({**setting, "mode": "synchronous"}), 0)
         self.assertEqual(testbed.end_of(setting, [9.0, 1.0, 2.0, 3.0, 2.0]), 2.0)  # workers alone
         self.assertEqual(testbed.end_of({**setting, "mode": "synchronous"}, [9.0, 1.0]), 9.0)
+
+
+class Rates(unittest.TestCase):
+    def test_bursts_are_those_of_a_simulated_series(self):
+        mean, burst, gap, peak = rates.bursts([0, 0, 5, 7, 0, 0, 0, 3, 0, 9, 9, 9])  # the first gap and the last burst are cut
+        self.assertAlmostEqual(mean, 42 / 12)
+        self.assertAlmostEqual(burst, 0.015)
+        self.assertAlmostEqual(gap, 0.02)
+        self.assertAlmostEqual(peak, 5)
+        self.assertEqual(rates.bursts([2, 2, 2]), (2, 0.03, 0, 2))  # cut, but the only one
+        self.assertEqual(rates.bursts([]), (0, 0, 0, 0))
+
+    def test_no_byte_is_lost_between_samples(self):
+        sampler = rates.Sampler("v0")
+        sampler.times, sampler.counters = [0.0, 0.013, 0.021, 0.04], [(0, 0), (100, 10), (400, 40), (500, 50)]
+        receive, transmit = sampler.series(0.0, 0.04)
+        self.assertAlmostEqual(sum(transmit) * rates.kPeriod, 500)  # what a node sent, the port received
+        self.assertAlmostEqual(sum(receive) * rates.kPeriod, 50)
+        self.assertEqual(len(receive), 4)
 
 
 class Results(unittest.TestCase):
