@@ -324,7 +324,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
       },
       model.structure);
   Workload workload = graph.finish(outputs);
-  if (workload.variables.empty()) throw InputError{place + ": the model has no variable to train"};
+  if (workload.parameter_bytes() == Bytes{}) throw InputError{place + ": the model has no variable to train"};
   return workload;
 }
 
@@ -482,6 +482,7 @@ constexpr std::string_view kModelSchema = R"({
             "scales_with_batch": { "type": "boolean", "default": false, "description": "with another batch times are in proportion; otherwise it is refused" },
             "optimizer_time": { "type": "string", "default": "0s", "description": "of one update of all variables" },
             "whole_step": { "type": "boolean", "default": false, "description": "the times are those of a whole step, to which nothing of the profile's host or optimizers is added" },
+            "gpu": { "type": "string", "description": "on which they were measured; on another they count as they are, with a warning" },
             "layers": { "type": "array", "items": {
               "type": "object",
               "required": ["name", "gradient", "forward", "backward"],

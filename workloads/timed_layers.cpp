@@ -27,7 +27,8 @@ TimedLayers read_timed_layers(const JsonReader& json) {
                     .scales_with_batch = json.optional<bool>("scales_with_batch", false),
                     .layers = {},
                     .optimizer_time = json.optional<Seconds>("optimizer_time", Seconds{0}),
-                    .is_whole_step = json.optional<bool>("whole_step", false)};
+                    .is_whole_step = json.optional<bool>("whole_step", false),
+                    .gpu = json.optional<std::string>("gpu", "")};
   json.expect(timed.batch >= 1 && timed.batch <= 65536, "batch", "1 to 65536 samples");
   const std::vector<JsonReader> layers = json.children("layers");
   json.expect(!layers.empty() && layers.size() <= kMostLayers, "layers", "1 to 100000 layers");
@@ -53,6 +54,7 @@ Json timed_layers_json(const TimedLayers& timed) {
   Json structure{{"family", "timed_layers"}, {"batch", timed.batch}};
   if (timed.scales_with_batch) structure["scales_with_batch"] = true;
   if (timed.is_whole_step) structure["whole_step"] = true;
+  if (!timed.gpu.empty()) structure["gpu"] = timed.gpu;
   structure["optimizer_time"] = text(timed.optimizer_time);
   for (const TimedLayer& layer : timed.layers) {
     structure["layers"].push_back({{"name", layer.name},

@@ -27,6 +27,7 @@ struct TimedLayers {
   std::vector<TimedLayer> layers;
   Seconds optimizer_time{};    // of one update of all variables
   bool is_whole_step = false;  // all that a step of the host and an update take is in these times
+  std::string gpu{};           // of the catalog, on which they were measured; empty: not stated
 };
 
 TimedLayers read_timed_layers(const JsonReader& json);

@@ -25,7 +25,7 @@ struct DiffCommand {
 };
 
 void add_options(Options options, DiffCommand& command) {
-  options.add_option("RUN_A", command.a, "Output folder of simulate, or scenario file").required();
+  options.add_option("RUN_A", command.a, "Output folder of simulate or replay, or scenario file").required();
   options.add_option("RUN_B", command.b, "The same").required();
   options.add_flag("--json", command.common.prints_json, "Print diff.json instead of tables");
   add_catalogs(options, command.common);

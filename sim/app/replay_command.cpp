@@ -1,8 +1,8 @@
 // rehearse replay: what a trace recorded, simulated from its durations and dependencies alone.
 
 #include <array>
-#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,8 +11,8 @@
 #include "sim/app/trace_inputs.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/plan/recorded_gpu.hpp"
 #include "sim/plan/replay_report.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -23,11 +23,14 @@ namespace {
 struct ReplayCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> traces;
-  std::vector<std::string> factors, delays;  // as typed
+  WorkChange work;
+  std::vector<std::string> delays;  // as typed
   std::optional<std::filesystem::path> machines;
   std::vector<std::string> overrides;
-  std::string steps, gpu;  // as typed
+  std::string steps;  // as typed
   bool is_forced = false;
+
+  bool is_what_if() const { return !work.is_empty() || !delays.empty() || machines; }
 };
 
 void add_options(Options options, ReplayCommand& command) {
@@ -38,16 +41,9 @@ void add_options(Options options, ReplayCommand& command) {
           "execution traces, besides the profiler's, say what tensors operators had")
       .required();
   add_steps(options, command.steps);
-  options.add_repeatable("--scale", command.factors, "WORK=X",
-                         "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
-                         "such as convolution or collective; repeatable");
+  add_work_change(options, command.work);
   options.add_repeatable("--delay", command.delays, "STREAM=TIME",
                          "What if: the first work on a stream, such as 0/7, begins so much later; repeatable");
-  options
-      .add_option("--gpu", command.gpu,
-                  "What if: the kernels run on this GPU of the catalog, each class as much faster as the memory or the "
-                  "arithmetic that bounds it. OLD=NEW if the catalog has another name for the recorded one")
-      .type_name("NAME");
   options
       .add_option(
           "--on", command.machines,
@@ -55,19 +51,15 @@ void add_options(Options options, ReplayCommand& command) {
           "all of its workers")
       .type_name("SCENARIO");
   add_overrides(options, command.overrides,
-                "Override a field of the scenario of --on: /json/pointer=value; repeatable");
+                "Override a field of the scenario of --on: /json/pointer=value; repeatable. Of /cluster, /calibration "
+                "and the algorithm of /training/strategy: all else is as recorded");
   add_catalogs(options, command.common);
   options.add_flag("--force", command.is_forced, "What-ifs also on a trace that is not replayed well");
-  options.add_flag("--json", command.common.prints_json, "Print the replay as JSON instead of tables");
+  options.add_flag("--json", command.common.prints_json, "Print replay.json instead of tables");
+  add_output(options, command.common,
+             "Write summary.json, replay.json and what_if.json here, which rehearse diff compares (default: write "
+             "nothing)");
   add_wall_time(options, command.common);
-}
-
-/// "WORK=X" in its parts.
-std::pair<std::string, std::string> split(const std::string& option, const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    throw InputError{option + ": expected NAME=VALUE; found " + in_quotes(text)};
-  return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
 /// Those with work, of all ranks.
@@ -80,43 +72,29 @@ std::vector<std::string> working_streams(const RecordedJob& job) {
   return {streams.begin(), streams.end()};
 }
 
-RecordedChange read_change(const ReplayCommand& command, const RecordedJob& job) {
-  RecordedChange change;
-  for (const std::string& text : command.factors) {
-    const auto [work, value] = split("--scale", text);
-    char* end = nullptr;
-    const double factor = std::strtod(value.c_str(), &end);
-    if (value.empty() || *end != '\0' || !(factor >= 0 && factor <= 1e6))
-      throw InputError{"--scale: " + work + ": expected a factor from 0 to 1000000; found " + in_quotes(value)};
-    scale(change, work, factor);
-  }
-  for (const std::string& text : command.delays) {
-    const auto [stream, value] = split("--delay", text);
+void add_delays(RecordedChange& change, const std::vector<std::string>& delays, const RecordedJob& job) {
+  for (const std::string& text : delays) {
+    const auto [stream, value] = split_setting("--delay", text);
     const std::vector<std::string> streams = working_streams(job);
     if (std::ranges::find(streams, stream) == streams.end())
       throw InputError{"--delay: " + unknown_name_message("stream", stream, streams)};
     change.delays.push_back({stream, *read_seconds("--delay", value)});
   }
-  return change;
 }
 
-Accelerator read_gpu(const Catalog& catalog, const std::string& name) {
-  const Json asked = name;
-  return read_accelerator(name, catalog.accelerator(name, JsonReader{asked, "--gpu"}));
-}
-
-/// Changes kernels to those of --gpu, and returns what is said of it.
-std::vector<std::string> change_gpu(RecordedChange& change, const std::string& option, const RecordedJob& job,
-                                    const Catalog& catalog) {
-  const std::size_t equals = option.find('=');
-  const std::string& recorded = job.ranks.front().gpu;
-  const std::string from =
-      equals == std::string::npos ? catalog_name(recorded, catalog.accelerator_names()) : option.substr(0, equals);
-  if (from.empty())
-    throw InputError{job.ranks.front().file_name + ": --gpu: the catalog does not know " +
-                     (recorded.empty() ? "the GPU, which is not named" : in_quotes(recorded)) + ": name it, OLD=NEW"};
-  const std::string to = equals == std::string::npos ? option : option.substr(equals + 1);
-  return move_to_gpu(change, job, read_gpu(catalog, from), read_gpu(catalog, to));
+/// What of the scenario a replay does not ask for would be changed without effect.
+void require_effect(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const std::string pointer = text.substr(0, text.find('='));
+    const auto is_below = [&](std::string_view part) {
+      return pointer == part || pointer.starts_with(std::string{part} + "/");
+    };
+    if (!is_below("/cluster") && !is_below("/calibration") && pointer != "/training/strategy/kind" &&
+        pointer != "/training/strategy/algorithm")
+      throw InputError{"--set " + shortened(pointer) +
+                       ": a replay keeps what was recorded of it; rehearse import makes a model of the trace, with "
+                       "which rehearse simulate answers that"};
+  }
 }
 
 std::optional<Scenario> read_machines(const ReplayCommand& command, const Catalog& catalog) {
@@ -124,8 +102,38 @@ std::optional<Scenario> read_machines(const ReplayCommand& command, const Catalo
     if (!command.overrides.empty()) throw InputError{"--set: changes the scenario of --on, which is not there"};
     return {};
   }
+  require_effect(command.overrides);
   return read_scenario(load_checked_scenario(*command.machines, command.overrides, catalog), command.machines->string(),
                        catalog);
+}
+
+/// Where kernels are not those of the scenario's GPUs.
+void remark_on_gpus(std::vector<std::string>& remarks, const Scenario& machines, const std::string& gpu) {
+  std::set<std::string> others;
+  for (const Group& group : machines.groups)
+    if (group.role == Role::kWorker && group.accelerator && group.accelerator->name != gpu)
+      others.insert(group.accelerator->name);
+  if (!others.empty())
+    remarks.push_back("what if: kernels are those of " + (gpu.empty() ? "the recorded GPU" : gpu) + ", not of " +
+                      joined(others) + ", which the scenario has: --gpu changes them");
+}
+
+/// What was asked, as rehearse diff compares it.
+Json what_if_json(const ReplayCommand& command, const ChangedWork& work, const std::optional<Scenario>& machines) {
+  Json json{{"format", 1}, {"kind", "replay"}, {"traces", Json::array()}};
+  for (const std::filesystem::path& trace : command.traces) json["traces"].push_back(trace.string());
+  if (!command.steps.empty()) json["steps"] = command.steps;
+  for (const std::string& text : command.work.factors) {
+    const auto [name, value] = split_setting("--scale", text);
+    json["scale"][name] = std::strtod(value.c_str(), nullptr);
+  }
+  for (const std::string& text : command.delays) {
+    const auto [stream, value] = split_setting("--delay", text);
+    json["delay"][stream] = value;
+  }
+  json["gpu"] = work.gpu;
+  if (machines) json["on"] = parse_json(machines->effective, machines->file_name);
+  return json;
 }
 
 /// Of what is compared with a recording that has dates.
@@ -201,29 +209,43 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
   std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
 }
 
+void write_folder(const ReplayCommand& command, const RecordedJob& job, const ReplayReport& report,
+                  const Json& what_if) {
+  OutputFolder files{*command.common.output};
+  files.write("what_if.json", to_json_text(what_if));
+  files.write("replay.json", to_json_text(replay_json(job, report, command.is_what_if())));
+  files.write("summary.json", to_json_text(replay_summary(job, report, command.is_what_if())));
+  files.commit();
+  say_written(command.common, *command.common.output, files.names());
+}
+
 int run(const ReplayCommand& command) {
   const RecordedJob job =
       recorded_job(read_recorded_runs(command.traces, command.common.budget, {.steps = read_steps(command.steps)}));
   const Catalog catalog = load_catalog(command.common);
-  RecordedChange change = read_change(command, job);
-  std::vector<std::string> remarks;
-  if (!command.gpu.empty()) remarks = change_gpu(change, command.gpu, job, catalog);
+  ChangedWork work = read_work_change(command.work, job, catalog);
+  add_delays(work.change, command.delays, job);
   const std::optional<Scenario> machines = read_machines(command, catalog);
-  const bool is_changed = !command.factors.empty() || !command.delays.empty() || !command.gpu.empty() || machines;
+  const bool is_changed = command.is_what_if();
+  const auto made = make_folder(command.common.output);
   command.common.budget.check();
   ReplayReport report = replay_report(job, replay(job));
   command.common.budget.check();
   if (is_changed) {
     if (const std::string refusal = report.refusal(); !refusal.empty() && !command.is_forced)
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
-    add_changed(report, job, machines ? replay_on(*machines, job, change) : replay(job, change));
-    report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
-    if (machines) add_collectives(report, job);
+    add_changed(report, job, machines ? replay_on(*machines, job, work.change) : replay(job, work.change));
+    report.remarks.insert(report.remarks.end(), work.remarks.begin(), work.remarks.end());
+    if (machines) {
+      remark_on_gpus(report.remarks, *machines, work.gpu);
+      add_collectives(report, job);
+    }
   }
   if (command.common.prints_json)
     std::printf("%s", to_json_text(replay_json(job, report, is_changed)).c_str());
   else
     print_report(job, report, is_changed);
+  if (command.common.output) write_folder(command, job, report, what_if_json(command, work, machines));
   return kSuccess;
 }
 
@@ -234,7 +256,8 @@ CommandVerb replay_verb() {
       "replay",
       "A recorded step, simulated beside its trace, and what if\n\nExamples: rehearse replay trace.json.gz\n"
       "          rehearse replay rank0.json rank1.json --scale collective=0.5\n"
-      "          rehearse replay trace.json.gz --gpu H100",
+      "          rehearse replay trace.json.gz --gpu H100 -o results/h100\n"
+      "          rehearse diff results/as-recorded results/h100",
       add_options, run);
 }
 

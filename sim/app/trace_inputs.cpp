@@ -3,11 +3,13 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/plan/recorded_gpu.hpp"
 #include "sim/plan/recorded_model.hpp"
 #include "sim/plan/replay_report.hpp"
 #include "workloads/model_zoo.hpp"
@@ -27,10 +29,19 @@ Workload variables_of(const std::string& name, int batch, const CommonOptions& c
   return build_workload(read_model(name, json), batch, Precision::kFp32, name);
 }
 
+Accelerator read_gpu(const Catalog& catalog, const std::string& name) {
+  const Json asked = name;
+  return read_accelerator(name, catalog.accelerator(name, JsonReader{asked, "--gpu"}));
+}
+
 std::string in_milliseconds(Seconds time) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3f ms", time.value() * 1e3);
   return text.data();
+}
+
+std::string what_if_text(const WorkChange& change) {
+  return joined(change.factors) + (change.factors.empty() || change.gpu.empty() ? "" : ", ") + change.gpu;
 }
 
 }  // namespace
@@ -57,6 +68,46 @@ std::optional<StepRange> read_steps(const std::string& text) {
   return StepRange{first, dash < text.size() ? number(dash + 1, text.size()) : first};
 }
 
+void add_work_change(Options options, WorkChange& change) {
+  options.add_repeatable("--scale", change.factors, "WORK=X",
+                         "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
+                         "such as convolution or collective; repeatable");
+  options
+      .add_option("--gpu", change.gpu,
+                  "What if: the kernels run on this GPU of the catalog, each class as much faster as the memory or the "
+                  "arithmetic that bounds it. OLD=NEW if the catalog has another name for the recorded one")
+      .type_name("NAME");
+}
+
+std::pair<std::string, std::string> split_setting(const std::string& option, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError{option + ": expected NAME=VALUE; found " + in_quotes(text)};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, const Catalog& catalog) {
+  const std::string& recorded = job.ranks.front().gpu;
+  ChangedWork changed{.change = {}, .gpu = catalog_name(recorded, catalog.accelerator_names()), .remarks = {}};
+  for (const std::string& text : change.factors) {
+    const auto [work, value] = split_setting("--scale", text);
+    char* end = nullptr;
+    const double factor = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != '\0' || !(factor >= 0 && factor <= 1e6))
+      throw InputError{"--scale: " + work + ": expected a factor from 0 to 1000000; found " + in_quotes(value)};
+    scale(changed.change, work, factor);
+  }
+  if (change.gpu.empty()) return changed;
+  const std::size_t equals = change.gpu.find('=');
+  const std::string from = equals == std::string::npos ? changed.gpu : change.gpu.substr(0, equals);
+  if (from.empty())
+    throw InputError{job.ranks.front().file_name + ": --gpu: the catalog does not know " +
+                     (recorded.empty() ? "the GPU, which is not named" : in_quotes(recorded)) + ": name it, OLD=NEW"};
+  changed.gpu = equals == std::string::npos ? change.gpu : change.gpu.substr(equals + 1);
+  changed.remarks = move_to_gpu(changed.change, job, read_gpu(catalog, from), read_gpu(catalog, changed.gpu));
+  return changed;
+}
+
 void add_trace_import(Options options, TraceImport& import) {
   options.add_option("--batch", import.batch, "Of a trace: samples of a worker and step, which it does not say")
       .range(1, 65536)
@@ -68,6 +119,7 @@ void add_trace_import(Options options, TraceImport& import) {
                   "Of a trace without shapes: the model, of the catalog or a file, whose gradients were recorded")
       .type_name("MODEL");
   add_steps(options, import.steps);
+  add_work_change(options, import.change);
   options.add_flag("--force", import.is_forced, "Import also a trace that is not replayed well");
 }
 
@@ -83,19 +135,24 @@ ImportedModel import_traces(const std::vector<std::filesystem::path>& files, con
   if (const std::string refusal = report.refusal(); !refusal.empty() && !import.is_forced)
     throw InputError{files[0].string() + ": " + refusal + "; --force imports it all the same"};
   common.budget.check();
+  ChangedWork changed = read_work_change(import.change, job, load_catalog(common));
+  request.change = std::move(changed.change);
+  request.gpu = changed.gpu;
   RecordedModel model = recorded_model(job, request);
   std::vector<std::string> remarks = job.remarks;
   for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);
   remarks.insert(remarks.end(), model.remarks.begin(), model.remarks.end());
+  remarks.insert(remarks.end(), changed.remarks.begin(), changed.remarks.end());
   remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + "; the model takes " +
                     in_milliseconds(model.compute) + ", without the exchange of gradients");
   const std::string gpu = job.ranks.front().gpu;
-  return {
-      .model_file = {{"format", 1},
-                     {"source", "Trace " + shortened(files[0].filename().string(), 200) + ", " +
-                                    shortened(model.step, 100) + (gpu.empty() ? "" : ", on " + shortened(gpu, 100))},
-                     {"structure", timed_layers_json(model.layers)}},
-      .remarks = std::move(remarks)};
+  const std::string what_if = import.change.is_empty() ? "" : "; what if: " + what_if_text(import.change);
+  return {.model_file = {{"format", 1},
+                         {"source", "Trace " + shortened(files[0].filename().string(), 200) + ", " +
+                                        shortened(model.step, 100) +
+                                        (gpu.empty() ? "" : ", on " + shortened(gpu, 100)) + shortened(what_if, 200)},
+                         {"structure", timed_layers_json(model.layers)}},
+          .remarks = std::move(remarks)};
 }
 
 }  // namespace rehearse

@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "platforms/catalog.hpp"
 #include "sim/app/verb.hpp"
+#include "sim/training/compile_recorded.hpp"
 #include "workloads/importers/importer.hpp"
 #include "workloads/traces/kineto.hpp"
 
@@ -16,8 +19,29 @@ namespace rehearse {
 void add_steps(Options options, std::string& steps);
 std::optional<StepRange> read_steps(const std::string& text);
 
+/// What if recorded work took another time; as typed.
+struct WorkChange {
+  std::vector<std::string> factors;
+  std::string gpu;
+
+  bool is_empty() const { return factors.empty() && gpu.empty(); }
+};
+void add_work_change(Options options, WorkChange& change);
+
+struct ChangedWork {
+  RecordedChange change;
+  std::string gpu;                   // of the catalog, on which kernels then run; empty: that of the trace is not in it
+  std::vector<std::string> remarks;  // what was done
+};
+/// Throws InputError.
+ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, const Catalog& catalog);
+
+/// "NAME=VALUE" in its parts. Throws InputError.
+std::pair<std::string, std::string> split_setting(const std::string& option, const std::string& text);
+
 /// How a trace becomes a model file.
 struct TraceImport {
+  WorkChange change;
   std::string steps;      // as typed
   std::string variables;  // model of the catalog, or a file: whose gradients the recorded ones are
   int batch = 0;          // of a worker; 0: not stated

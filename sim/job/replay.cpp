@@ -151,7 +151,8 @@ Replay replay_on(const Scenario& scenario, const RecordedJob& job, const Recorde
   const auto refuse = [&](const std::string& what) -> void { throw InputError{scenario.file_name + ": " + what}; };
   if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
     refuse(
-        "/training/strategy/kind: a recorded job is replayed on machines whose strategy is all_reduce; found another");
+        "/training/strategy/kind: a recorded job is replayed on machines whose strategy is all_reduce; found another, "
+        "for which rehearse import makes a model of the trace");
   const auto workers = static_cast<std::size_t>(scenario.count(Role::kWorker));
   if (workers != job.ranks.size() && job.ranks.size() > 1)
     refuse("/cluster/groups: has " + std::to_string(workers) + " workers; there are traces of " +

@@ -230,14 +230,30 @@ void warn_about_other_version(const ComparedRun& run, const Json& recorded, cons
                             "results are compared as recorded, effects as simulated now");
 }
 
+RunDiff compare_replays(const ComparedRun& a, const ComparedRun& b) {
+  const Json asked_a = parse(a.scenario), asked_b = parse(b.scenario);
+  const Json summary_a = parse(a.summary), summary_b = parse(b.summary);
+  RunDiff diff{.inputs = {},
+               .results = compare_summaries(summary_a, summary_b),
+               .mechanisms = {},
+               .a = speed_of(summary_a),
+               .b = speed_of(summary_b),
+               .interaction = {},
+               .warnings = {}};
+  append_differences(&asked_a, &asked_b, "", "", diff.inputs);
+  return diff;
+}
+
 }  // namespace
 
 ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   ComparedRun run{.label = path.string()};
   const bool is_folder = fs::is_directory(path);
   if (is_folder) require_complete(path);
-  const fs::path scenario = is_folder ? path / "scenario.json" : path;
-  run.scenario = read_scenario(load_json_file(scenario), scenario.string(), catalog).effective;
+  run.is_replay = is_folder && fs::is_regular_file(path / "what_if.json");
+  const fs::path scenario = !is_folder ? path : run.is_replay ? path / "what_if.json" : path / "scenario.json";
+  run.scenario = run.is_replay ? load_json_file(scenario).dump()
+                               : read_scenario(load_json_file(scenario), scenario.string(), catalog).effective;
   if (!is_folder) return run;
   const Json summary = load_json_file(path / "summary.json");
   const JsonReader reader{summary, (path / "summary.json").string()};
@@ -251,6 +267,9 @@ ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
 std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog,
                                     const Pool& pool, const std::function<void(std::size_t, std::size_t)>& on_done,
                                     const std::function<bool()>& is_stopped) {
+  if (a.is_replay != b.is_replay)
+    throw InputError{(a.is_replay ? a : b).label + ": is a replay; expected another one beside it, found a simulation"};
+  if (a.is_replay) return compare_replays(a, b);
   const Json scenario_a = parse(a.scenario), scenario_b = parse(b.scenario);
   RunDiff diff;
   std::vector<Json> scenarios{scenario_a, scenario_b};

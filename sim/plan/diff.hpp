@@ -17,11 +17,13 @@ namespace rehearse {
 /// One side of a comparison.
 struct ComparedRun {
   std::string label;     // the path that the user gave
-  std::string scenario;  // effective, JSON text
+  std::string scenario;  // effective, JSON text; of a replay what was asked, what_if.json
   std::string summary;   // JSON text, as an output folder holds it; empty for a scenario file
+  bool is_replay = false;
 };
 
-/// `path` is an output folder of `simulate` (scenario.json and summary.json) or a scenario file. Throws InputError;
+/// `path` is an output folder of `simulate` (scenario.json and summary.json) or of `replay` (what_if.json and
+/// summary.json), or a scenario file. Throws InputError;
 /// NoResultError for a scenario that cannot run.
 ComparedRun load_compared_run(const std::filesystem::path& path, const Catalog& catalog);
 
@@ -61,8 +63,8 @@ struct RunDiff {
   std::vector<std::string> warnings;  // an output folder that another version has written
 };
 
-/// Simulates A, B, and A with each mechanism of B, in the pool. None if `is_stopped` ended it. Throws
-/// NoResultError if A or B gives no result.
+/// Simulates A, B, and A with each mechanism of B, in the pool. None if `is_stopped` ended it. Replays are compared as
+/// they were written. Throws NoResultError if A or B gives no result, InputError if one of them alone is a replay.
 std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, const Catalog& catalog,
                                     const Pool& pool,
                                     const std::function<void(std::size_t done, std::size_t total)>& on_done = {},

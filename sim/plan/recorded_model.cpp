@@ -39,21 +39,27 @@ class StepModel {
   StepModel(const RecordedJob& job, const RecordedModelRequest& request)
       : request_{request}, job_{without_exchange(job)}, run_{job_.ranks.front()}, dates_{replay(job_).ranks.front()} {
     if (run_.steps.empty()) fail("no step is marked, and nothing repeats: there is no step to make a model of");
-    const std::vector<Seconds> fences = gpu_dates();
+    std::vector<Seconds> fences = gpu_dates();
     std::vector<std::size_t> order;
     for (std::size_t s = 0; s < run_.steps.size(); ++s) order.push_back(s);
     std::ranges::stable_sort(order, {}, [&](std::size_t s) { return fences[s + 1] - fences[s]; });
     step_ = order[(order.size() - 1) / 2];
+    if (request.change != RecordedChange{}) {
+      dates_ = replay(job_, request.change).ranks.front();
+      fences = gpu_dates();
+    }
     step_dates_ = {fences[step_], fences[step_], fences[step_ + 1], end_of_work()};
   }
 
   RecordedModel model() {
-    RecordedModel model{
-        .layers = {.batch = request_.batch, .scales_with_batch = request_.scales_with_batch, .is_whole_step = true},
-        .step = run_.steps[step_].name,
-        .measured = seconds(run_.steps[step_].recorded_end - run_.steps[step_].recorded_start),
-        .compute = step_dates_.end - step_dates_.start,
-        .remarks = {}};
+    RecordedModel model{.layers = {.batch = request_.batch,
+                                   .scales_with_batch = request_.scales_with_batch,
+                                   .is_whole_step = true,
+                                   .gpu = request_.gpu},
+                        .step = run_.steps[step_].name,
+                        .measured = seconds(run_.steps[step_].recorded_end - run_.steps[step_].recorded_start),
+                        .compute = step_dates_.end - step_dates_.start,
+                        .remarks = {}};
     const std::vector<CompletedGradient> gradients = completed_gradients(model.remarks);
     step_dates_.backward = begin_of_backward(gradients.front().date);
     fill(model.layers, gradients);

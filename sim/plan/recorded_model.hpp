@@ -17,6 +17,8 @@ struct RecordedModelRequest {
   /// Whose trainable variables the recorded gradients are, in the order in which it creates them; for traces without
   /// shapes.
   std::optional<Workload> variables;
+  RecordedChange change{};  // what if: of the work that was recorded
+  std::string gpu{};        // of the catalog, on which kernels then run; empty: not known
 };
 
 struct RecordedModel {
@@ -27,7 +29,8 @@ struct RecordedModel {
   std::vector<std::string> remarks;
 };
 
-/// Takes the step of the first rank whose time without collectives is the median. Its layers are what the backward pass
+/// Takes the step of the first rank whose time without collectives is the median, as recorded, and what is asked makes
+/// of it. Its layers are what the backward pass
 /// adds from one gradient to the next, by the dates at which the GPU has completed them:
 ///   backward_i = date(gradient_i) - date(gradient_i-1)
 /// The forward pass, from the end of the step before to the first work that the backward pass launches, is divided among

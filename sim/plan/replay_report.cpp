@@ -123,6 +123,9 @@ std::string describe_gap(const RecordedRun& run, const UnexplainedTime::Gap& gap
                  : "thread " + run.threads[static_cast<std::size_t>(operation.lane)] + ": nothing recorded");
 }
 
+/// Seconds, without what sums in another order differ by.
+double in_nanoseconds(Seconds time) { return std::round(time.value() * 1e9) * 1e-9; }
+
 /// What is said of all ranks is said once.
 void add_remarks(std::vector<std::string>& remarks, const RecordedJob& job) {
   std::map<std::string, std::size_t> ranks;
@@ -233,6 +236,39 @@ void scale(RecordedChange& change, const std::string& work, double factor) {
   std::vector<std::string> names{"host", "kernels"};
   names.insert(names.end(), kKernelClassNames.begin(), kKernelClassNames.end());
   throw InputError{"--scale: " + unknown_name_message("work", work, names)};
+}
+
+Json replay_summary(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
+  const auto time_of = [&](const ReplayedStep& step) { return is_changed ? step.changed : step.replayed; };
+  Seconds sum{}, measured{};
+  for (const ReplayedStep& step : report.steps) {
+    sum += time_of(step);
+    measured += step.measured;
+  }
+  const auto steps = static_cast<double>(report.steps.size());
+  const Seconds iteration = report.steps.empty() ? time_of(report.whole) : sum / steps;
+  Json json{{"format", 1},
+            {"kind", "replay"},
+            {"gpu", job.ranks.front().gpu},
+            {"ranks", job.ranks.size()},
+            {"steps", report.steps.size()},
+            {"iteration_time_s", in_nanoseconds(iteration)},
+            {"steps_per_s", in_nanoseconds(iteration) > 0 ? 1 / in_nanoseconds(iteration) : 0},
+            {"time_s", in_nanoseconds(time_of(report.whole))}};
+  if (report.is_measured) {
+    json["measured_iteration_time_s"] = in_nanoseconds(report.steps.empty() ? report.whole.measured : measured / steps);
+    json["unexplained_share"] = report.unexplained;
+  }
+  for (const ReplayedClass& work : report.classes) {
+    std::string key{to_text(work.kernel)};
+    std::ranges::replace(key, '-', '_');
+    json[key + "_time_s"] = in_nanoseconds(is_changed ? work.changed : work.time);
+  }
+  Seconds wait{};
+  for (const ReplayedMeeting& meeting : report.meetings)
+    wait += is_changed ? meeting.wait_changed : meeting.wait_replayed;
+  if (!report.meetings.empty()) json["collective_wait_s"] = in_nanoseconds(wait);
+  return json;
 }
 
 Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_changed) {

@@ -67,6 +67,11 @@ void add_collectives(ReplayReport& report, const RecordedJob& job);
 /// `work`: "host", "kernels" (all but collectives and copies), or a class. Throws InputError.
 void scale(RecordedChange& change, const std::string& work, double factor);
 
+/// Plain values, as "summary.json" of a simulation has them: of the what-if if there is one, else of the replay.
+/// iteration_time_s is the mean over steps and ranks, or all of the recording if no step is marked; NAME_time_s the sum
+/// over kernels of a class, collective_wait_s over ranks that wait for others.
+Json replay_summary(const RecordedJob& job, const ReplayReport& report, bool is_changed);
+
 Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_changed);
 
 }  // namespace rehearse

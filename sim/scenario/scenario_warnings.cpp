@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <variant>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -50,6 +51,18 @@ void warn_about_steady_state(Scenario& scenario) {
                               " warm-up steps each: speeds are means over the whole run");
 }
 
+/// Times of layers do not change with the GPU.
+void warn_about_measured_gpu(Scenario& scenario) {
+  const auto* timed = std::get_if<TimedLayers>(&scenario.model.structure);
+  if (timed == nullptr || timed->gpu.empty()) return;
+  std::set<std::string> named;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker && group.accelerator && group.accelerator->name != timed->gpu &&
+        named.insert(group.accelerator->name).second)
+      scenario.warnings.push_back("the times of model " + in_quotes(scenario.model.name) + " are those of GPU " +
+                                  shortened(timed->gpu) + ": they count as they are on " + group.accelerator->name);
+}
+
 void warn_about_range(Scenario& scenario) {
   const Profile& profile = scenario.profile;
   if (profile.fitted_models.empty()) return;
@@ -59,17 +72,19 @@ void warn_about_range(Scenario& scenario) {
   const auto contains = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
+  const bool is_modelled = !scenario.workload.is_whole_step;  // otherwise nothing of GPUs and hosts is the profile's
   std::set<std::string> named;
   for (const Group& group : scenario.groups)
-    if (group.accelerator && !contains(profile.fitted_accelerators, group.accelerator->name) &&
+    if (is_modelled && group.accelerator && !contains(profile.fitted_accelerators, group.accelerator->name) &&
         named.insert(group.accelerator->name).second)
       warn("GPU " + group.accelerator->name + " (fitted: " + joined(profile.fitted_accelerators) + ")");
-  if (!contains(profile.fitted_models, scenario.model.name)) warn("model " + in_quotes(scenario.model.name));
+  if (is_modelled && !contains(profile.fitted_models, scenario.model.name))
+    warn("model " + in_quotes(scenario.model.name));
   std::set<int> batches;
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker) batches.insert(group.batch);
   for (const int batch : batches)
-    if (batch < profile.fitted_batch_min || batch > profile.fitted_batch_max)
+    if (is_modelled && (batch < profile.fitted_batch_min || batch > profile.fitted_batch_max))
       warn("batch " + std::to_string(batch) + " (fitted: " + std::to_string(profile.fitted_batch_min) + " to " +
            std::to_string(profile.fitted_batch_max) + ")");
   if (const int workers = workers_without_standby(scenario); workers > profile.fitted_workers_max)
@@ -105,6 +120,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_spot(scenario);
   warn_about_pools(scenario, pool_origins, has_start);
   warn_about_steady_state(scenario);
+  warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
   warn_about_convergence(scenario);
 }

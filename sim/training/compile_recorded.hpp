@@ -18,8 +18,11 @@ struct RecordedChange {
   struct Delay {
     std::string stream;  // "0/7", of every rank; its first work begins so much later
     Seconds time{};
+    friend bool operator==(const Delay&, const Delay&) = default;
   };
   std::vector<Delay> delays;
+
+  friend bool operator==(const RecordedChange&, const RecordedChange&) = default;
 
  private:
   static constexpr std::array<double, kKernelClassNames.size()> all_one() {

@@ -141,6 +141,13 @@ TEST_CASE("what is written of a graph reads as the same graph") {
   CHECK(to_json_text(layer_graph_json(read_layer_graph(JsonReader{written, "w"}))) == to_json_text(written));
 }
 
+TEST_CASE("a graph with nothing but moving averages has nothing to train") {
+  CHECK(test::error_of([] {
+          (void)build(kImage +
+                      R"({"name": "a", "layer": "batch_norm", "inputs": ["x"], "scale": false, "bias": false})");
+        }) == "m.json: the model has no variable to train");
+}
+
 TEST_CASE("mistakes in a graph are named with their place") {
   const auto error = [](const std::string& layer) { return test::error_of([&] { build(kImage + layer); }); };
   CHECK(error(R"({"name": "a", "layer": "relu", "inputs": ["x"]})")

@@ -50,7 +50,9 @@ bool is_dataset(const Source& source) { return source.start().starts_with(std::s
 /// Their beginning tells them: such a file may have a gigabyte, too much for a value.
 bool is_json_trace(const Source& source) {
   const auto has = [&](const char* key) { return source.start().find(key) != std::string::npos; };
-  return source.is_json() && (has("\"traceEvents\"") || has("\"workload_graph\"") || (has("\"ph\"") && has("\"ts\"")));
+  const bool is_execution_trace = has("\"nodes\"") && has("\"rf_id\"");
+  return source.is_json() && (has("\"traceEvents\"") || has("\"workload_graph\"") || is_execution_trace ||
+                              (has("\"ph\"") && has("\"ts\"")));
 }
 
 bool is_binary_trace(const Source& source) { return !source.is_json() && begins_as_chakra_et(source.start()); }

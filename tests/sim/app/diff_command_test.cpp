@@ -40,6 +40,23 @@ TEST_CASE("diff takes scenario files, and says when nothing differs") {
         0);
 }
 
+TEST_CASE("diff of two replays of a trace: what was asked, and what came of it") {
+  const TemporaryFolder folder;
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const std::string replay =
+      "replay " + kRoot + "/calibration/data/pytorch-kineto-traces/alexnet_a100_1gpu.json.gz --force ";
+  REQUIRE(rehearse_with(replay + "-o " + a).exit_code == 0);
+  REQUIRE(rehearse_with(replay + "--scale convolution=0.5 -o " + b).exit_code == 0);
+  const Outcome outcome = rehearse_with("diff " + a + " " + b);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.find("/scale  (not there)") != std::string::npos);
+  CHECK(outcome.out.find("\nconvolution_time_s ") != std::string::npos);
+  CHECK(outcome.out.find("-50.0 %") != std::string::npos);
+  CHECK(outcome.out.find("\npooling_time_s ") == std::string::npos);  // as before
+  check_refused("diff " + a + " " + kScenario, 2, "is a replay; expected another one beside it, found a simulation");
+}
+
 TEST_CASE("what cannot be compared is refused with one line") {
   const TemporaryFolder folder;
   check_refused("diff " + kScenario, 2, "RUN_B");

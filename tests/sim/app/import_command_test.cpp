@@ -117,6 +117,9 @@ TEST_CASE("a recorded step is a model, whose simulation on one GPU takes as long
   check_refused(on_one + " --set /workload/batch_per_worker=16", 2,
                 "its times were measured with a batch of 32; found batch_per_worker 16");
   check_refused(import, 2, "a trace does not say how many samples a step has: --batch N");
+  const std::string on = "replay " + traces + "alexnet_a100_1gpu.json.gz --on " + kRoot + "/scenarios/pollux.json ";
+  check_refused(on + "--set /workload/batch_per_worker=8", 2, "a replay keeps what was recorded of it");
+  check_refused(on + "--set /training/strategy/bucket_size=1MiB", 2, "rehearse import makes a model of the trace");
   check_refused(import + " --batch 32 --variables resnet51", 2, "--variables: unknown model \"resnet51\"");
   check_refused(import + " --batch 32 --variables resnet18", 2,
                 "a step completes 161 gradients; resnet18 has 62 trainable variables");

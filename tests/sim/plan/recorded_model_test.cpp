@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/errors.hpp"
 #include "tests/support/paths.hpp"
 #include "workloads/model_zoo.hpp"
@@ -123,6 +125,21 @@ TEST_CASE("a step whose gradients have no size is refused, and so is another num
   three.variables[1].is_trainable = true;
   CHECK_THROWS_WITH_AS(recorded_model(job, {.batch = 8, .variables = three}),
                        "t: a step completes 2 gradients; two has 3 trainable variables", InputError);
+}
+
+TEST_CASE("a what-if changes the work of which the layers are made, and not their gradients") {
+  RecordedModelRequest request{.batch = 8};
+  request.gpu = "A100";
+  request.change.kernels[static_cast<std::size_t>(KernelClass::kMatrixProduct)] = 3;
+  const RecordedModel model = recorded_model(step(true, true).job(), request);
+  CHECK(model.layers.gpu == "A100");
+  REQUIRE(model.layers.layers.size() == 2);
+  const TimedLayer &first = model.layers.layers[0], &second = model.layers.layers[1];
+  CHECK(first.gradient == Bytes{1200});
+  // Both products are on one stream: 300 us, and 450 us behind them.
+  CHECK(microseconds(second.backward) == doctest::Approx(300).epsilon(0.01));
+  CHECK(microseconds(first.backward) == doctest::Approx(450).epsilon(0.01));
+  CHECK(timed_layers_json(model.layers)["gpu"] == "A100");
 }
 
 TEST_CASE("of ResNet-50 every gradient has its size, and the layers take the step's time") {

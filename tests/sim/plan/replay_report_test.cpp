@@ -46,6 +46,15 @@ TEST_CASE("a what-if is said of classes and streams, beside what was replayed") 
   const Json json = replay_json(job, report, true);
   CHECK(json["classes"][0]["changed_s"].get<double>() == doctest::Approx(3e-3));
   CHECK(!replay_json(job, report, false)["classes"][0].contains("changed_s"));
+
+  // Without marked steps the whole recording is the iteration.
+  const Json recorded = replay_summary(job, report, false), changed = replay_summary(job, report, true);
+  CHECK(recorded["iteration_time_s"] == 8e-3);
+  CHECK(changed["iteration_time_s"] == 5e-3);
+  CHECK(changed["steps_per_s"] == 200);
+  CHECK(changed["matrix_product_time_s"] == 3e-3);
+  CHECK(changed["normalization_time_s"] == recorded["normalization_time_s"]);
+  CHECK(recorded["measured_iteration_time_s"] == changed["measured_iteration_time_s"]);
 }
 
 }  // namespace rehearse

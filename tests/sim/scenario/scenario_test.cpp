@@ -86,6 +86,18 @@ TEST_CASE("a scenario outside of what the profile was fitted on carries warnings
   CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
 }
 
+TEST_CASE("times that were measured on another GPU carry a warning, and those of whole steps none of profiles") {
+  Json scenario = test::shipped_scenario({{"/workload/batch_per_worker", "64"}});
+  scenario["workload"]["model"] = Json::parse(R"({"format": 1, "name": "step", "source": "test", "structure": {
+    "family": "timed_layers", "batch": 64, "whole_step": true, "gpu": "V100",
+    "layers": [{"name": "a", "gradient": "4B", "forward": "1ms", "backward": "1ms"}]}})");
+  const std::vector<std::string> warnings = test::resolved(scenario).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0] == "the times of model \"step\" are those of GPU V100: they count as they are on K80");
+  scenario["workload"]["model"]["structure"]["gpu"] = "K80";
+  CHECK(test::resolved(scenario).warnings.empty());
+}
+
 TEST_CASE("a spot group without a pool carries a warning, since none of its machines is revoked") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/1/market", "spot"}}));
   REQUIRE(scenario.warnings.size() == 1);

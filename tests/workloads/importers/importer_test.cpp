@@ -30,6 +30,8 @@ TEST_CASE("a file is what its content says, whatever it is called") {
   CHECK(format_of(R"({"source": "x", "jobs": []})") == SourceFormat::kMeasurementList);
   CHECK(format_of("node1 -- Input -- forward_compute_time=0") == SourceFormat::kPipedreamProfile);
   CHECK(format_of(R"({"schema": "1", "workload_graph": [)") == SourceFormat::kTrace);
+  CHECK(format_of(R"({"schema": "1.0.1", "pid": 1, "nodes": [{"name": "a", "id": 2, "rf_id": 0,)") ==
+        SourceFormat::kTrace);
   CHECK(format_of(std::string{"\x04\x0a\x02v1\x04\x08\x01\x12\0", 9}) == SourceFormat::kTrace);
   CHECK(format_of("") == SourceFormat::kOther);
   CHECK(format_of("{}") == SourceFormat::kOther);
