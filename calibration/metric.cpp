@@ -1,14 +1,17 @@
 #include "calibration/metric.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
+#include "sim/record/resource_profile.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/site.hpp"
@@ -113,7 +116,40 @@ double startup_seconds(const ClosedForm& form, const Scenario& scenario, std::op
   return form.startup(*startup, probability).value();
 }
 
+/// A number of the first worker's NICs at the scenario's sampling period.
+struct NicMetric {
+  std::string_view name;
+  Bursts BurstMetrics::*direction;
+  double (*value)(const Bursts&);
+};
+
+constexpr auto kMean = [](const Bursts& bursts) { return bursts.mean; };
+constexpr auto kActive = [](const Bursts& bursts) { return bursts.active.value(); };
+constexpr auto kIdle = [](const Bursts& bursts) { return bursts.idle.value(); };
+constexpr auto kPeak = [](const Bursts& bursts) { return bursts.peak; };
+
+constexpr std::array kNicMetrics{NicMetric{"nic_receive_mean_Bps", &BurstMetrics::receive, kMean},
+                                 NicMetric{"nic_receive_active_s", &BurstMetrics::receive, kActive},
+                                 NicMetric{"nic_receive_idle_s", &BurstMetrics::receive, kIdle},
+                                 NicMetric{"nic_receive_peak_Bps", &BurstMetrics::receive, kPeak},
+                                 NicMetric{"nic_transmit_mean_Bps", &BurstMetrics::transmit, kMean},
+                                 NicMetric{"nic_transmit_active_s", &BurstMetrics::transmit, kActive},
+                                 NicMetric{"nic_transmit_idle_s", &BurstMetrics::transmit, kIdle},
+                                 NicMetric{"nic_transmit_peak_Bps", &BurstMetrics::transmit, kPeak}};
+
+double nic_value(const Scenario& scenario, const NicMetric& metric) {
+  const Site site{scenario};
+  SimulateOptions options{.keeps_activity = true, .is_plain = true};
+  options.scope.machines.assign(site.machines.size(), false);
+  options.scope.machines[static_cast<std::size_t>(site.workers.front().front().machine)] = true;
+  const ResourceProfile profile = resource_profile(scenario, simulate(scenario, options));
+  return metric.value(profile.bursts.front().*metric.direction);
+}
+
 double summary_value(const Scenario& scenario, const std::string& metric) {
+  if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
+    return nic_value(scenario, *nic);
+
   const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
   const auto value = summary.find(metric);
   if (value != summary.end() && value->is_number()) return value->get<double>();
@@ -121,6 +157,7 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
   for (const auto& [key, entry] : summary.items())
     if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
   for (const auto& [name, form] : closed_forms()) known.push_back(name);
+  for (const NicMetric& entry : kNicMetrics) known.emplace_back(entry.name);
   throw InputError{unknown_name_message("metric", metric, known)};
 }
 

@@ -10,7 +10,11 @@
 namespace rehearse {
 
 /// The number that the scenario has under `metric`: a key of summary.json, from a simulation, which can be done once in
-/// a process, or one of these, which need none:
+/// a process; a number of the NICs of the first worker's machine at the scenario's sampling period, as bursts.csv has
+/// them, from a simulation too:
+///   nic_{receive,transmit}_mean_Bps, ..._peak_Bps    rate; mean over bursts of the largest sample
+///   nic_{receive,transmit}_active_s, ..._idle_s      mean duration of a burst, of a gap
+/// or one of these, which need none:
 ///   collective_time_s        one all-reduce of all gradients (sim/training/collective_time.hpp)
 /// or, about the first group of workers:
 ///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s

@@ -29,12 +29,12 @@ struct PlanMapping {
   std::map<std::string, Json> instances;  // if there are any, no others are known
 };
 
-/// How a column's value changes the scenario: the value goes to `pointer`, a known value stands for several changes, or
-/// it is a plan.
+/// How a column's value changes the scenario: the value goes to each of `pointers`, a known value stands for several
+/// changes, or it is a plan.
 struct ColumnMapping {
   std::string column;
-  std::string place;    // "study.json: /columns/gpu", for messages
-  std::string pointer;  // empty if `changes` is used
+  std::string place;  // "study.json: /columns/gpu", for messages
+  std::vector<std::string> pointers;
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
   std::optional<PlanMapping> plan;
 };
@@ -98,9 +98,14 @@ FreeValue read_free_value(const JsonReader& json) {
 }
 
 ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
-  ColumnMapping mapping{.column = column, .place = json.place(), .pointer = {}, .changes = {}, .plan = {}};
+  ColumnMapping mapping{.column = column, .place = json.place(), .pointers = {}, .changes = {}, .plan = {}};
   if (json.is_string()) {
-    mapping.pointer = json.as<std::string>();
+    mapping.pointers = {json.as<std::string>()};
+    return mapping;
+  }
+  if (json.is_array()) {
+    mapping.pointers = json.as<std::vector<std::string>>();
+    json.expect(!mapping.pointers.empty(), "at least one JSON pointer");
     return mapping;
   }
   if (json.has("plan") && json.child("plan").is_string()) {
@@ -167,10 +172,8 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
   for (const ColumnMapping& mapping : mappings) {
     const std::string value{row.row.text(mapping.column)};
     const std::string place = mapping.place + " (" + row_place + ")";
-    if (!mapping.pointer.empty()) {
-      row.origins.set(scenario, mapping.pointer, value, place);
-      continue;
-    }
+    for (const std::string& pointer : mapping.pointers) row.origins.set(scenario, pointer, value, place);
+    if (!mapping.pointers.empty()) continue;
     if (mapping.plan) {
       row.problem = add_plan(scenario, row.origins, *mapping.plan, value, place);
       if (!row.problem.empty()) return {};

@@ -25,6 +25,7 @@ std::string study_schema() {
     "set": { "type": "object", "description": "values by JSON pointer, the same for every row", "propertyNames": { "pattern": "^/" } },
     "columns": { "type": "object", "description": "what a column's value changes in the scenario", "additionalProperties": { "anyOf": [
       { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer" },
+      { "type": "array", "minItems": 1, "items": { "type": "string", "pattern": "^/" }, "description": "the value goes to each of these" },
       { "type": "object", "required": ["plan", "group"], "additionalProperties": false, "description": "values such as 5*g3.8xlarge;3*g3.16xlarge", "properties": {
           "plan": { "type": "string", "pattern": "^/", "description": "array of groups to which each part is added" },
           "group": { "type": "object", "description": "fields of each group" },

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "predictor/dataset.hpp"
 #include "predictor/run_labels.hpp"
@@ -234,20 +233,14 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
   const RunRecord record = record_of(scenario, options);
   const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();
-  const auto first = std::lround(profile.covered.start / profile.period);
-  const auto last = std::lround(profile.covered.end / profile.period);
-  const auto mean_of = [&](const auto& series) {
-    return std::accumulate(series.begin() + first, series.begin() + last, 0.0) /
-           static_cast<double>(std::max<std::ptrdiff_t>(1, last - first));
-  };
   const auto labels_of = [](const Bursts& of) { return BurstLabels{of.idle.value(), of.active.value(), of.peak}; };
   return values_of({.memory = labels_of(bursts.memory),
                     .gpu = labels_of(bursts.gpu),
                     .receive = labels_of(bursts.receive),
                     .transmit = labels_of(bursts.transmit),
                     .step_time_s = summarize(scenario, record).iteration_time.value(),
-                    .receive_mean_bytes_per_s = mean_of(profile.series.front().receive),
-                    .transmit_mean_bytes_per_s = mean_of(profile.series.front().transmit)});
+                    .receive_mean_bytes_per_s = bursts.receive.mean,
+                    .transmit_mean_bytes_per_s = bursts.transmit.mean});
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all verbs have this signature

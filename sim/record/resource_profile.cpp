@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -137,6 +138,8 @@ Bursts find_bursts(std::span<const double> series, Seconds period, double thresh
   const Runs& gaps = whole[0].count > 0 ? whole[0] : cut[0];
   const Runs& bursts = whole[1].count > 0 ? whole[1] : cut[1];
   Bursts result{.threshold = threshold, .gaps = gaps.count, .bursts = bursts.count};
+  if (!series.empty())
+    result.mean = std::accumulate(series.begin(), series.end(), 0.0) / static_cast<double>(series.size());
   if (gaps.count > 0) result.idle = period * (gaps.samples / static_cast<double>(gaps.count));
   if (bursts.count > 0) {
     result.active = period * (bursts.samples / static_cast<double>(bursts.count));

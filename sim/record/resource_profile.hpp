@@ -39,6 +39,7 @@ struct Bursts {
   double peak = 0;        // mean over bursts of the largest sample, in the unit of the series
   std::int64_t gaps = 0;  // how many the means are taken over
   std::int64_t bursts = 0;
+  double mean = 0;  // of all samples, in the unit of the series
 };
 
 /// Bursts of a series, in which a sample is one `period`.

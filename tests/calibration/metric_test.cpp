@@ -109,6 +109,25 @@ TEST_CASE("a transfer is as fast as the slower NIC, or as its window goes round"
   CHECK(rate("3MB", "0s") == doctest::Approx(1e9));
 }
 
+TEST_CASE(
+    "rates and bursts of the first worker's NIC: what it receives in a step, its share of time, at most the rate") {
+  const Changes synchronous{{"/training/strategy/synchronization", "\"synchronous\""},
+                            {"/training/steps", "40"},
+                            {"/output/sampling_period", "\"10ms\""}};
+  const auto simulated = [&](const char* metric) {
+    return test::in_child([&] { return Json(metric_of(metric, synchronous)); }).get<double>();
+  };
+  const double step = simulated("iteration_time_s"), mean = simulated("nic_receive_mean_Bps");
+  const double peak = simulated("nic_receive_peak_Bps");
+  const double active = simulated("nic_receive_active_s"), idle = simulated("nic_receive_idle_s");
+  const double bytes = as_double(test::resolved(test::shipped_scenario()).workload.parameter_bytes());
+  CHECK(mean * step == doctest::Approx(bytes).epsilon(0.05));  // the variables are pulled once a step
+  CHECK(peak > mean);
+  CHECK(active + idle <= step + 0.01);  // a step has a burst and a gap, or more of both; a sample is 10 ms
+  const Json known = test::in_child([] { return Json(refusal("nic_receive_maximum", {})); });
+  CHECK(known.get<std::string>().find("\"nic_receive_mean_Bps\"") != std::string::npos);
+}
+
 TEST_CASE("kernel_time_s is the kernel-time model of the first kernel") {
   const Changes one_kernel{{"/workload/model", R"({"name": "k", "format": 1, "source": "s", "input": [1, 1, 512],
                              "structure": {"family": "layers", "layers": [{"layer": "dense", "features": 256}]}})"},

@@ -170,6 +170,21 @@ TEST_CASE("the values of a sample are compared with the quantiles of their ranks
   CHECK(validation.samples[0].ks_distance == doctest::Approx(1.0 / 3));
 }
 
+TEST_CASE("a column's value goes to each pointer of a list") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "nic,speed\n3Gbps,1\n");
+  const auto with = [&](const std::string& pointers) {
+    return folder.write("study.json",
+                        R"({"format": 1, "scenario": ")" + source_folder() +
+                            R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {"nic": )" + pointers +
+                            R"(}, "target": {"column": "speed", "metric": "steps_per_s"}})");
+  };
+  const Study study = load_studies(with(R"(["/cluster/groups/0/name", "/cluster/groups/1/name"])")).front();
+  const Json scenario = parse_json(study.rows.front().scenario, "scenario");
+  for (const Json& group : scenario["cluster"]["groups"]) CHECK(group["name"] == "3Gbps");
+  CHECK_THROWS_WITH_AS(load_studies(with("[]")), doctest::Contains("/columns/nic"), InputError);
+}
+
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   study.rows.erase(study.rows.begin() + 1, study.rows.end());
