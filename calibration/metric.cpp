@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calibration/replayed_metric.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
@@ -176,7 +177,12 @@ const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) 
                       if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
                       const auto metric = options.required<std::string>("metric");
                       const auto probability = options.maybe<double>("probability");
+                      const auto traces = options.maybe<std::string>("traces");
                       options.reject_unknown_keys();
+                      if (is_replayed(metric)) {
+                        if (!traces) throw InputError{"metric " + in_quotes(metric) + " needs the trace to replay"};
+                        return to_text(replayed_metric(scenario, metric, *traces));
+                      }
                       return to_text(simulated_metric(scenario, metric, probability));
                     }};
 

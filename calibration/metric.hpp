@@ -26,12 +26,13 @@ namespace rehearse {
 ///   kernel_gap_s             GPU time of a kernel besides its work
 ///   dispatch_time_s          host time of an operator
 ///   step_overhead_s          host time of a step in which nothing else works
+/// Or, of traces that are replayed on the scenario, one of replayed_metric.hpp.
 /// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
 
-/// The verb that gives simulated_metric() as text. Options: "metric", "probability", and "steps" and "profile" (a
-/// profile file's value) instead of the scenario's.
+/// The verb that gives simulated_metric() as text. Options: "metric", "probability", "traces" (the path of a trace or a
+/// folder of them, for what is replayed), and "steps" and "profile" (a profile file's value) instead of the scenario's.
 extern const Verb kMeasure;
 
 /// Whether `metric` is one of those that need no simulation.

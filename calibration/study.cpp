@@ -8,6 +8,7 @@
 
 #include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
+#include "calibration/replayed_metric.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/named.hpp"
@@ -287,6 +288,10 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   expect_column(target.child("column"), study.target_column, table);
   if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
   study.sample_of = read_columns(target, "sample_of", table);
+  if (target.has("traces"))
+    study.traces = target.resolve(target.required<std::string>("traces")).lexically_normal().string();
+  target.expect(is_replayed(study.metric) == target.has("traces"), "traces",
+                "a trace beside a metric of replays, and none beside another");
   target.reject_unknown_keys();
   return {.scale = units.at(unit), .noise_column = noise_column};
 }
@@ -442,6 +447,7 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
         const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
         Json options{{"metric", study.metric}};
         if (probability) options["probability"] = *probability;
+        if (!study.traces.empty()) options["traces"] = study.traces;
         return kMeasure.job(
             read_scenario(json, study.scenario_file, catalog, study.rows[static_cast<std::size_t>(asked_by)].origins),
             options);

@@ -77,6 +77,7 @@ struct Study {
   std::vector<ExcludedRows> excluded;
   std::string target_column;
   std::string metric;  // metric.hpp
+  std::string traces;  // a trace or a folder of them, that are replayed for it; empty: none
   /// The columns of "sample_of": rows that agree in them and in their use are a sample of one distribution. The i-th
   /// smallest of its n values is compared with the simulated distribution's quantile at (i - 1/2) / n. Empty: each row
   /// is a value by itself.

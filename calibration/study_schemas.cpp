@@ -34,6 +34,7 @@ std::string study_schema() {
     "target": { "type": "object", "required": ["column", "metric"], "additionalProperties": false, "properties": {
       "column": { "type": "string", "description": "measured values" },
       "metric": { "type": "string", "description": "of the simulation, to be compared with them" },
+      "traces": { "type": "string", "description": "trace, or folder of those of all ranks, relative to this file, that is replayed on the scenario; for replayed_step_s and replayed_after_first_collective_s" },
       "unit": { "enum": ["", "s", "ms", "us"], "description": "of the column, for a metric in seconds" },
       "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
       "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },

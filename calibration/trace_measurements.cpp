@@ -28,7 +28,7 @@ struct StepMeasurements {
   std::string name;
   Nanoseconds start = 0, end = 0;
   Nanoseconds overhead = 0, dispatch = 0;
-  std::optional<Nanoseconds> first_launch;
+  std::optional<Nanoseconds> first_launch, together;  // together: its first collective has ended
   std::int64_t launches = 0;
   std::vector<Nanoseconds> latencies, gaps;
   std::array<std::int64_t, kKernelClassNames.size()> kernels{};
@@ -38,8 +38,11 @@ struct StepMeasurements {
 class RankTable {
  public:
   RankTable(CsvWriter& csv, const RecordedRun& run) : csv_{csv}, run_{run} {
-    for (const RecordedStep& step : run.steps)
+    for (const RecordedStep& step : run.steps) {
       steps_.push_back({.name = step.name, .start = step.recorded_start, .end = step.recorded_end});
+      if (const std::int32_t first = first_collective(run, step); first >= 0)
+        steps_.back().together = run.operations[at(first)].recorded_end;
+    }
     if (!steps_.empty()) return;
     Nanoseconds end = run.recorded_start();
     for (const RecordedOperation& operation : run.operations) end = std::max(end, operation.recorded_end);
@@ -105,6 +108,8 @@ class RankTable {
 
   void write_step(const StepMeasurements& step) {
     row("step", step, "", 1, seconds(step.end - step.start).value());
+    if (step.together && *step.together < step.end)
+      row("after_first_collective", step, "", 1, seconds(step.end - *step.together).value());
     if (step.launches > 0) {
       row("step_overhead", step, "", 1, seconds(step.overhead).value());
       row("dispatch", step, "", step.launches, seconds(step.dispatch).value() / static_cast<double>(step.launches));
@@ -159,11 +164,15 @@ std::vector<std::filesystem::path> measurement_files(const std::filesystem::path
   return files;
 }
 
-CsvTable load_trace_measurements(const std::filesystem::path& path) {
+RecordedJob load_recorded_job(const std::filesystem::path& path) {
   std::vector<std::filesystem::path> files = measurement_files(path);
   if (files.size() > 1)  // what execution traces add to a profiler's, tensors, is not measured
     std::erase_if(files, [](const auto& file) { return find_trace_format(file) == TraceFormat::kPytorchEt; });
-  return measurements_of(recorded_job(read_recorded_runs(files)), path.string());
+  return recorded_job(read_recorded_runs(files));
+}
+
+CsvTable load_trace_measurements(const std::filesystem::path& path) {
+  return measurements_of(load_recorded_job(path), path.string());
 }
 
 }  // namespace rehearse

@@ -161,4 +161,15 @@ UnexplainedTime unexplained_time(const RecordedRun& run) {
 
 RecordedRun recorded_run(const KinetoTrace& trace) { return RunBuilder{trace}.build(); }
 
+std::int32_t first_collective(const RecordedRun& run, const RecordedStep& step) {
+  std::int32_t first = -1;
+  const auto start = [&](std::int32_t i) { return run.operations[static_cast<std::size_t>(i)].recorded_start; };
+  for (const RecordedCollective& collective : run.collectives) {
+    const std::int32_t i = collective.operation;
+    const bool is_in_step = start(i) >= step.recorded_start && start(i) < step.recorded_end;
+    if (is_in_step && (first < 0 || start(i) < start(first))) first = i;
+  }
+  return first;
+}
+
 }  // namespace rehearse

@@ -103,6 +103,9 @@ struct RecordedRun {
   Nanoseconds lag(const Dependency& dependency) const;
 };
 
+/// The operation of the collective that begins first in the step; -1 if it has none.
+std::int32_t first_collective(const RecordedRun& run, const RecordedStep& step);
+
 /// Dates on the GPU that differ by more are apart for a reason: no latency of its own is as long.
 inline constexpr Nanoseconds kClearlyApart = 20'000;
 /// So long may a thread be silent, in the interpreter for example, before that counts as time that nothing explains.
