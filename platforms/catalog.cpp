@@ -104,6 +104,12 @@ Instance read_instance(std::string name, JsonReader json) {
   return instance;
 }
 
+double read_packet_loss(const JsonReader& json) {
+  const double loss = json.optional<double>("packet_loss", 0);
+  if (json.has("packet_loss")) json.expect(loss >= 0 && loss <= 0.5, "packet_loss", "a share from 0 to 0.5");
+  return loss;
+}
+
 RegionLink read_region_link(JsonReader json) {
   json.use_schema(region_link_schema);
   RegionLink link{
@@ -113,6 +119,7 @@ RegionLink read_region_link(JsonReader json) {
       .per_flow_rate = json.maybe<BytesPerSecond>("per_flow_rate"),
       .source = json.required<std::string>("source"),
       .place = json.place(),
+      .packet_loss = read_packet_loss(json),
   };
   if (link.per_flow_rate) json.expect(*link.per_flow_rate > BytesPerSecond{0}, "per_flow_rate", "a rate above 0Bps");
   json.expect(link.latency <= Seconds{60}, "latency", "at most 60s");

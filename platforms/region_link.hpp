@@ -22,7 +22,11 @@ struct RegionLink {
   /// Rate of all connections between two machines, both directions together. It is not part of the file, but follows
   /// from NetworkParameters::duplex.
   std::optional<BytesPerSecond> per_pair_rate = {};
+  double packet_loss = 0;  // share of packets, each by itself
 };
+
+/// Reads "packet_loss", 0 by default. Throws InputError.
+double read_packet_loss(const JsonReader& json);
 
 /// Reads one entry of a catalog's "region_links". Throws InputError.
 RegionLink read_region_link(JsonReader json);

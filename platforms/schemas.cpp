@@ -156,6 +156,7 @@ std::string region_link_schema() {
     "from": { "type": "string" }, "to": { "type": "string" },
     "latency": { "$ref": "#/$defs/time", "description": "one way" },
     "per_flow_rate": { "$ref": "#/$defs/rate", "description": "limit of a single connection" },
+    "packet_loss": { "type": "number", "minimum": 0, "maximum": 0.5, "default": 0, "description": "share of packets, each by itself" },
     "source": { "type": "string" }
   })json");
 }

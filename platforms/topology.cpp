@@ -283,6 +283,7 @@ Path Topology::path_over_nics(Endpoint from, Endpoint to) const {
   path.kind = PathKind::kNetwork;
   path.per_flow_rate = region_link.per_flow_rate;
   path.latency = region_link.latency;
+  path.packet_loss = 1 - (1 - machines_[a].packet_loss) * (1 - region_link.packet_loss);
   const std::size_t before = path.links.size();
   if (region == region_of_[b]) {
     std::visit(

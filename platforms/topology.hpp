@@ -29,7 +29,8 @@ struct TopologyMachine {
   int nics = 1;          // GPU i uses NIC i modulo nics; the host the NIC of the GPU at the other end, or NIC 0
   int gpus = 0;
   Interconnect interconnect;
-  std::string name{};  // in the names of links; empty: "machine 3"
+  std::string name{};      // in the names of links; empty: "machine 3"
+  double packet_loss = 0;  // share of the packets that leave its NICs, each by itself
 };
 
 /// A directed resource that the flows crossing it share.
@@ -47,6 +48,7 @@ struct Path {
   Seconds latency{};       // one way
   std::optional<BytesPerSecond> per_flow_rate;
   PathKind kind = PathKind::kPcie;
+  double packet_loss = 0;  // share of packets that do not arrive
 };
 
 class Topology {

@@ -116,6 +116,7 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
   const Training& training = scenario.training;
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
   if (training.step_time_variation > 0) return Undescribed{"/training/step_time_variation", "steps of random length"};
+  if (scenario.loses_packets()) return Undescribed{"/cluster/network", "packets that are lost"};
   if (training.start_interval > Seconds{})
     return Undescribed{"/training/start_interval", "workers that start one after another"};
   if (!std::holds_alternative<Star>(scenario.fabric))

@@ -41,11 +41,18 @@ ResNet read_resnet(const JsonReader& json) {
   net.pads_skips = skip == "padding";
   net.strides_in_3x3 = json.optional<bool>("strides_in_3x3", true);
   net.stem_channels = read_size(json, "stem_channels", 64);
+  net.has_biases = json.optional<bool>("biases", false);
   return net;
 }
 
 Tensor build(GraphBuilder& graph, const ResNet& net, const Tensor& images, int classes) {
-  Tensor x = convolution_unit(graph, "stem", images, net.stem_channels, net.has_small_stem ? square(3) : square(7, 2));
+  const auto linear = [&](const std::string& name, const Tensor& input, std::int64_t channels, const Window& window) {
+    return graph.batch_norm(name + "/bn", graph.convolution(name, input, channels, window, 1, net.has_biases));
+  };
+  const auto unit = [&](const std::string& name, const Tensor& input, std::int64_t channels, const Window& window) {
+    return graph.activation(name + "/relu", linear(name, input, channels, window));
+  };
+  Tensor x = unit("stem", images, net.stem_channels, net.has_small_stem ? square(3) : square(7, 2));
   if (!net.has_small_stem) x = graph.max_pool("stem/pool", x, square(3, 2));
   for (std::size_t stage = 0; stage < net.widths.size(); ++stage) {
     const std::int64_t width = net.widths[stage], outputs = net.is_bottleneck ? 4 * width : width;
@@ -54,19 +61,19 @@ Tensor build(GraphBuilder& graph, const ResNet& net, const Tensor& images, int c
       const int stride = block == 0 && stage > 0 ? 2 : 1;
       Tensor branch = x;
       if (net.is_bottleneck) {
-        branch = convolution_unit(graph, name + "/conv1", branch, width, square(1, net.strides_in_3x3 ? 1 : stride));
-        branch = convolution_unit(graph, name + "/conv2", branch, width, square(3, net.strides_in_3x3 ? stride : 1));
-        branch = convolution_bn(graph, name + "/conv3", branch, outputs, square(1));
+        branch = unit(name + "/conv1", branch, width, square(1, net.strides_in_3x3 ? 1 : stride));
+        branch = unit(name + "/conv2", branch, width, square(3, net.strides_in_3x3 ? stride : 1));
+        branch = linear(name + "/conv3", branch, outputs, square(1));
       } else {
-        branch = convolution_unit(graph, name + "/conv1", branch, width, square(3, stride));
-        branch = convolution_bn(graph, name + "/conv2", branch, outputs, square(3));
+        branch = unit(name + "/conv1", branch, width, square(3, stride));
+        branch = linear(name + "/conv2", branch, outputs, square(3));
       }
       Tensor skip = x;
       if (stride != 1 || x.channels != outputs) {
         if (net.pads_skips && x.channels <= outputs)
           skip = graph.subsample_and_pad(name + "/skip", x, outputs, stride);
         else
-          skip = convolution_bn(graph, name + "/projection", x, outputs, square(1, stride));
+          skip = linear(name + "/projection", x, outputs, square(1, stride));
       }
       x = graph.activation(name + "/relu", graph.add(name + "/sum", std::vector{branch, skip}));
     }

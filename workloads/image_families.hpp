@@ -23,6 +23,7 @@ struct ResNet {
   bool pads_skips = false;
   bool strides_in_3x3 = true;  // v1.5; false: in the first 1x1 convolution of a bottleneck, as in the paper
   int stem_channels = 64;
+  bool has_biases = false;  // of convolutions, although batch normalisation follows, as Keras builds it
 };
 
 /// Densely connected network: each layer BN, ReLU, convolution 1x1 to 4 `growth`, BN, ReLU, convolution 3x3 to

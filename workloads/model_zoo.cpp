@@ -372,6 +372,7 @@ constexpr std::string_view kModelSchema = R"({
             "stem_channels": { "type": "integer", "minimum": 1, "default": 64 },
             "skip": { "enum": ["projection", "padding"], "default": "projection", "description": "where shapes differ" },
             "strides_in_3x3": { "type": "boolean", "default": true, "description": "v1.5; false: in the first 1x1, as in the paper" },
+            "biases": { "type": "boolean", "default": false, "description": "of convolutions, which batch normalisation follows" },
             "classes": { "type": "integer", "minimum": 1, "default": 1000 } } },
         { "required": ["family", "layers_per_block"],
           "additionalProperties": false,

@@ -134,6 +134,13 @@ std::string fabric_text(const Scenario& scenario) {
     separator = ", ";
   }
   if (scenario.hop_latency) text += "; " + to_text(*scenario.hop_latency) + " one way on each link";
+  if (scenario.loses_packets()) {
+    const TcpParameters& tcp = scenario.tcp;
+    text += "; " + to_text(100 * scenario.packet_loss) + " % of packets that leave a machine are lost: TCP with " +
+            to_text(tcp.segment) + " in each, " + name_in(kCongestionControls, tcp.congestion) + ", " +
+            name_in(kLossRecoveries, tcp.recovery) + ", time-outs from " + to_text(tcp.minimum_timeout) + ", " +
+            std::to_string(tcp.connections) + (tcp.connections == 1 ? " connection" : " connections") + " a message";
+  }
   return text;
 }
 

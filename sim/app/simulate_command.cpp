@@ -139,6 +139,12 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %.4g s\n",
                 "on the spot market", what->revocations, what->replacements, what->restarts,
                 static_cast<long long>(what->lost_updates), what->stopped.value());
+  if (const auto& what = summary.losses)
+    std::printf(
+        "%-24s %s sent again; %lld fast retransmits, %lld tail loss probes, %lld of them late, %lld time-outs\n",
+        "lost packets", to_text(what->retransmitted).c_str(), static_cast<long long>(what->fast_retransmits),
+        static_cast<long long>(what->probes), static_cast<long long>(what->late_probes),
+        static_cast<long long>(what->timeouts));
   std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
   if (!is_synchronous)
     std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,

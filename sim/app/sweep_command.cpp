@@ -40,6 +40,7 @@ struct SweepCommand {
   std::string where;         // expression; empty: every row
   std::optional<int> top;
   std::string by = "steps_per_s";  // expression
+  std::string relative;            // expression; empty: no such column
   bool is_dry_run = false;
 };
 
@@ -61,6 +62,8 @@ void add_options(Options options, SweepCommand& command) {
       .add_option("--by", command.by, "FORMULA", "What --top compares: a key or formula; -x puts the smallest x first")
       .shows_default();
   add_max_run_time(options, command.max_run_time, ": a row with that error, tried again when the sweep is");
+  options.add_option("--relative", command.relative, "FORMULA",
+                     "Print also this key or formula over its smallest value among the rows that are printed");
   options.add_flag("--dry-run", command.is_dry_run, "Check every combination; print how many, and how long they take");
   add_work_options(options, command.common, "Print the rows as JSON instead of a table",
                    "Keep results.sqlite and write sweep.csv here (default: write nothing)");
@@ -110,6 +113,7 @@ std::vector<std::string> headings(const std::vector<std::string>& pointers, cons
 struct ShownRow {
   std::size_t combination = 0;
   double rank = 0;                                // value of --by
+  std::optional<double> compared;                 // value of --relative
   std::map<std::string, std::string> parameters;  // by pointer
   Json json;
 };
@@ -120,9 +124,25 @@ struct Selection {
   std::vector<std::string> headings;
 };
 
+/// Of the options, parsed; those that are not given are none.
+struct Formulas {
+  std::optional<Expression> where, relative;
+  Expression by;
+};
+
+/// Divides what --relative compares by the smallest of it.
+void make_relative(Selection& selection) {
+  std::optional<double> smallest;
+  for (const ShownRow& row : selection.rows)
+    if (row.compared) smallest = std::min(smallest.value_or(*row.compared), *row.compared);
+  for (ShownRow& row : selection.rows) {
+    if (row.compared) row.compared = *smallest > 0 ? std::optional{*row.compared / *smallest} : std::nullopt;
+    row.json["relative"] = row.compared ? Json(*row.compared) : Json{};
+  }
+}
+
 /// The rows that fulfil --where, at most --top of them, best first. Rows without result come only if neither is given.
-Selection select(const Sweep& sweep, const ResultStore& store, const SweepCommand& command,
-                 const std::optional<Expression>& where, const Expression& by) {
+Selection select(const Sweep& sweep, const ResultStore& store, const SweepCommand& command, const Formulas& formulas) {
   Selection selection;
   sweep.for_each_row(store, [&](const SweepRow& row) {
     if (!row.is_finished) return;
@@ -132,12 +152,14 @@ Selection select(const Sweep& sweep, const ResultStore& store, const SweepComman
     if (!has_result) ++selection.failed;
     if (has_result && row.summary.contains("warnings") && !row.summary["warnings"].empty()) ++selection.with_warnings;
     const auto look_up = [&](const std::string& name) { return sweep.look_up(row, name); };
-    if ((where || command.top) && !has_result) return;
-    if (where && !where->holds(look_up)) return;
+    if ((formulas.where || command.top) && !has_result) return;
+    if (formulas.where && !formulas.where->holds(look_up)) return;
     ++selection.fulfilling;
     ShownRow shown{.combination = row.combination};
-    if (command.top) shown.rank = by.number(look_up);
+    if (command.top) shown.rank = formulas.by.number(look_up);
     if (std::isnan(shown.rank)) return;
+    if (formulas.relative && has_result) shown.compared = formulas.relative->number(look_up);
+    if (shown.compared && std::isnan(*shown.compared)) shown.compared.reset();
     Json parameters = Json::object();
     for (const std::string& pointer : sweep.parameters()) {
       const Json* value = json_pointer_find(row.scenario, pointer);
@@ -162,6 +184,7 @@ Selection select(const Sweep& sweep, const ResultStore& store, const SweepComman
                      [](const ShownRow& a, const ShownRow& b) { return a.rank > b.rank; });
     selection.rows.resize(std::min(selection.rows.size(), static_cast<std::size_t>(*command.top)));
   }
+  if (formulas.relative) make_relative(selection);
   return selection;
 }
 
@@ -189,6 +212,7 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
   if (seeds.size() > 1) table.header.emplace_back("seed");
   if (shows_rank) table.header.push_back(by.text());
   table.header.insert(table.header.end(), keys.begin(), keys.end());
+  if (!command.relative.empty()) table.header.push_back(command.relative + " / smallest");
   if (has_errors) table.header.emplace_back("error");
   for (const ShownRow& row : selection.rows) {
     if (table.rows.size() == most) break;
@@ -198,6 +222,7 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
     if (shows_rank) cells.push_back(display(row.rank));
     for (const std::string& key : keys)
       cells.push_back(row.json["summary"].is_object() ? cell(row.json["summary"].value(key, Json{})) : "-");
+    if (!command.relative.empty()) cells.push_back(row.compared ? display(*row.compared) : "-");
     if (has_errors) cells.push_back(cell(row.json["error"]));
     table.rows.push_back(std::move(cells));
   }
@@ -261,9 +286,11 @@ std::string write_table(const fs::path& folder, const Sweep& sweep, const Result
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Expression by = about("--by", [&] { return Expression::parse(command.by); });
-  const auto where = command.where.empty()
-                         ? std::optional<Expression>{}
-                         : about("--where", [&] { return std::optional{Expression::parse(command.where)}; });
+  const auto parsed = [](const char* option, const std::string& text) {
+    return text.empty() ? std::optional<Expression>{}
+                        : about(option, [&] { return std::optional{Expression::parse(text)}; });
+  };
+  const auto where = parsed("--where", command.where), relative = parsed("--relative", command.relative);
   const Catalog catalog = load_catalog(command.common);
   Sweep sweep{make_request(command), catalog, program_identity()};
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
@@ -278,6 +305,7 @@ int run(const SweepCommand& command) {
   });
   if (where) about("--where", [&] { sweep.check_expression(*where, true); });
   if (command.top) about("--by", [&] { sweep.check_expression(by, false); });
+  if (relative) about("--relative", [&] { sweep.check_expression(*relative, false); });
   if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
 
   ResultStore store =
@@ -295,7 +323,7 @@ int run(const SweepCommand& command) {
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);
 
-  const Selection selection = select(sweep, store, command, where, by);
+  const Selection selection = select(sweep, store, command, {where, relative, by});
   std::string csv_name;
   if (command.common.output) csv_name = write_table(*command.common.output, sweep, store);
   if (command.common.prints_json) {

@@ -126,6 +126,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   for (std::vector<Span>& spans : record.presence)
     for (Span& there : spans) there = {std::min(there.start, end), std::min(there.end, end)};
   record.lost = cluster_.traffic.lost();
+  record.losses = cluster_.losses;
   for (const MachineUse& total : record.total) {
     record.sent += total.sent;
     record.received += total.received;

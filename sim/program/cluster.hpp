@@ -9,6 +9,7 @@
 #include "sim/resources/clock.hpp"
 #include "sim/resources/core_pool.hpp"
 #include "sim/resources/network.hpp"
+#include "sim/resources/tcp_loss.hpp"
 #include "sim/scenario/site.hpp"
 
 namespace rehearse {
@@ -27,6 +28,8 @@ struct Cluster {
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact;
   Traffic traffic{site.machines.size()};
+  LossCounts losses;
+  int lossy_connections = 0;    // that there have been
   std::vector<CorePool> cores;  // [machines] of its parameter servers
 };
 

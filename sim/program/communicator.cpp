@@ -32,7 +32,7 @@ Communicator::~Communicator() {
     const PathIndex edge = message.edge;
     if (message.state == Message::kHasLeft)
       cluster_.traffic.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
-    if (message.state != Message::kIsLeaving) continue;
+    if (message.state != Message::kIsLeaving || message.channel != nullptr) continue;
     cluster_.network.cancel(message.flow);
     cluster_.network.count(edge, Bytes{} - message.size);
   }
@@ -137,23 +137,49 @@ void Communicator::next_round() {
   messages_left_ = phase.edges.size();
   under_way_.clear();
   for (const PathIndex edge : phase.edges) under_way_.push_back({.edge = edge, .size = size});
-  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-    const PathIndex edge = phase.edges[e];
-    const Seconds start = clock_.now();
-    const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-    const Seconds latency = this->latency(phase, edge);
-    under_way_[e].flow = cluster_.network.start_flow(edge, size, [this, start, e, from, to, size, latency] {
-      const Seconds now = clock_.now();
-      cluster_.traffic.sent(from, to, size);
-      under_way_[e].state = Message::kHasLeft;
-      cluster_.recorder.add(MessageSpan{from, to, unit_, step_, {start, now}, now + latency, size});
-      clock_.schedule_in(latency, [this, e, from, to, size] {
-        cluster_.traffic.received(from, to, size);
-        under_way_[e].state = Message::kHasArrived;
-        if (--messages_left_ == 0) next_round();
-      });
-    });
-  }
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
+}
+
+void Communicator::send(std::size_t index) {
+  Message& message = under_way_[index];
+  const auto on_sent = [this, index, start = clock_.now()] { sent(index, start); };
+  message.channel = free_channel(message.edge);
+  if (message.channel != nullptr)
+    message.channel->send(message.size, round_ < plan()[phase_].repeat, on_sent);
+  else
+    message.flow = cluster_.network.start_flow(message.edge, message.size, on_sent);
+}
+
+void Communicator::sent(std::size_t index, Seconds start) {
+  Message& message = under_way_[index];
+  const Seconds now = clock_.now(), latency = this->latency(plan()[phase_], message.edge);
+  const Endpoint from = cluster_.network.source(message.edge), to = cluster_.network.destination(message.edge);
+  cluster_.traffic.sent(from, to, message.size);
+  message.state = Message::kHasLeft;
+  cluster_.recorder.add(MessageSpan{from,
+                                    to,
+                                    unit_,
+                                    step_,
+                                    {start, now},
+                                    now + latency,
+                                    message.size,
+                                    message.channel != nullptr ? message.channel->retransmitted() : Bytes{}});
+  clock_.schedule_in(latency, [this, index, from, to] {
+    cluster_.traffic.received(from, to, under_way_[index].size);
+    under_way_[index].state = Message::kHasArrived;
+    if (--messages_left_ == 0) next_round();
+  });
+}
+
+/// None where no packets are lost.
+LossyChannel* Communicator::free_channel(PathIndex edge) {
+  if (!(cluster_.network.path(edge).packet_loss > 0)) return nullptr;
+  auto& channels = channels_[edge];
+  const auto found =
+      std::find_if(channels.begin(), channels.end(), [](const auto& known) { return !known->is_busy(); });
+  if (found != channels.end()) return found->get();
+  channels.push_back(lossy_channel(clock_, cluster_, edge));
+  return channels.back().get();
 }
 
 }  // namespace rehearse

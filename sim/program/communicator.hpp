@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "sim/base/pinned.hpp"
 #include "sim/program/cluster.hpp"
 #include "sim/program/collective_methods.hpp"
+#include "sim/program/lossy_channel.hpp"
 #include "sim/record/traffic.hpp"
 #include "sim/resources/clock.hpp"
 
@@ -36,6 +38,7 @@ class Communicator : private Pinned {
     PathIndex edge = 0;
     Bytes size{};
     FlowId flow = 0;
+    LossyChannel* channel = nullptr;  // instead
     State state = kIsLeaving;
   };
 
@@ -52,12 +55,16 @@ class Communicator : private Pinned {
   Seconds latency(const CollectivePhase& phase, PathIndex edge) const;
   void record(Seconds start);
   void next_round();
+  void send(std::size_t message);
+  void sent(std::size_t message, Seconds start);
+  LossyChannel* free_channel(PathIndex edge);
 
   Cluster& cluster_;
   OwnedClock clock_;
   std::vector<Message> under_way_;  // of the current round
   std::vector<Endpoint> gpus_;
   bool is_timed_;
+  std::map<PathIndex, std::vector<std::unique_ptr<LossyChannel>>> channels_;  // as many as are busy at a time
   std::map<CollectiveKind, Kind> kinds_;
   Kind* kind_ = nullptr;                    // of the current one
   Seconds time_alone_{}, latency_alone_{};  // of those of this step, by the formula

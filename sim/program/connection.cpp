@@ -10,11 +10,12 @@ Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArr
       cluster_{cluster},
       path_{path},
       latency_{cluster.network.latency(path)},
-      on_arrival_{std::move(on_arrival)} {}
+      on_arrival_{std::move(on_arrival)},
+      channel_{lossy_channel(clock_, cluster, path)} {}
 
 Connection::~Connection() {
   clock_.retire();
-  if (!queue_.empty()) {
+  if (!queue_.empty() && channel_ == nullptr) {
     cluster_.network.cancel(flow_);
     cluster_.network.count(path_, Bytes{} - queue_.front().size);
   }
@@ -36,6 +37,7 @@ void Connection::start_next() {
     queue_.push_front(message);
   }
   head_started_ = clock_.now();
+  if (channel_ != nullptr) return channel_->send(queue_.front().size, queue_.size() > 1, [this] { finish_head(); });
   flow_ = cluster_.network.start_flow(path_, queue_.front().size, [this] { finish_head(); });
 }
 
@@ -45,8 +47,14 @@ void Connection::finish_head() {
   const Endpoint from = cluster_.network.source(path_), to = cluster_.network.destination(path_);
   cluster_.traffic.sent(from, to, message.size);
   if (cluster_.recorder.covers(from, to))
-    cluster_.recorder.add(MessageSpan{
-        from, to, message.unit, message.step, {head_started_, clock_.now()}, clock_.now() + latency_, message.size});
+    cluster_.recorder.add(MessageSpan{from,
+                                      to,
+                                      message.unit,
+                                      message.step,
+                                      {head_started_, clock_.now()},
+                                      clock_.now() + latency_,
+                                      message.size,
+                                      channel_ != nullptr ? channel_->retransmitted() : Bytes{}});
   in_flight_.push_back(message);
   clock_.schedule_in(latency_, [this] { arrive(); });
   if (!queue_.empty()) start_next();

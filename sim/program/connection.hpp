@@ -3,9 +3,11 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 
 #include "sim/base/pinned.hpp"
 #include "sim/program/cluster.hpp"
+#include "sim/program/lossy_channel.hpp"
 
 namespace rehearse {
 
@@ -43,7 +45,8 @@ class Connection : private Pinned {
   std::deque<Message> queue_;      // the head is on the wire
   std::deque<Message> in_flight_;  // left the sender, latency not yet over
   Seconds head_started_{};
-  FlowId flow_ = 0;  // of the head
+  FlowId flow_ = 0;                        // of the head
+  std::unique_ptr<LossyChannel> channel_;  // instead of flows, where packets are lost
 };
 
 }  // namespace rehearse

@@ -37,6 +37,7 @@ struct MessageSpan {
   Span on_wire;           // bytes flow
   Seconds arrival{};
   Bytes size{};
+  Bytes retransmitted{};  // besides, within on_wire
 };
 
 /// A link over which a machine's NICs, or its GPUs, receive or send.

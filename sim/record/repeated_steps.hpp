@@ -10,7 +10,7 @@
 namespace rehearse {
 
 /// Whether steps of the scenario that have repeated once go on to do so: they are synchronous, and nothing happens
-/// after so many steps (checkpoints), at a date (joins, revocations, cycles of fusion) or at random.
+/// after so many steps (checkpoints), at a date (joins, revocations, cycles of fusion) or at random (variation, lost packets).
 bool may_repeat(const Scenario& scenario);
 
 /// The record as far as resource_profile() and Summary::iteration_time need it, had the run gone on for `more` steps

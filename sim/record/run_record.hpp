@@ -8,6 +8,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/record/recorder.hpp"
+#include "sim/resources/tcp_loss.hpp"
 #include "sim/scenario/site.hpp"
 
 namespace rehearse {
@@ -80,7 +81,9 @@ struct RunRecord {
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
   SampleCounts samples;
   bool is_synchronous = false;
-  Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went
+  Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went,
+                                              // and packets that were sent again
+  LossCounts losses;                          // of packets
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
   std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself

@@ -254,6 +254,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
 
   summary.cost_usd = cost_of_all(scenario, record);
   if (scenario.has_revocations()) summary.interruptions = record.interruptions;
+  if (scenario.loses_packets()) summary.losses = record.losses;
   if (scenario.training.target) {
     summary.to_target = forecast(scenario, summary);
     summary.to_target->cost_usd = training_cost(scenario, record.machines, summary.to_target->time);
@@ -324,6 +325,13 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
         {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
         {"restarts", what->restarts},         {"pauses", what->pauses},           {"lost_steps", what->lost_updates},
         {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}};
+  if (const auto& what = summary.losses) {
+    json["retransmitted_B"] = what->retransmitted.value();
+    json["fast_retransmits"] = what->fast_retransmits;
+    json["tail_loss_probes"] = what->probes;
+    json["late_tail_loss_probes"] = what->late_probes;
+    json["retransmission_timeouts"] = what->timeouts;
+  }
   if (const auto& target = summary.to_target) {
     json["training_updates"] = target->updates;
     json["training_samples"] = target->samples;

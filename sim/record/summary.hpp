@@ -82,6 +82,7 @@ struct Summary {
   std::vector<MachineSummary> machines;
   std::optional<Forecast> to_target;           // if the training has one
   std::optional<Interruptions> interruptions;  // if machines may be revoked
+  std::optional<LossCounts> losses;            // if packets may be lost: in the whole run
 };
 
 /// Updates until the scenario's target at the speeds of the summary.

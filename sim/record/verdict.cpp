@@ -115,9 +115,11 @@ class Judge {
     add("input_copy", step_.input, "copying the samples to the GPUs",
         "copies that overlap compute, smaller samples, or PCIe links that no GPUs share");
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);
+    const bool is_lossy = summary_.losses && summary_.losses->retransmitted > Bytes{};
     if (network_)
-      add(network_->resource.c_str(), step_.network, "exposed communication over " + network_->text(),
-          network_->remedy);
+      add(network_->resource.c_str(), step_.network,
+          "exposed communication over " + network_->text() + (is_lossy ? ", with packets that are lost" : ""),
+          (is_lossy ? "a network that loses fewer packets, " : "") + network_->remedy);
     else
       add("network", step_.network, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",

@@ -2,6 +2,7 @@
 // A network whose flows share bandwidth by max_min_flows.hpp, whoever runs the clock: SimGrid (simgrid_backend.cpp) or
 // plain_loop.cpp.
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -67,10 +68,11 @@ class MaxMinNetwork : public Network {
     return rates;
   }
 
-  FlowId start(PathIndex index, Bytes size, std::function<void()> on_sent) final {
+  FlowId start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, std::function<void()> on_sent) final {
     const Path& way = path(index);
-    const auto flow =
-        flows_.start(way.links, as_double(size), way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever);
+    double cap = way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever;
+    if (most) cap = std::min(cap, most->value());
+    const auto flow = flows_.start(way.links, as_double(size), cap);
     if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
     const FlowId id = ++started_ << 32U | flow;
     running_[flow] = {id, std::move(on_sent)};

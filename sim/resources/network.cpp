@@ -37,14 +37,15 @@ void Network::fold(int block) {
   for (KnownPath& known : known_) known.path = find(known.from, known.to);
 }
 
-FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent) {
+FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent,
+                           std::optional<BytesPerSecond> most) {
   if (path(index).links.empty()) {
     on_sent();
     return 0;
   }
   count(index, size);
   ++started_flows_;
-  return start(index, std::max(size, Bytes{1}), std::move(on_sent));
+  return start(index, std::max(size, Bytes{1}), most, std::move(on_sent));
 }
 
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/errors.hpp"
 #include "sim/resources/max_min_network.hpp"
 
 namespace rehearse {
@@ -50,9 +51,26 @@ class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
       const double rate = (inside.nvlink_rate * inside.nvlink_relay_efficiency).value();
       if (rate > 0 && !limits_.contains(rate)) limits_[rate] = add_link(rate, sg::Link::SharingPolicy::FATPIPE);
     }
+    const auto& machines = topology_.machines();
+    const auto& regions = topology_.region_links();
+    if (std::any_of(machines.begin(), machines.end(), [](const auto& machine) { return machine.packet_loss > 0; }) ||
+        std::any_of(regions.begin(), regions.end(), [](const auto& region) { return region.packet_loss > 0; }))
+      for (int i = 0; i < kMostLimitedFlows; ++i) free_.push_back(add_link(1, sg::Link::SharingPolicy::FATPIPE));
     seal();
     return hosts;
   }
+  /// A link of this rate, which the next route that is asked for has besides its own until let_go().
+  sg::Link* limit_next(BytesPerSecond rate) {
+    if (free_.empty())
+      throw NoResultError{"more than " + std::to_string(kMostLimitedFlows) +
+                          " messages at a time whose windows limit them, on SimGrid's own network"};
+    next_limit_ = free_.back();
+    free_.pop_back();
+    next_limit_->set_bandwidth(rate.value());
+    return next_limit_;
+  }
+  void let_go() { next_limit_ = nullptr; }
+  void release(sg::Link* limit) { free_.push_back(limit); }
   sg::Link* link(int index) const { return links_[static_cast<std::size_t>(index)]; }
 
  private:
@@ -62,6 +80,7 @@ class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
     for (const int link : path.links)
       into->link_list_.push_back(implementation(links_[static_cast<std::size_t>(link)]));
     if (path.per_flow_rate) into->link_list_.push_back(implementation(limits_.at(path.per_flow_rate->value())));
+    if (next_limit_ != nullptr) into->link_list_.push_back(implementation(next_limit_));
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
                  std::map<std::string, xbt_edge_t, std::less<>>*) override {}
@@ -83,6 +102,9 @@ class TopologyZone final : public simgrid::kernel::routing::NetZoneImpl {
   std::map<double, sg::Link*> limits_;  // by rate: a fat pipe limits each flow on its own
   std::vector<Endpoint> endpoints_;     // by SimGrid's number of the host
   std::unordered_map<const sg::Link*, simgrid::kernel::resource::StandardLinkImpl*> implementations_;
+  static constexpr int kMostLimitedFlows = 4096;  // SimGrid takes no more links once it runs
+  std::vector<sg::Link*> free_;                   // of those that limit one flow
+  sg::Link* next_limit_ = nullptr;
   int count_ = 0;
 };
 
@@ -125,7 +147,7 @@ class SimgridNetwork final : public Network {
     if (found == flows_.end()) return;
     sg::Activity* comm = found->second.comm;
     comm->set_data(nullptr);
-    finished_.push_back(comm);
+    finished_.push_back({comm, found->second.limit});
     flows_.erase(found);
     comm->cancel();
   }
@@ -152,17 +174,24 @@ class SimgridNetwork final : public Network {
   struct Running {
     sg::Activity* comm;
     Flow flow;
+    sg::Link* limit = nullptr;  // its own
+  };
+  struct Finished {
+    sg::Activity* comm;
+    sg::Link* limit;
   };
 
-  FlowId start(PathIndex path, Bytes size, std::function<void()> on_sent) override {
+  FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, std::function<void()> on_sent) override {
     const FlowId id = next_flow_++;
     const sg::CommPtr comm = sg::Comm::sendto_init();
     comm->add_ref();
     const auto [entry, is_new] = flows_.emplace(id, Running{comm.get(), Flow{this, id, std::move(on_sent)}});
+    if (most) entry->second.limit = zone_->limit_next(*most);
     comm->set_payload_size(static_cast<std::uint64_t>(size.value()));
     comm->set_data(&entry->second.flow);
     comm->set_source(host(source(path)));
     comm->set_destination(host(destination(path)));  // starts by itself here
+    zone_->let_go();
     return id;
   }
 
@@ -181,12 +210,16 @@ class SimgridNetwork final : public Network {
         });
       });
     due_.emplace(flow.id, std::move(flow.on_sent));
-    finished_.push_back(&comm);
-    flows_.erase(flow.id);
+    const auto ended = flows_.find(flow.id);
+    finished_.push_back({&comm, ended->second.limit});
+    flows_.erase(ended);
   }
 
   void release_finished() {
-    for (sg::Activity* comm : finished_) comm->unref();
+    for (const Finished& flow : finished_) {
+      flow.comm->unref();
+      if (flow.limit != nullptr) zone_->release(flow.limit);
+    }
     finished_.clear();
   }
 
@@ -195,7 +228,7 @@ class SimgridNetwork final : public Network {
   std::vector<std::vector<sg::Host*>> hosts_;
   std::unordered_map<FlowId, Running> flows_;  // looked up by id only, never iterated
   std::map<FlowId, std::function<void()>> due_;
-  std::vector<sg::Activity*> finished_;
+  std::vector<Finished> finished_;
   FlowId next_flow_ = 1;
 };
 

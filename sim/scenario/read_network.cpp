@@ -31,6 +31,41 @@ namespace {
   throw std::logic_error{"a region of no group"};
 }
 
+TcpParameters read_tcp(const JsonReader& json) {
+  TcpParameters tcp;
+  tcp.segment = json.optional<Bytes>("segment", tcp.segment);
+  json.expect(tcp.segment >= Bytes{1} && tcp.segment <= Bytes{65535}, "segment", "1B to 65535B");
+  tcp.minimum_timeout = json.optional<Seconds>("minimum_timeout", tcp.minimum_timeout);
+  json.expect(tcp.minimum_timeout <= Seconds{60}, "minimum_timeout", "at most 60s");
+  tcp.timer_granularity = json.optional<Seconds>("timer_granularity", tcp.timer_granularity);
+  json.expect(tcp.timer_granularity <= Seconds{1}, "timer_granularity", "at most 1s");
+  const auto read_count = [&](const char* key, int fallback, int most) {
+    const int count = json.optional<int>(key, fallback);
+    json.expect(count >= 1 && count <= most, key, "1 to " + std::to_string(most));
+    return count;
+  };
+  tcp.duplicate_acks = read_count("duplicate_acks", tcp.duplicate_acks, 1000);
+  tcp.initial_window = read_count("initial_window", tcp.initial_window, 100'000);
+  tcp.connections = read_count("connections", tcp.connections, 64);
+  if (json.has("recovery")) tcp.recovery = read_word(json, "recovery", kLossRecoveries);
+  if (json.has("congestion")) tcp.congestion = read_word(json, "congestion", kCongestionControls);
+  json.reject_unknown_keys();
+  return tcp;
+}
+
+void write_loss(const Scenario& scenario, Json& network) {
+  const TcpParameters& tcp = scenario.tcp;
+  network["packet_loss"] = scenario.packet_loss;
+  network["tcp"] = {{"segment", to_text(tcp.segment)},
+                    {"minimum_timeout", to_text(tcp.minimum_timeout)},
+                    {"timer_granularity", to_text(tcp.timer_granularity)},
+                    {"duplicate_acks", tcp.duplicate_acks},
+                    {"initial_window", tcp.initial_window},
+                    {"recovery", name_in(kLossRecoveries, tcp.recovery)},
+                    {"congestion", name_in(kCongestionControls, tcp.congestion)},
+                    {"connections", tcp.connections}};
+}
+
 }  // namespace
 
 void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scenario, Json& effective) {
@@ -44,6 +79,8 @@ void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scen
         const RegionLink link = read_region_link(entry);
         inline_links[std::minmax(link.from, link.to)] = link;
       }
+    scenario.packet_loss = read_packet_loss(network);
+    if (network.has("tcp")) scenario.tcp = read_tcp(network.child("tcp"));
     network.reject_unknown_keys();
   }
   std::set<std::string> regions;
@@ -57,11 +94,14 @@ void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scen
       scenario.links.push_back(*link);
       Json entry{{"from", link->from}, {"to", link->to}, {"latency", to_text(link->latency)}};
       if (link->per_flow_rate) entry["per_flow_rate"] = to_text(*link->per_flow_rate);
+      if (link->packet_loss > 0) entry["packet_loss"] = link->packet_loss;
       entry["source"] = link->source;
       effective_links.push_back(std::move(entry));
     }
   }
   effective["network"] = to_json(scenario.fabric);
+  if (scenario.loses_packets() || (json.has("network") && json.child("network").has("tcp")))
+    write_loss(scenario, effective["network"]);
   effective["network"]["links"] = std::move(effective_links);
   if (scenario.hop_latency) effective["network"]["hop_latency"] = to_text(*scenario.hop_latency);
 }

@@ -89,6 +89,11 @@ bool Scenario::has_revocations() const {
   return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.pool || group.replay; });
 }
 
+bool Scenario::loses_packets() const {
+  return packet_loss > 0 ||
+         std::any_of(links.begin(), links.end(), [](const RegionLink& link) { return link.packet_loss > 0; });
+}
+
 NoResultError Scenario::no_result(const RunError& error) const {
   return NoResultError{file_name + ": " + error.what() + set_by};
 }

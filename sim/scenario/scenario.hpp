@@ -19,6 +19,7 @@
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
 #include "platforms/spot_pool.hpp"
+#include "platforms/tcp.hpp"
 #include "platforms/topology.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_origins.hpp"
@@ -256,6 +257,8 @@ struct Scenario {
   Seconds start_utc{};  // time 0, from 1970-01-01 UTC: for prices and revocations that depend on it
   Fabric fabric;
   std::optional<Seconds> hop_latency;
+  double packet_loss = 0;  // share of the packets that leave a machine
+  TcpParameters tcp;
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;
@@ -277,6 +280,8 @@ struct Scenario {
   bool has_changing_membership() const;
   /// Whether machines may be revoked.
   bool has_revocations() const;
+  /// Whether packets between machines may be lost.
+  bool loses_packets() const;
   /// `error` with file, and what was set besides: "scenario.json: /training: message (with --set /training/steps=5)".
   NoResultError no_result(const RunError& error) const;
 };

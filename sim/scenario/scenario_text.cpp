@@ -105,6 +105,20 @@ constexpr std::string_view kProperties = R"json({
           "additionalProperties": false,
           "properties": {
             "hop_latency": { "$ref": "#/$defs/time", "description": "one way, of each link between NIC and switch and between switches; by default the region's latency covers the whole way" },
+            "packet_loss": { "type": "number", "minimum": 0, "maximum": 0.5, "default": 0, "description": "share of the packets that leave a machine, each by itself; TCP sends them again" },
+            "tcp": {
+              "type": "object",
+              "description": "how it does; matters where packets are lost",
+              "additionalProperties": false,
+              "properties": {
+                "segment": { "$ref": "#/$defs/size", "default": "1448B", "description": "payload of a packet" },
+                "minimum_timeout": { "$ref": "#/$defs/time", "default": "200ms", "description": "besides a round trip; doubles with each that follows another" },
+                "timer_granularity": { "$ref": "#/$defs/time", "default": "8ms", "description": "rack: added to its timers" },
+                "duplicate_acks": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 3, "description": "later packets that arrive, which tell of a loss" },
+                "initial_window": { "type": "integer", "minimum": 1, "maximum": 100000, "default": 10, "description": "packets; more if the path holds more" },
+                "recovery": { "enum": ["rack", "duplicate_acks"], "default": "rack", "description": "rack: one later packet is enough, and a probe comes before the time-out (RFC 8985); duplicate_acks: neither, and a packet that is lost again waits for the time-out (RFC 6675)" },
+                "congestion": { "enum": ["cubic", "reno"], "default": "cubic" },
+                "connections": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1, "description": "that share each message" } } },
             "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": { "$ref": "#/$defs/region_link" } }
           }
         }

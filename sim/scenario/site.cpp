@@ -92,7 +92,8 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .nics = machine.nics,
                      .gpus = machine.gpus,
                      .interconnect = group.interconnect,
-                     .name = machine.name});
+                     .name = machine.name,
+                     .packet_loss = scenario.packet_loss});
     Interconnect& inside = nodes.back().interconnect;
     const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
     inside.pcie = inside.pcie * library.pcie_efficiency;

@@ -46,6 +46,12 @@ TEST_CASE("image models have exactly the published numbers of parameters") {
   check("yolov3", 61'949'149);
   check("pollux/yolov3", 61'626'049);  // 20 classes: 3 * 60 outputs less, of 1024, 512 and 256 channels and a bias
   check("pollux/resnet18", 11'173'962);
+  // Keras, trained parameters of 1000 classes: 3 504 872, 20 013 928, 25 583 592, 44 601 832. Of 10 classes there are 990
+  // times as many less as the last layer has inputs, and a bias.
+  check("tum/mobilenet_v2", 3'504'872 - 990 * 1281);
+  check("tum/densenet201", 20'013'928 - 990 * 1921);
+  check("tum/resnet50", 25'583'592 - 990 * 2049);
+  check("tum/resnet101", 44'601'832 - 990 * 2049);
   // n = 18, the first stage: 432 + 32 + 36 (2304 + 32); the others: 4608 + 35 * 9216 + 36 * 64 and 18432 + 35 * 36864
   // + 36 * 128; logits: 650. The paper says 1.7 million.
   check("resnet110", 1'727'962);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -125,6 +126,18 @@ TEST_CASE("a simulation that takes too long is a row that is tried again") {
   CHECK(rehearse_with(command + "400ms").exit_code == 0);
   CHECK(load_csv_file(folder / "sweep.csv").row(1).text("error") == "stopped after --max-run-time 400ms");
   CHECK(load_csv_file(folder / "sweep.csv").row(0).text("error").empty());
+}
+
+TEST_CASE("--relative divides by the smallest of the rows that are printed") {
+  const std::string grid = "--grid /cluster/groups/1/count=1,2,4 --quiet --relative time_s ";
+  const Json rows =
+      parse_json(rehearse_with(kSweep + grid + "--json --where '/cluster/groups/1/count < 4'").out, "rows")["rows"];
+  REQUIRE(rows.size() == 2);
+  const double first = rows[0]["summary"]["time_s"].get<double>(), second = rows[1]["summary"]["time_s"].get<double>();
+  CHECK(rows[0]["relative"] == first / std::min(first, second));
+  CHECK(rows[1]["relative"] == second / std::min(first, second));
+  CHECK(rehearse_with(kSweep + grid).out.find("time_s / smallest") != std::string::npos);
+  check_refused(kSweep + "--seeds 2 --relative bottleneck", 2, "--relative: \"bottleneck\": expected a number");
 }
 
 TEST_CASE("--where and --top choose rows on stdout; --json prints them; sweep.csv keeps all") {

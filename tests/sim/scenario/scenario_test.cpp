@@ -163,6 +163,30 @@ TEST_CASE("the schema has the all-reduce algorithms that there are") {
   CHECK(strategy["algorithm"]["enum"] == Json(words));
 }
 
+TEST_CASE("packets that are lost, and how TCP sends them again") {
+  const auto problem = [](const std::string& key, const std::string& value) {
+    return test::problem_of(test::shipped_scenario({{"/cluster/network/" + key, value}}));
+  };
+  CHECK(problem("packet_loss", "0.6") == "/cluster/network/packet_loss: expected a share from 0 to 0.5; found 0.6");
+  CHECK(problem("packet_loss", "-0.1") == "/cluster/network/packet_loss: expected a share from 0 to 0.5; found -0.1");
+  CHECK(problem("tcp", R"({"segment": "1MB"})") ==
+        "/cluster/network/tcp/segment: expected 1B to 65535B; found \"1MB\"");
+  CHECK(problem("tcp", R"({"connections": 0})") == "/cluster/network/tcp/connections: expected 1 to 64; found 0");
+  CHECK(problem("tcp", R"({"recovery": "sack"})") ==
+        "/cluster/network/tcp/recovery: unknown recovery \"sack\"; did you mean \"rack\"?");
+  const Scenario lossy = test::resolved(test::shipped_scenario(
+      {{"/cluster/network/packet_loss", "0.01"},
+       {"/cluster/network/tcp", R"({"segment": "9000B", "recovery": "duplicate_acks", "connections": 4})"}}));
+  const Scenario again = test::resolved(parse_json(lossy.effective, "effective"));
+  CHECK(again.packet_loss == 0.01);
+  CHECK(again.tcp.segment == 9000_B);
+  CHECK(again.tcp.recovery == LossRecovery::kDuplicateAcks);
+  CHECK(again.tcp.congestion == CongestionControl::kCubic);
+  CHECK(again.tcp.connections == 4);
+  CHECK(again.loses_packets());
+  CHECK(!test::resolved(test::shipped_scenario()).loses_packets());
+}
+
 TEST_CASE("the schema ties the sizes of a fabric to its topology") {
   const Json schema = parse_json(scenario_schema(), "schema");
   const Json& network = schema["properties"]["cluster"]["properties"]["network"];

@@ -1,0 +1,54 @@
+#pragma once
+// Messages from one endpoint to another over connections whose packets may be lost.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/base/pinned.hpp"
+#include "sim/program/cluster.hpp"
+#include "sim/resources/tcp_loss.hpp"
+
+namespace rehearse {
+
+/// One message at a time, in equal parts on TcpParameters::connections connections, which stay open. Each part is a flow
+/// of what is sent, retransmissions included, at no more than the rate that its window allows, and waits for its timers
+/// when that has ended; the message has left when all parts have. Retransmitted bytes cross the links, and count as sent
+/// and lost.
+class LossyChannel : private Pinned {
+ public:
+  /// `clock` ends with the channel.
+  LossyChannel(OwnedClock clock, Cluster& cluster, PathIndex path);
+  /// Cuts what is under way: it counts for nothing.
+  ~LossyChannel();
+
+  /// `on_sent` runs when the last byte has left for the last time. TcpSender says what `is_followed` is.
+  void send(Bytes size, bool is_followed, std::function<void()> on_sent);
+  bool is_busy() const { return on_sent_ != nullptr; }
+  /// Of the latest message.
+  Bytes retransmitted() const { return losses_.retransmitted; }
+
+ private:
+  struct Part {
+    TcpSender sender;
+    FlowId flow = 0;
+  };
+  void start(Part& part, Bytes size, bool is_followed);
+  void end_part();
+
+  OwnedClock clock_;
+  Cluster& cluster_;
+  PathIndex path_;
+  Bytes segment_;
+  BytesPerSecond rate_{};  // of each connection, while nothing else is on the way
+  std::vector<Part> parts_;
+  Bytes size_{};
+  LossCounts losses_;  // of the message
+  std::size_t parts_left_ = 0;
+  std::function<void()> on_sent_;
+};
+
+/// A channel over the path if packets are lost there, else none.
+std::unique_ptr<LossyChannel> lossy_channel(OwnedClock clock, Cluster& cluster, PathIndex path);
+
+}  // namespace rehearse

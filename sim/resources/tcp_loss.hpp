@@ -1,0 +1,118 @@
+#pragma once
+// What lost packets do to a message that TCP carries: retransmissions, a smaller window, time-outs. No clock, no links:
+// a transfer in, its delays out, so that a calibration can ask for them alone.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "platforms/tcp.hpp"
+#include "sim/base/random.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse {
+
+/// Between sender and receiver, while nothing else is on the way.
+struct LossyPath {
+  double loss = 0;       // share of packets, each by itself, in [0, 1)
+  Seconds round_trip{};  // of an empty path
+  BytesPerSecond rate{};
+};
+
+/// What became of one message on one connection.
+struct TcpTransfer {
+  std::int64_t segments = 0;
+  std::int64_t retransmitted = 0;     // segments, which were lost
+  std::int64_t fast_retransmits = 0;  // losses, at most one in a window, after which the sender made the window smaller
+  std::int64_t probes = 0;            // of the tail
+  std::int64_t late_probes = 0;       // of them those that wait as long as a time-out
+  std::int64_t timeouts = 0;          // of the retransmission timer
+  Seconds sending{};  // while segments leave: (segments + retransmitted) / rate, more where the window limits
+  Seconds waiting{};  // nothing leaves: for ACKs of the tail, for timers
+};
+
+/// The same of many messages.
+struct LossCounts {
+  Bytes retransmitted{};
+  std::int64_t fast_retransmits = 0, probes = 0, late_probes = 0, timeouts = 0;
+
+  LossCounts& operator+=(const LossCounts& other) {
+    retransmitted += other.retransmitted;
+    fast_retransmits += other.fast_retransmits;
+    probes += other.probes;
+    late_probes += other.late_probes;
+    timeouts += other.timeouts;
+    return *this;
+  }
+};
+
+/// The sender of one direction of a connection that stays open. Flight by flight: a flight has a window of segments,
+/// those known to be lost first; each of them is lost with probability p; the next flight follows a round trip later,
+/// or at once where the window is at least rate * RTT. Besides the rate
+/// - a loss with `duplicate_acks` later segments that arrive (one is enough for kRack) costs a smaller window, 0.7 W for
+///   kCubic and W / 2 for kReno, at most once in a window; it grows by 0.53 and 1 segment in a round trip, or as the cubic
+///   function of time. So long transfers have C * segment / (RTT * sqrt(p)), C = 1.2 (Mathis et al., ACM CCR 27(3), 1997),
+///   or, where RTT is long, the rate of RFC 8312;
+/// - at the end of the message it costs what is left of a round trip, and RTT / 4 and the granularity for kRack where
+///   fewer than `duplicate_acks` arrived;
+/// - where nothing sent later arrives the timer has to expire, after RTT + minimum_timeout, doubled each time that the
+///   retransmission is lost, too; the window is 1 afterwards. For kRack, unless another recovery is under way, a probe
+///   comes first, after two RTT and the granularity. It is late, as that of a time-out, if the sender knows of all but
+///   one segment that they have arrived, since the ACK of that might be delayed (RFC 8985, section 7.2; Linux waits
+///   200 ms). It does not if the ACK of the segment before is delayed: every second one is sent (RFC 5681, section 4.2);
+/// - `is_followed`: the connection goes on with other data at once, whose ACKs tell of losses at the end of this message.
+/// Every lost segment is sent again until it arrives, and no other: retransmitted / segments has the mean p / (1 - p).
+/// Left out: losses of ACKs, which later ones make up for; slow start of a connection that was idle; reordering.
+class TcpSender {
+ public:
+  /// The window is that which fills the path, at least the initial one.
+  TcpSender(const TcpParameters& parameters, const LossyPath& path, Rng random);
+
+  TcpTransfer send(std::int64_t segments, bool is_followed = false);
+  /// In segments.
+  double window() const { return window_; }
+
+ private:
+  /// A lost segment, before the sender knows.
+  struct Missing {
+    std::int64_t sent_at = 0;         // number among all that have been sent
+    std::int64_t arrived_before = 0;  // segments
+    bool is_retransmission = false;
+  };
+
+  std::int64_t next_gap();
+  bool is_next_lost();
+  bool is_recovering() const { return sent_ < recovery_point_; }
+  void send_flight(TcpTransfer& transfer);
+  std::int64_t send_some(std::int64_t count, std::int64_t retransmissions);
+  std::optional<Missing> find_losses(TcpTransfer& transfer);
+  void recover_tail(TcpTransfer& transfer, bool is_followed);
+  void probe(TcpTransfer& transfer);
+  void time_out(TcpTransfer& transfer);
+  void shrink(const Missing& missing, TcpTransfer& transfer);
+  void grow(std::int64_t arrived, double time);
+
+  TcpParameters parameters_;
+  double loss_;
+  double round_trip_;   // seconds
+  double per_second_;   // segments
+  double full_window_;  // that fills the path
+  Rng random_;
+  std::int64_t gap_;  // segments that arrive before the next one that is lost
+  double window_;
+  double threshold_;                 // of slow start
+  double most_ = 0;                  // cubic: window before the last loss
+  double since_loss_ = 0;            // cubic: seconds in which it has grown
+  double friendly_ = 0;              // cubic: Reno's window, with the same mean
+  std::int64_t sent_ = 0;            // segments, with retransmissions
+  std::int64_t arrived_ = 0;         // the same
+  std::int64_t recovery_point_ = 0;  // losses before it have made the window smaller
+  int backoff_ = 0;                  // time-outs in a row
+  // Of the message:
+  std::int64_t new_left_ = 0, known_lost_ = 0;
+  bool has_acks_ = false;             // of the last flight
+  std::int64_t arrived_in_turn_ = 0;  // since the last loss
+  std::vector<Missing> missing_;
+};
+
+}  // namespace rehearse
