@@ -414,6 +414,7 @@ constexpr std::string_view kModelSchema = R"({
         { "required": ["family", "layers", "width", "heads", "feed_forward", "vocabulary", "sequence_length", "normalisation", "head"],
           "if": { "required": ["head"], "properties": { "head": { "const": "bert_pretraining" } } },
           "then": { "required": ["predictions"] }, "else": { "properties": { "predictions": false } },
+          "dependentRequired": { "experts": ["experts_per_token"], "experts_per_token": ["experts"] },
           "additionalProperties": false,
           "properties": {
             "family": { "const": "transformer" },
@@ -422,6 +423,8 @@ constexpr std::string_view kModelSchema = R"({
             "width": { "$ref": "#/$defs/extent" },
             "heads": { "$ref": "#/$defs/extent" },
             "feed_forward": { "$ref": "#/$defs/extent" },
+            "experts": { "$ref": "#/$defs/extent", "description": "feed-forward layers of a layer, all of them on each worker; one, unless given" },
+            "experts_per_token": { "$ref": "#/$defs/extent", "description": "through how many of the experts a token passes; goes with experts" },
             "vocabulary": { "$ref": "#/$defs/extent" },
             "positions": { "$ref": "#/$defs/extent", "description": "rows of a learned table; computed without" },
             "token_types": { "$ref": "#/$defs/extent", "description": "rows of a learned table" },

@@ -80,6 +80,22 @@ class Stack {
   }
 
   Tensor feed_forward_body(const std::string& at, const Tensor& from) {
+    return net_.experts > 0 ? mixture(at, from) : perceptron(at, from);
+  }
+
+  Tensor mixture(const std::string& at, const Tensor& from) {
+    const Tensor weights = graph_.activation(at + "/softmax", graph_.linear(at + "/router", from, net_.experts, false));
+    const std::int64_t rows = (from.height * net_.experts_per_token + net_.experts - 1) / net_.experts;
+    std::vector<Tensor> factors{weights};
+    for (int expert = 0; expert < net_.experts; ++expert) {
+      const std::string name = at + numbered("/expert", expert);
+      const Tensor share = graph_.view(name, from, rows, net_.width);
+      factors.push_back(perceptron(name, graph_.combine(name + "/tokens", std::vector{share, weights}, {}, share)));
+    }
+    return graph_.multiply(at + "/mixed", factors, {}, from);
+  }
+
+  Tensor perceptron(const std::string& at, const Tensor& from) {
     const bool has_biases = net_.has_feed_forward_biases;
     Tensor inner = graph_.linear(at + "/inner", from, net_.feed_forward, has_biases);
     if (net_.has_gates) {
@@ -199,6 +215,19 @@ void read_attention(const JsonReader& json, Transformer& net) {
 
 }  // namespace
 
+namespace {
+
+void read_experts(const JsonReader& json, Transformer& net) {
+  constexpr std::int64_t kMostExperts = 16'384;  // of all layers
+  net.experts = read_optional_size(json, "experts");
+  json.expect(std::int64_t{net.experts} * (net.layers + net.decoder_layers) <= kMostExperts, "experts",
+              "at most 16384 in all layers together");
+  net.experts_per_token = net.experts > 0 ? read_size(json, "experts_per_token") : 0;
+  json.expect(net.experts_per_token <= net.experts, "experts_per_token", "at most \"experts\"");
+}
+
+}  // namespace
+
 Transformer read_transformer(const JsonReader& json) {
   Transformer net{.layers = read_layers(json, "layers", 1),
                   .decoder_layers = read_layers(json, "decoder_layers", 0),
@@ -215,6 +244,7 @@ Transformer read_transformer(const JsonReader& json) {
                   .has_parallel_sublayers = json.optional<bool>("parallel_sublayers", false),
                   .has_dropout = json.optional<bool>("dropout", true)};
   read_attention(json, net);
+  read_experts(json, net);
   json.expect(net.positions == 0 || net.sequence_length <= net.positions, "sequence_length", "at most \"positions\"");
   const auto normalisation = json.required<std::string>("normalisation");
   json.expect(normalisation == "pre" || normalisation == "post", "normalisation", "\"pre\" or \"post\"");

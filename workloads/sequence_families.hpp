@@ -12,9 +12,10 @@ namespace rehearse {
 /// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
 /// normalised before it (pre) or after the sum (post). Attention: queries, keys and values, scores, mask, softmax,
 /// dropout, sum of the values, output projection, one kernel each; computed positions are turned into queries and keys
-/// by a kernel each. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
+/// by a kernel each. Of a mixture of experts every worker has all: a router weighs them at each position, tokens are taken
+/// to be spread evenly, and each expert's matrices have its share of a sample's positions as rows. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
 /// Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Raffel et al., T5, JMLR 21, 2020; Touvron
-/// et al., LLaMA, arXiv 2302.13971.
+/// et al., LLaMA, arXiv 2302.13971; Jiang et al., Mixtral of Experts, arXiv 2401.04088.
 struct Transformer {
   enum class Head {
     kLanguageModel,        // logits over the vocabulary at every position
@@ -27,6 +28,8 @@ struct Transformer {
   int width = 0;
   int heads = 0;
   int feed_forward = 0;
+  int experts = 0,
+      experts_per_token = 0;  // feed-forward layers of a layer, and how many of them a token passes; 0: one
   int vocabulary = 0;
   int positions = 0;    // rows of the learned position table; 0: computed positions
   int token_types = 0;  // rows of the token type table; 0: none

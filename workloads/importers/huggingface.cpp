@@ -138,6 +138,13 @@ void convert_llama(Conversion& to) {
   to.set_language_model(is_gemma);
 }
 
+void convert_mixtral(Conversion& to) {
+  convert_llama(to);
+  to.structure["experts"] = to.size_or("num_local_experts", 8);
+  to.structure["experts_per_token"] = to.size_or("num_experts_per_tok", 2);
+  to.remarks.emplace_back("tokens are taken to be spread evenly over the experts, and each worker has all of these");
+}
+
 void convert_t5(Conversion& to) {
   constexpr int kUsualLength = 512;
   to.set_sizes("num_layers", "d_model", "num_heads");
@@ -156,9 +163,13 @@ void convert_t5(Conversion& to) {
 
 const std::map<std::string, void (*)(Conversion&)>& conversions() {
   static const std::map<std::string, void (*)(Conversion&)> all{
-      {"bert", convert_bert},   {"gemma", convert_llama},   {"gpt2", convert_gpt2}, {"gpt_neox", convert_gpt_neox},
-      {"llama", convert_llama}, {"mistral", convert_llama}, {"opt", convert_opt},   {"phi3", convert_llama},
-      {"qwen2", convert_llama}, {"roberta", convert_bert},  {"t5", convert_t5},     {"mt5", convert_t5}};
+      {"bert", convert_bert},       {"gemma", convert_llama},
+      {"gpt2", convert_gpt2},       {"gpt_neox", convert_gpt_neox},
+      {"llama", convert_llama},     {"mistral", convert_llama},
+      {"mixtral", convert_mixtral}, {"opt", convert_opt},
+      {"phi3", convert_llama},      {"qwen2", convert_llama},
+      {"roberta", convert_bert},    {"t5", convert_t5},
+      {"mt5", convert_t5}};
   return all;
 }
 
@@ -170,9 +181,10 @@ bool is_huggingface_config(const Source& source) {
 
 ImportedModel read_huggingface_config(const Source& source) {
   Conversion to{.config = JsonReader{source.json(), source.name()}};
-  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
-    if (to.has(key)) to.config.fail(key, "mixtures of experts are not supported");
   const auto type = to.config.required<std::string>("model_type");
+  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
+    if (type != "mixtral" && to.has(key))
+      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
   const auto conversion = conversions().find(type);
   if (conversion == conversions().end()) {
     std::vector<std::string> known;

@@ -30,6 +30,9 @@ const std::string kLlama3 = R"({"model_type": "llama", "num_hidden_layers": 32, 
 const std::string kMistral = R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
   "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 32768,
   "vocab_size": 32000})";
+const std::string kMixtral = R"({"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 32768,
+  "vocab_size": 32000, "tie_word_embeddings": false, "num_local_experts": 8, "num_experts_per_tok": 2})";
 const std::string kQwen2 = R"({"model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584,
   "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944, "max_position_embeddings": 131072,
   "vocab_size": 152064, "tie_word_embeddings": false})";
@@ -59,6 +62,7 @@ TEST_CASE("configurations of HuggingFace give the published parameters") {
   CHECK(test::workload_of(imported(kLlama2)).parameters() == 6'738'415'616);
   CHECK(test::workload_of(imported(kLlama3)).parameters() == 8'030'261'248);
   CHECK(test::workload_of(imported(kMistral)).parameters() == 7'241'732'096);
+  CHECK(test::workload_of(imported(kMixtral)).parameters() == 46'702'792'704);
   CHECK(test::workload_of(imported(kQwen2)).parameters() == 7'615'616'512);
   CHECK(test::workload_of(imported(kPythia)).parameters() == 1'414'647'808);
   CHECK(test::workload_of(imported(kOpt)).parameters() == 1'315'758'080);
@@ -81,6 +85,37 @@ TEST_CASE("matrix products of a decoder with shared keys and gates are those of 
   CHECK(std::ranges::count(workload.graph, Phase::kForward, &Operator::phase) == 32 * 19 + 4);
 }
 
+TEST_CASE("a mixture of experts does the work of the experts that a token passes, and reads the parameters of all") {
+  // As above, with two of eight feed-forward layers for each position, and the router's w x 8.
+  const double w = 4096, f = 14336, s = 4096, vocabulary = 32000;
+  const double layer = s * (2 * w * w + 2 * w * w / 4 + 2 * 3 * w * f + 8 * w + 2 * s * w);
+  const Workload workload = test::workload_of(imported(kMixtral));
+  CHECK(workload.forward_flops().value() == doctest::Approx(2 * (32 * layer + s * w * vocabulary)).epsilon(1e-12));
+  CHECK(workload.training_flops().value() == doctest::Approx(3 * workload.forward_flops().value()));
+  // An expert's matrices have 2/8 of the positions as rows.
+  int products = 0;
+  for (const Operator& op : workload.graph)
+    if (op.phase == Phase::kForward && op.name.find("layer1/feed_forward/expert3/inner") != std::string::npos) {
+      CHECK(op.matrix.rows == 1024);
+      ++products;
+    }
+  CHECK(products == 1);
+  // Each layer has, besides those of a dense one with five kernels: router, softmax, mix, and six kernels of an expert.
+  CHECK(std::ranges::count(workload.graph, Phase::kForward, &Operator::phase) == 32 * (19 - 5 + 3 + 8 * 6) + 4);
+}
+
+TEST_CASE("a token passes at most all experts, of which there are not too many") {
+  const auto error = [](const char* from, const char* to) {
+    std::string config = kMixtral;
+    config.replace(config.find(from), std::string_view{from}.size(), to);
+    return test::error_of([&] { (void)test::workload_of(imported(config)); });
+  };
+  CHECK(error(R"(_per_tok": 2)", R"(_per_tok": 9)")
+            .ends_with("/experts_per_token: expected at most \"experts\"; found 9"));
+  CHECK(error(R"(_experts": 8)", R"(_experts": 513)")
+            .ends_with("/experts: expected at most 16384 in all layers together; found 513"));
+}
+
 TEST_CASE("what a configuration says of its kind is kept") {
   const auto& qwen = std::get<Transformer>(test::model_of(imported(kQwen2)).structure);
   CHECK(qwen.has_attention_biases);
@@ -97,8 +132,8 @@ TEST_CASE("configurations that are not supported are refused by their key") {
   const auto error = [](const std::string& config) {
     return test::error_of([&] { (void)test::workload_of(imported(config)); });
   };
-  CHECK(error(R"({"model_type": "mixtral", "num_local_experts": 8})") ==
-        "config.json: /num_local_experts: mixtures of experts are not supported");
+  CHECK(error(R"({"model_type": "llama", "num_local_experts": 8})") ==
+        "config.json: /num_local_experts: mixtures of experts other than Mixtral's are not supported");
   CHECK(error(R"({"model_type": "lama"})") ==
         "config.json: /model_type: unknown model type \"lama\"; did you mean "
         "\"llama\"?");
