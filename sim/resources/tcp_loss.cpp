@@ -153,7 +153,7 @@ void TcpSender::recover_tail(TcpTransfer& transfer, bool is_followed) {
 
 /// The last segment once more: if it arrives the others are known to be lost, a round trip later.
 void TcpSender::probe(TcpTransfer& transfer) {
-  const bool is_ack_delayed = arrived_in_turn_ % 2 == 1;
+  const bool is_ack_delayed = arrived_in_turn_ > 0 && random_.uniform() < 0.5;
   if (missing_.size() == 1 && !is_ack_delayed) {
     ++transfer.late_probes;
     transfer.waiting += Seconds{round_trip_} + parameters_.minimum_timeout;

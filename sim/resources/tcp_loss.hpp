@@ -57,9 +57,9 @@ struct LossCounts {
 ///   fewer than `duplicate_acks` arrived;
 /// - where nothing sent later arrives the timer has to expire, after RTT + minimum_timeout, doubled each time that the
 ///   retransmission is lost, too; the window is 1 afterwards. For kRack, unless another recovery is under way, a probe
-///   comes first, after two RTT and the granularity. It is late, as that of a time-out, if the sender knows of all but
-///   one segment that they have arrived, since the ACK of that might be delayed (RFC 8985, section 7.2; Linux waits
-///   200 ms). It does not if the ACK of the segment before is delayed: every second one is sent (RFC 5681, section 4.2);
+///   comes first, after two RTT and the granularity. It is late, as that of a time-out, if all but one segment are known
+///   to have arrived, since the ACK of that might be delayed (RFC 8985, section 7.2; Linux waits 200 ms). In half of the
+///   cases they are not: then the ACK of the one before is delayed, as every second one is sent (RFC 5681, section 4.2);
 /// - `is_followed`: the connection goes on with other data at once, whose ACKs tell of losses at the end of this message.
 /// Every lost segment is sent again until it arrives, and no other: retransmitted / segments has the mean p / (1 - p).
 /// Left out: losses of ACKs, which later ones make up for; slow start of a connection that was idle; reordering.

@@ -80,7 +80,10 @@ double periodicity(const RunRecord& record, double step) {
   std::vector<double> bins = bins_of(record, 5 * step, record.end.value() - step);
   double mean = 0, variance = 0, best = 0;
   for (const double bin : bins) mean += bin / static_cast<double>(bins.size());
-  for (double& bin : bins) variance += (bin -= mean) * bin;
+  for (double& bin : bins) {
+    bin -= mean;
+    variance += bin * bin;
+  }
   const auto lag_of = [&](double steps) { return static_cast<std::size_t>(steps * step / 0.01); };
   for (std::size_t lag = lag_of(0.5); lag < lag_of(1.5); ++lag) {
     double sum = 0;

@@ -61,6 +61,7 @@ class LittleTcp {
 
   void send(int segments) {
     segments_ = segments;
+    is_one_unacknowledged_ = random_.uniform() < 0.5;
     send_what_is_allowed();
     arm_timer();
     while (static_cast<int>(received_.size()) < segments) {
@@ -109,12 +110,13 @@ class LittleTcp {
     received_.insert(segment);
     unacknowledged_.push_back(order);
     const bool has_hole = *received_.rbegin() >= static_cast<int>(received_.size());
-    if (had_hole || has_hole || unacknowledged_.size() == 2) return acknowledge();
+    if (had_hole || has_hole || unacknowledged_.size() + (is_one_unacknowledged_ ? 1 : 0) == 2) return acknowledge();
     events_.emplace(now_ + 0.04, [this, order] {
       if (!unacknowledged_.empty() && unacknowledged_.front() == order) acknowledge();
     });
   }
   void acknowledge() {
+    is_one_unacknowledged_ = false;
     events_.emplace(now_ + path_.round_trip.value() / 2, [this, orders = std::exchange(unacknowledged_, {})] {
       for (const int order : orders) take_ack(order);
     });
@@ -182,6 +184,7 @@ class LittleTcp {
   double spacing_, window_, threshold_ = 0;
   double now_ = 0, link_free_at_ = 0, timer_ = 0;
   bool is_probe_ = false, is_late_ = false;
+  bool is_one_unacknowledged_ = false;  // of what came before the message
   int segments_ = 0, next_ = 0, order_ = 0, recovery_point_ = 0, timeouts_ = 0, late_probes_ = 0, backoff_ = 0;
   std::map<int, Sent> unknown_;  // by order of sending
   std::vector<int> lost_, unacknowledged_;
@@ -254,11 +257,11 @@ TEST_CASE("a time-out is as likely as in a little TCP of segments and ACKs") {
 
 TEST_CASE("only the tail of a message waits for a timer, and not even that where data follow") {
   const LossyPath path{.loss = 0.01, .round_trip = 50.0_us, .rate = kGigabit};
-  // The last of 100 segments with p; in 37 % of messages nothing else is lost, and the ACK of the 99th is delayed; of
-  // the others that of every second is not. Besides, retransmissions at the tail.
+  // The last of 100 segments with p; the ACK of the one before is delayed half of the time. Besides, retransmissions at
+  // the tail.
   const Means rack = means_of({}, path, 100, 40'000);
-  CHECK(rack.stalled > 0.01 * 0.63 / 2);
-  CHECK(rack.stalled < 0.01 * 0.63 / 2 + 0.003);
+  CHECK(rack.stalled > 0.01 / 2);
+  CHECK(rack.stalled < 0.01 / 2 + 0.003);
   CHECK(means_of({}, path, 1, 40'000).stalled == doctest::Approx(0.01).epsilon(0.2));
   const TcpParameters by_acks{.recovery = LossRecovery::kDuplicateAcks};
   // One of the last three; besides, of the 1 % that are sent again 1 % are lost again: 100 p^2.
