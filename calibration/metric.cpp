@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "calibration/replayed_metric.hpp"
+#include "calibration/transfer.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
@@ -28,6 +29,9 @@ struct ClosedForm {
   std::function<Seconds(const Startup&, std::optional<double> probability)> startup;  // or, of the whole scenario:
   std::function<double(const Scenario&)> value;
   std::vector<std::string> profile_parts;
+  std::function<double(const Scenario&, std::optional<double> probability)> distribution{};  // instead of a value
+
+  bool has_quantiles() const { return startup || distribution; }
 };
 
 const CheckpointParameters& checkpoint_of(const Scenario& scenario) {
@@ -55,16 +59,6 @@ double framework_seconds(const Scenario& scenario, bool is_cold) {
   if (!scenario.profile.startup)
     throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no start-up times"};
   return scenario.profile.startup->framework.time(scenario.workload.trainable_tensors(), is_cold).value();
-}
-
-double transfer_rate(const Scenario& scenario) {
-  const Site site{scenario};
-  if (site.machines.size() < 2) throw InputError{"transfer_rate_Bps needs two machines; found one"};
-  const Path path = site.topology.path({0, Endpoint::kHost}, {1, Endpoint::kHost});
-  double rate = path.per_flow_rate ? path.per_flow_rate->value() : 1e30;
-  for (const int link : path.links)
-    rate = std::min(rate, site.topology.links()[static_cast<std::size_t>(link)].rate.value());
-  return rate;
 }
 
 double first_kernel_seconds(const Scenario& scenario) {
@@ -98,6 +92,8 @@ const std::map<std::string, ClosedForm>& closed_forms() {
       {"startup_framework_warm_time_s",
        {{}, [](const Scenario& scenario) { return framework_seconds(scenario, false); }, {"startup"}}},
       {"transfer_rate_Bps", {{}, transfer_rate, {"network"}}},
+      {"transfer_time_s", {{}, {}, {"network"}, transfer_time}},
+      {"transfer_timeout_share", {{}, transfer_timeout_share, {"network"}}},
       {"kernel_time_s", {{}, first_kernel_seconds, {"gpu"}}},
       {"kernel_gap_s",
        {{}, [](const Scenario& scenario) { return scenario.profile.gpu.kernel_overhead.value(); }, {"gpu"}}},
@@ -166,10 +162,13 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
 
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability) {
   const auto form = closed_forms().find(metric);
-  const bool has_quantiles = form != closed_forms().end() && form->second.startup;
-  if (probability && !has_quantiles) throw InputError{"metric " + in_quotes(metric) + " has no distribution"};
-  if (has_quantiles) return startup_seconds(form->second, scenario, probability);
-  return form == closed_forms().end() ? summary_value(scenario, metric) : form->second.value(scenario);
+  const bool is_closed = form != closed_forms().end();
+  if (probability && !(is_closed && form->second.has_quantiles()))
+    throw InputError{"metric " + in_quotes(metric) + " has no distribution"};
+  if (!is_closed) return summary_value(scenario, metric);
+  if (form->second.startup) return startup_seconds(form->second, scenario, probability);
+  if (form->second.distribution) return form->second.distribution(scenario, probability);
+  return form->second.value(scenario);
 }
 
 const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) {

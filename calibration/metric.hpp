@@ -22,12 +22,14 @@ namespace rehearse {
 ///   startup_framework_{cold,warm}_time_s   from there to the first step, on a machine where the framework has not, or
 ///                            has run before
 ///   transfer_rate_Bps        payload rate of one connection between the first two machines, alone on the network
+///   transfer_time_s          a message of the workload's parameters' size there; transfer_timeout_share: of such
+///                            messages where packets are lost, those that wait for a timer (calibration/transfer.hpp)
 ///   kernel_time_s            GPU time of the workload's first kernel
 ///   kernel_gap_s             GPU time of a kernel besides its work
 ///   dispatch_time_s          host time of an operator
 ///   step_overhead_s          host time of a step in which nothing else works
 /// Or, of traces that are replayed on the scenario, one of replayed_metric.hpp.
-/// Start-up times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
+/// Start-up and transfer times are means, or the quantile at `probability`; other metrics have no quantiles. Throws InputError if
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
 

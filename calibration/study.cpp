@@ -288,6 +288,9 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   expect_column(target.child("column"), study.target_column, table);
   if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
   study.sample_of = read_columns(target, "sample_of", table);
+  study.quantile = target.maybe<double>("quantile");
+  target.expect(!study.quantile || (*study.quantile > 0 && *study.quantile < 1 && study.sample_of.empty()), "quantile",
+                "a number above 0 and below 1, and no sample_of beside it");
   if (target.has("traces"))
     study.traces = target.resolve(target.required<std::string>("traces")).lexically_normal().string();
   target.expect(is_replayed(study.metric) == target.has("traces"), "traces",
@@ -354,6 +357,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   read_report(json, table, study);
   if (json.has("fit")) read_fit(json.child("fit"), table, study);
   if (!study.sample_of.empty()) rank_samples(study);
+  if (study.quantile)
+    for (StudyRow& row : study.rows) row.probability = study.quantile;
   json.reject_unknown_keys();
   return study;
 }

@@ -82,6 +82,7 @@ struct Study {
   /// smallest of its n values is compared with the simulated distribution's quantile at (i - 1/2) / n. Empty: each row
   /// is a value by itself.
   std::vector<std::string> sample_of;
+  std::optional<double> quantile;  // of the simulated distribution, that rows are compared with; none: its mean
   std::vector<std::string> group_by;
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;

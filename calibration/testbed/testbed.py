@@ -27,12 +27,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import network  # noqa: E402
 import rates  # noqa: E402
 from network import Network, TestbedError  # noqa: E402
+from node import width_of  # noqa: E402
 
 kMostBusy = 0.7  # share of the processors' time above which a row does not count
 kKeys = ("workload", "workers", "servers", "mode", "connections", "bytes", "layers", "batch", "mtu", "rate", "loss")
 kRates = tuple(f"{way}_{what}" for way in ("receive", "transmit") for what in ("mean_Bps", "burst_s", "gap_s", "peak_Bps"))  # of the first worker
+kComputation = ("layer_gradient", "layer_forward", "layer_backward", "update", "is_computed")
 kResults = ("start_interval", "repetitions", "steps", "median_s", "mean_s", "p95_s", "min_s", "max_s", "with_timeout", "timeouts", "retransmitted", "probes",
-            "sent_segments", "sent_bytes", *kRates, "forward_s", "backward_s", "update_s", "is_computed", "busy", "counts")
+            "sent_segments", "sent_bytes", *kRates, *kComputation, "busy", "counts")
 kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
 kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
 
@@ -130,7 +132,14 @@ class Lab:
                    "nodes": len(self.nodes), "start_interval": start_interval(setting),
                    **waits, **setting}, 120)
         self.network.shape(bits_per_second(setting["rate"]), setting["loss"])
-        return {**{f"{name}_s": value for name, value in times.items()}, **({"is_computed": int(not waits)} if times else {})}
+        if not times:
+            return {}
+        return {"layer_gradient": f"{4 * width_of(setting['bytes'], setting['layers']) ** 2}B", "update": milliseconds(times["update"]), "is_computed": int(not waits),
+                **{f"layer_{way}": milliseconds(times[way] / setting["layers"]) for way in ("forward", "backward")}}
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:.6g}ms"
 
 
 def payload_share(mtu):
@@ -173,7 +182,7 @@ def measure(lab, setting, effort):
                 total[name] = total.get(name, 0) + value
     busy = 1 - idle / ticks if ticks > 0 else 0
     ordered = sorted(times)
-    return {**setting, "start_interval": f"{start_interval(setting) * 1e3:.6g}ms", "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
+    return {**setting, "start_interval": milliseconds(start_interval(setting)), "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
             "p95_s": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "min_s": ordered[0], "max_s": ordered[-1], "with_timeout": with_timeout,
             **{name: total[name] for name in ("timeouts", "retransmitted", "probes", "sent_segments", "sent_bytes")},
             **dict(zip(kRates, map(statistics.fmean, zip(*bursts)))), **computation, "busy": busy, "counts": int(busy < kMostBusy)}
