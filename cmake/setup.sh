@@ -5,7 +5,7 @@
 
 declare -A packages=(
   [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-dev libcli11-dev
-               nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler"
+               nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
   [predictor]="libtorch-dev libopenblas0-pthread"
   [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"
 )

@@ -8,6 +8,7 @@
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/app/traffic_diff.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -21,12 +22,19 @@ namespace {
 
 struct DiffCommand {
   CommonOptions common;
-  std::filesystem::path a, b;  // output folders or scenario files
+  std::filesystem::path a, b;     // output folders, scenario files or captures
+  bool compares_traffic = false;  // of two runs
 };
 
 void add_options(Options options, DiffCommand& command) {
-  options.add_option("RUN_A", command.a, "Output folder of simulate or replay, or scenario file").required();
+  options
+      .add_option(
+          "RUN_A", command.a,
+          "Output folder of simulate or replay, scenario file, or what traffic reads: captures, tables of packets")
+      .required();
   options.add_option("RUN_B", command.b, "The same").required();
+  options.add_flag("--traffic", command.compares_traffic,
+                   "Compare the traffic of two runs, as of captures: pair by pair, bin by bin");
   options.add_flag("--json", command.common.prints_json, "Print diff.json instead of tables");
   add_catalogs(options, command.common);
   add_output(options, command.common, "Write diff.json here (default: write nothing)");
@@ -113,7 +121,20 @@ void print_mechanisms(const RunDiff& diff) {
                diff.a);
 }
 
+int run_on_traffic(const DiffCommand& command) {
+  const auto made = make_folder(command.common.output);
+  const RunTraffic a = read_traffic(command.a, {}, command.common.budget);
+  const RunTraffic b = read_traffic(command.b, {}, command.common.budget);
+  BurstOptions options{.link_rate = a.link_rate ? a.link_rate : b.link_rate};  // one threshold for both
+  if (!options.link_rate) options.link_rate = traffic_statistics(a, {}).link_rate;
+  const TrafficDiff diff = compare_traffic(a, b, options);
+  hand_out(command.common, "diff.json", to_json(diff), [&] { std::fputs(to_text(diff).c_str(), stdout); });
+  return kSuccess;
+}
+
 int run(const DiffCommand& command) {
+  if (command.compares_traffic || is_measured_traffic(command.a) || is_measured_traffic(command.b))
+    return run_on_traffic(command);
   const Catalog catalog = load_catalog(command.common);
   const ComparedRun a = load_compared_run(command.a, catalog);
   const ComparedRun b = load_compared_run(command.b, catalog);
@@ -146,7 +167,8 @@ CommandVerb diff_verb() {
   return make_verb<DiffCommand>(
       "diff",
       "What differs between two runs: inputs, results, and which input made which part of the difference\n\n"
-      "Example: rehearse diff results/four-workers results/eight-workers",
+      "Example: rehearse diff results/four-workers results/eight-workers\n"
+      "         rehearse diff captures/ results/four-workers",
       add_options, run);
 }
 

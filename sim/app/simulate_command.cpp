@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -24,6 +25,7 @@
 #include "sim/record/recording_scope.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/site.hpp"
+#include "sim/traffic/messages.hpp"
 #include "sim/training/compile.hpp"
 
 namespace rehearse {
@@ -52,6 +54,9 @@ void add_options(Options options, SimulateCommand& command) {
       "steady state has lasted for 60s and 20 steps)");
   options.add_option("--trace-workers,--trace-ranks", command.trace_workers, "WORKERS",
                      "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)");
+  options.add_option("--pcap", command.pcap, "DIR",
+                     "Write the packets that leave each machine as captures DIR/MACHINE.pcap, of what is recorded "
+                     "(--trace-window): segments of TCP, 1448 bytes each, and acknowledgements");
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");
@@ -66,6 +71,8 @@ void require_options_that_go_together(const SimulateCommand& command) {
   if (command.runs && command.is_exact)
     throw InputError{
         "--exact: expected no --runs beside it, which go on speeds of whole memberships; see rehearse simulate --help"};
+  if (command.pcap && command.runs)
+    throw InputError{"--pcap: expected no --runs beside it, which record nothing; see rehearse simulate --help"};
   if (!command.deadline.empty() && !command.runs)
     throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
 }
@@ -152,6 +159,21 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
 }
 
+std::vector<std::string> write_pcap(const fs::path& folder, const RunRecord& record) {
+  constexpr std::int64_t kMostPackets = 200'000'000;  // 16 GB
+  const std::vector<Message> messages = messages_of(record, std::numeric_limits<std::size_t>::max());
+  if (const std::int64_t packets = count_packets(messages); packets > kMostPackets)
+    throw NoResultError{"--pcap: the messages recorded are " + std::to_string(packets) + " packets, more than " +
+                        std::to_string(kMostPackets) + ": choose a shorter --trace-window"};
+  OutputFolder files{folder};
+  const std::vector<std::string> names = machine_names(record);
+  const std::vector<RunConnection> connections = connections_of(messages);
+  for (const MachineCapture& capture : captures_of(connections))
+    write_capture(files.place(capture_name(names[static_cast<std::size_t>(capture.machine)])), capture);
+  files.commit();
+  return files.names();
+}
+
 int run(const SimulateCommand& command) {
   const auto deadline = read_seconds("--deadline", command.deadline);
   require_options_that_go_together(command);
@@ -163,9 +185,11 @@ int run(const SimulateCommand& command) {
     scenario.output.timeline_length = scope.window.end - scope.window.start;
   }
   const bool moves_profile = has_time_for_moved_profiles(scenario);
-  const SimulateOptions options{.keeps_activity = command.common.output.has_value(), .is_exact = command.is_exact};
+  const bool keeps_activity = command.common.output || command.pcap;
+  const SimulateOptions options{.keeps_activity = keeps_activity, .is_exact = command.is_exact};
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
+  const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);
   if (!command.common.is_quiet) print_warnings(scenario);
   const std::string program = command.prints_program ? program_text(scenario) : "";
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
@@ -191,7 +215,7 @@ int run(const SimulateCommand& command) {
   std::int64_t updates = 0;
   const double messages = expected_messages(scenario);
   const RunRecord record =
-      simulate(scenario, {.keeps_activity = command.common.output.has_value(),
+      simulate(scenario, {.keeps_activity = keeps_activity,
                           .scope = scope,
                           .is_exact = command.is_exact,
                           .on_update = [&](std::int64_t count) { updates = count; },
@@ -211,9 +235,15 @@ int run(const SimulateCommand& command) {
     progress.say("writing " + command.common.output->string());
     written = write_run_files(*command.common.output, scenario, record, summary, budget);
   }
+  std::vector<std::string> captures;
+  if (command.pcap) {
+    progress.say("writing " + command.pcap->string());
+    captures = write_pcap(*command.pcap, record);
+  }
   progress.clear();
   show(command.common, to_json(scenario, summary), [&] { print_summary(scenario, summary); });
   if (command.common.output) say_written(command.common, *command.common.output, written);
+  if (command.pcap) say_written(command.common, *command.pcap, captures);
   return kSuccess;
 }
 

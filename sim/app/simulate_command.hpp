@@ -19,10 +19,11 @@ struct SimulateCommand : ScenarioCommand {
   bool is_exact = false;
   bool explains = false;
   bool prints_program = false;
-  std::optional<std::size_t> runs;  // Monte Carlo
-  std::string deadline;             // of them, as typed
-  std::string trace_window;         // "10s..12s"
-  std::string trace_workers;        // "0,8..15"
+  std::optional<std::size_t> runs;            // Monte Carlo
+  std::string deadline;                       // of them, as typed
+  std::string trace_window;                   // "10s..12s"
+  std::optional<std::filesystem::path> pcap;  // folder of captures
+  std::string trace_workers;                  // "0,8..15"
 };
 
 /// Runs the job command.runs times, and says how likely it is finished by `deadline`. Returns the exit

@@ -34,6 +34,7 @@ TEST_CASE("every include respects the layers") {
       {"sim/collective", Folders{"sim/base", "platforms", "sim/resources"}},
       {"sim/scenario", Folders{"sim/base", "platforms", "workloads", "workloads/importers", "sim/collective"}},
       {"sim/record", Folders{"sim/base", "platforms", "workloads", "sim/resources", "sim/scenario"}},
+      {"sim/traffic", Folders{"sim/base", "platforms", "sim/record"}},
       {"sim/program",
        Folders{"sim/base", "platforms", "sim/resources", "sim/collective", "sim/scenario", "sim/record"}},
       {"sim/training", Folders{"sim/base", "platforms", "workloads/traces", "sim/resources", "sim/collective",

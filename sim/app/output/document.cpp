@@ -27,6 +27,7 @@ h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 14px; margin: 8px 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } td.text { text-align: left; white-space: normal; min-width: 18em; } th { font-weight: 500; }
+.heat td { text-align: center; min-width: 5em; background: color-mix(in srgb, var(--c0) var(--share), transparent); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(460px, 100%), 1fr)); gap: 20px; }
 figure { margin: 8px 0; max-width: 640px; } figcaption { font-size: 14px; margin-bottom: 4px; } svg { width: 100%; height: auto; display: block; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 13px; color: var(--soft); }
@@ -148,6 +149,26 @@ std::string render(const Table& table) {
   return html + "</tbody></table></div>\n";
 }
 
+std::string render(const HeatMap& map) {
+  constexpr double kDarkest = 70;  // percent of the colour: what is written on it stays legible
+  double most = 0;
+  for (const std::vector<double>& row : map.values)
+    for (const double value : row) most = std::max(most, value);
+  std::string html = "<figure><figcaption>" + escape_html(map.title) +
+                     "</figcaption><div class=\"scroll\"><table class=\"heat\"><thead><tr><th>" +
+                     escape_html(map.unit) + "</th>";
+  for (const std::string& label : map.labels) html += "<th>" + escape_html(label) + "</th>";
+  html += "</tr></thead><tbody>\n";
+  for (std::size_t i = 0; i < map.values.size(); ++i) {
+    html += "<tr><th>" + escape_html(map.labels[i]) + "</th>";
+    for (const double value : map.values[i])
+      html += "<td style=\"--share:" + fixed(most > 0 ? kDarkest * value / most : 0) + "%\">" +
+              (value != 0 ? display(value) : "") + "</td>";
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div></figure>\n";
+}
+
 }  // namespace
 
 std::string escape_html(std::string_view text) {
@@ -215,6 +236,7 @@ std::string render_html(const Document& document) {
   for (const Section& section : document.sections) {
     html += "<h2>" + escape_html(section.title) + "</h2>\n";
     for (const std::string& paragraph : section.paragraphs) html += "<p>" + escape_html(paragraph) + "</p>\n";
+    for (const HeatMap& map : section.heat_maps) html += render(map);
     for (const Table& table : section.tables) html += render(table);
     if (!section.plots.empty()) {
       html += "<div class=\"plots\">\n";

@@ -26,11 +26,19 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
+/// Values of each row and column, drawn darker the larger they are.
+struct HeatMap {
+  std::string title, unit;
+  std::vector<std::string> labels;          // of rows and columns
+  std::vector<std::vector<double>> values;  // [rows][columns]; 0 is left empty
+};
+
 struct Section {
   std::string title;
   std::vector<std::string> paragraphs;
   std::vector<Table> tables;
   std::vector<Plot> plots;
+  std::vector<HeatMap> heat_maps;
 };
 
 struct Document {

@@ -10,6 +10,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/record/resource_profile.hpp"
+#include "sim/traffic/messages.hpp"
 
 namespace rehearse {
 
@@ -187,6 +188,7 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
   write("links.csv", [&] { return links_csv(record); });
   write("events.csv", [&] { return events_csv(record); });
   write("costs.csv", [&] { return costs_csv(scenario, record); });
+  write("messages.csv.gz", [&] { return gzip(messages_csv(messages_of(record), machine_names(record))); });
   write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
   write("report.html", [&] { return render_html(make_document(scenario, record, summary, profile)); });
   write("summary.json", [&] { return to_json_text(to_json(scenario, summary)); });

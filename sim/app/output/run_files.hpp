@@ -12,7 +12,7 @@
 
 namespace rehearse {
 
-/// summary.json, scenario.json (effective), the CSV tables, timeline.json.gz and report.html. The folder must exist;
+/// summary.json, scenario.json (effective), the CSV tables, the messages between machines, timeline.json.gz and report.html. The folder must exist;
 /// they take the place of an earlier run's as a whole (output_folder.hpp). The recorder must have kept activity. Throws
 /// InputError; once `budget` is over, its stop() ends the call and nothing has changed. Returns the names.
 std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,

@@ -1,0 +1,288 @@
+#include "sim/app/traffic_runs.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "platforms/catalog.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/traffic/run_name.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const std::vector<std::string>& factors() {
+  static const std::vector<std::string> names{"framework", "batch", "topology"};
+  return names;
+}
+
+void describe_by_name(TrafficOfRun& row) {
+  const auto name = parse_run_name(row.name);
+  if (!name) return;
+  row.framework = name->framework_backend();
+  row.model = name->model;
+  row.optimizer = name->optimizer;
+  row.topology = name->topology;
+  row.batch_named = name->batch;
+  row.batch_per_worker = name->batch_per_worker();
+  row.loss_percent = name->loss_percent;
+  if (const auto model = find_studied_model(name->model)) {
+    row.catalogue_bytes = model->catalogue_bytes;
+    row.trained_bytes = model->trained_bytes;
+  }
+}
+
+void describe_by_scenario(TrafficOfRun& row, const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "scenario.json";
+  const Scenario scenario = read_scenario(load_json_file(file), file.string(), Catalog{{}});
+  row.framework = describe_strategy(scenario.training.strategy);
+  row.model = scenario.model.name;
+  row.optimizer = to_text(scenario.optimizer);
+  row.topology = "simulated";
+  row.batch_named = row.batch_per_worker = scenario.batch;
+  row.catalogue_bytes = row.trained_bytes = as_double(scenario.workload.parameter_bytes());
+}
+
+std::string why_not_in_regression(const TrafficOfRun& row) {
+  if (!row.data_per_step) return "data per step is not known";
+  if (!row.trained_bytes) return "the size of its model is not known";
+  if (row.loss_percent > 0) return "packets were dropped";
+  if (!row.is_simulated && row.optimizer != "adam") return "another optimizer than Adam";
+  return {};
+}
+
+CsvField field(const std::optional<double>& value) { return value ? CsvField{*value} : CsvField{""}; }
+std::string cell(const std::optional<double>& value, double scale) { return value ? display(*value * scale) : "-"; }
+
+Table runs_table(const std::vector<TrafficOfRun>& runs) {
+  Table table{.header = {"run", "data per step, MB", "step, ms", "period, ms", "Gbit/s", "GB", "flows", "pairs",
+                         "training, s", "batch of a worker"},
+              .rows = {}};
+  for (const TrafficOfRun& run : runs)
+    table.rows.push_back(
+        {printable(run.name), cell(run.data_per_step, 1e-6), run.step_time_s > 0 ? display(run.step_time_s * 1e3) : "-",
+         cell(run.period_s, 1e3), cell(run.mean_gbps, 1), display(static_cast<double>(run.wire_bytes) / 1e9),
+         std::to_string(run.flows), std::to_string(run.pairs), run.training_s > 0 ? display(run.training_s) : "-",
+         run.batch_per_worker > 0 ? std::to_string(run.batch_per_worker) : "-"});
+  return table;
+}
+
+Table terms_table(const Regression& fit) {
+  Table table{.header = {"term", "MB", "from", "to"}, .rows = {}};
+  for (const RegressionTerm& term : fit.terms)
+    table.rows.push_back({term.name + (term.name == "model size" ? ", per MB" : ""), display(term.value),
+                          display(term.low), display(term.high)});
+  return table;
+}
+
+std::string fit_text(const TrafficRegression& regression) {
+  std::string text = "Data per step, model size " + regression.size + ": " + std::to_string(regression.fit.rows) +
+                     " runs, R^2 " + display(regression.fit.r_squared) + ", residual " +
+                     display(regression.fit.residual) + " MB; intervals of 95 %";
+  for (const std::string& name : regression.fit.dropped) text += "; " + name + " is told by the others";
+  return text;
+}
+
+/// The slowest of runs that differ in packet loss alone tells what loss costs: times over the smallest.
+Table loss_table(const std::vector<TrafficOfRun>& runs) {
+  std::vector<const TrafficOfRun*> some;
+  for (const TrafficOfRun& run : runs)
+    if (!run.is_simulated && run.training_s > 0 && !run.framework.empty()) some.push_back(&run);
+  const auto job = [](const TrafficOfRun* run) {
+    return std::tuple{run->framework, run->model, run->optimizer, run->batch_named, run->topology};
+  };
+  std::ranges::sort(some, {}, [&](const TrafficOfRun* run) { return std::pair{job(run), run->loss_percent}; });
+  Table table{.header = {"framework", "model", "batch", "loss, %", "training, s", "of the fastest"}, .rows = {}};
+  for (auto begin = some.begin(); begin != some.end();) {
+    const auto end = std::find_if(begin, some.end(), [&](const TrafficOfRun* run) { return job(run) != job(*begin); });
+    double least = (*begin)->training_s;
+    for (auto it = begin; it != end; ++it) least = std::min(least, (*it)->training_s);
+    const bool has_loss = (*std::prev(end))->loss_percent > 0;
+    for (; begin != end; ++begin) {
+      const TrafficOfRun& run = **begin;
+      if (has_loss)
+        table.rows.push_back({run.framework, run.model, std::to_string(run.batch_named), display(run.loss_percent),
+                              display(run.training_s), display(run.training_s / least)});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+TrafficOfRun traffic_of_run(const std::filesystem::path& input, const RunTraffic& run,
+                            const TrafficStatistics& statistics) {
+  const ObservedTraffic& traffic = run.traffic;
+  TrafficOfRun row{.name = run.name,
+                   .is_simulated = run.is_simulated,
+                   .packets = traffic.total.packets,
+                   .wire_bytes = traffic.total.wire_bytes,
+                   .retransmitted_bytes = traffic.total.retransmitted_bytes,
+                   .flows = traffic.flows.size(),
+                   .pairs = traffic.pairs.size(),
+                   .duration_s = statistics.duration_s,
+                   .training_s = statistics.training_s,
+                   .step_time_s = statistics.step_time_s,
+                   .period_s = {},
+                   .data_per_step = statistics.data_per_step,
+                   .mean_gbps = statistics.all.mean_rate * 8 / 1e9};
+  if (statistics.all.period) row.period_s = statistics.all.period->seconds;
+  if (!row.data_per_step) row.data_per_step = statistics.data_per_period;
+  if (run.is_simulated)
+    describe_by_scenario(row, input);
+  else
+    describe_by_name(row);
+  return row;
+}
+
+TrafficRegressions regress_traffic(std::vector<TrafficOfRun>& runs) {
+  TrafficRegressions result;
+  for (TrafficOfRun& run : runs) run.not_in_regression = why_not_in_regression(run);
+  const auto fit = [&](const std::string& size, std::optional<double> TrafficOfRun::*bytes) {
+    std::vector<RegressionRow> rows;
+    for (const TrafficOfRun& run : runs)
+      if (run.not_in_regression.empty())
+        rows.push_back({.name = run.name,
+                        .response = *run.data_per_step / 1e6,
+                        .size = *(run.*bytes) / 1e6,
+                        .levels = {run.framework, std::to_string(run.batch_named), run.topology}});
+    try {
+      result.fits.push_back({size, regress(rows, factors())});
+    } catch (const NoResultError& error) { result.problems.push_back("model size " + size + ": " + error.what()); }
+  };
+  fit("as listed in the catalogue", &TrafficOfRun::catalogue_bytes);
+  fit("as trained", &TrafficOfRun::trained_bytes);
+  return result;
+}
+
+std::string runs_csv(const std::vector<TrafficOfRun>& runs) {
+  CsvWriter csv{{"run",
+                 "simulated",
+                 "framework",
+                 "model",
+                 "optimizer",
+                 "topology",
+                 "batch_named",
+                 "batch_per_worker",
+                 "loss_percent",
+                 "model_catalogue_B",
+                 "model_trained_B",
+                 "packets",
+                 "size_B",
+                 "retransmitted_B",
+                 "flows",
+                 "pairs",
+                 "duration_s",
+                 "training_s",
+                 "step_time_s",
+                 "period_s",
+                 "data_per_step_B",
+                 "mean_Gbps",
+                 "not_in_regression"}};
+  for (const TrafficOfRun& run : runs)
+    csv.row({run.name,
+             run.is_simulated ? 1 : 0,
+             run.framework,
+             run.model,
+             run.optimizer,
+             run.topology,
+             run.batch_named,
+             run.batch_per_worker,
+             run.loss_percent,
+             field(run.catalogue_bytes),
+             field(run.trained_bytes),
+             run.packets,
+             run.wire_bytes,
+             run.retransmitted_bytes,
+             run.flows,
+             run.pairs,
+             run.duration_s,
+             run.training_s,
+             run.step_time_s,
+             field(run.period_s),
+             field(run.data_per_step),
+             field(run.mean_gbps),
+             run.not_in_regression});
+  return csv.text();
+}
+
+std::string regression_csv(const TrafficRegressions& regressions) {
+  CsvWriter csv{{"model_size", "term", "value", "low", "high", "runs", "r_squared", "residual_MB"}};
+  for (const TrafficRegression& regression : regressions.fits)
+    for (const RegressionTerm& term : regression.fit.terms)
+      csv.row({regression.size, term.name, term.value, term.low, term.high, regression.fit.rows,
+               regression.fit.r_squared, regression.fit.residual});
+  return csv.text();
+}
+
+std::string runs_text(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
+  std::string text = to_text(runs_table(runs));
+  if (const Table loss = loss_table(runs); !loss.rows.empty()) text += "\n" + to_text(loss);
+  for (const TrafficRegression& regression : regressions.fits)
+    text += "\n" + fit_text(regression) + "\n" + to_text(terms_table(regression.fit));
+  for (const std::string& problem : regressions.problems) text += "\nno regression, " + problem + "\n";
+  return text;
+}
+
+Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
+  Document document{.title = "Traffic of " + std::to_string(runs.size()) + " runs",
+                    .subtitle = "data per step, and what it follows from",
+                    .sections = {{.title = "Runs", .tables = {runs_table(runs)}}}};
+  if (Table loss = loss_table(runs); !loss.rows.empty())
+    document.sections.push_back({.title = "Packet loss", .tables = {std::move(loss)}});
+  Section section{.title = "Regression"};
+  for (const TrafficRegression& regression : regressions.fits) {
+    section.paragraphs.push_back(fit_text(regression) + ".");
+    section.tables.push_back(terms_table(regression.fit));
+  }
+  for (const std::string& problem : regressions.problems) section.paragraphs.push_back(problem);
+  Series points{.name = "runs", .x = {}, .y = {}, .is_points = true};
+  for (const TrafficOfRun& run : runs)
+    if (run.trained_bytes && run.data_per_step) {
+      points.x.push_back(*run.trained_bytes / 1e6);
+      points.y.push_back(*run.data_per_step / 1e6);
+    }
+  section.plots.push_back({.title = "Data per step over the model's size",
+                           .x_label = "MB of parameters, as trained",
+                           .y_label = "MB per step",
+                           .series = {std::move(points)}});
+  document.sections.push_back(std::move(section));
+  return document;
+}
+
+Json to_json(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+  Json json{{"format", 1}, {"runs", Json::array()}, {"regressions", Json::array()}};
+  for (const TrafficOfRun& run : runs)
+    json["runs"].push_back(Json{{"name", run.name},
+                                {"is_simulated", run.is_simulated},
+                                {"framework", run.framework},
+                                {"model", run.model},
+                                {"topology", run.topology},
+                                {"batch_named", run.batch_named},
+                                {"batch_per_worker", run.batch_per_worker},
+                                {"loss_percent", run.loss_percent},
+                                {"size_B", run.wire_bytes},
+                                {"step_time_s", run.step_time_s},
+                                {"training_s", run.training_s},
+                                {"period_s", number(run.period_s)},
+                                {"data_per_step_B", number(run.data_per_step)},
+                                {"not_in_regression", run.not_in_regression}});
+  for (const TrafficRegression& regression : regressions.fits) {
+    Json fit{{"model_size", regression.size},         {"runs", regression.fit.rows},
+             {"r_squared", regression.fit.r_squared}, {"residual_MB", regression.fit.residual},
+             {"dropped", regression.fit.dropped},     {"terms", Json::array()}};
+    for (const RegressionTerm& term : regression.fit.terms)
+      fit["terms"].push_back(
+          Json{{"name", term.name}, {"value_MB", term.value}, {"low_MB", term.low}, {"high_MB", term.high}});
+    json["regressions"].push_back(std::move(fit));
+  }
+  json["problems"] = regressions.problems;
+  return json;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,120 @@
+#include "sim/traffic/capture.hpp"
+
+#include <pcap/pcap.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/traffic/frame.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::optional<LinkHeader> link_header(int type) {
+  switch (type) {
+    case DLT_EN10MB:
+      return LinkHeader::kEthernet;
+    case DLT_LINUX_SLL:
+      return LinkHeader::kCooked;
+    case DLT_LINUX_SLL2:
+      return LinkHeader::kCooked2;
+    case DLT_RAW:
+    case DLT_IPV4:
+    case DLT_IPV6:
+      return LinkHeader::kNone;
+    default:
+      return {};
+  }
+}
+
+class Capture : public PacketSource {
+ public:
+  Capture(std::FILE* file, std::string name) : name_{std::move(name)} {
+    std::array<char, PCAP_ERRBUF_SIZE> error{};
+    pcap_ = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, error.data());
+    if (pcap_ == nullptr) {
+      std::fclose(file);
+      throw InputError{name_ + ": expected a capture, pcap or pcapng; " + printable(error.data())};
+    }
+    const int type = pcap_datalink(pcap_);
+    if (const auto known = link_header(type)) {
+      header_ = *known;
+      return;
+    }
+    const char* description = pcap_datalink_val_to_description(type);
+    const std::string found = description != nullptr ? description : "type " + std::to_string(type);
+    pcap_close(pcap_);
+    throw InputError{name_ + ": expected frames of Ethernet, Linux's cooked headers or plain IP; found " + found};
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  Capture(Capture&&) = delete;
+  Capture& operator=(Capture&&) = delete;
+  ~Capture() override { pcap_close(pcap_); }
+
+  bool next(Packet& packet) override {
+    pcap_pkthdr* header = nullptr;
+    const std::uint8_t* bytes = nullptr;
+    const int result = pcap_next_ex(pcap_, &header, &bytes);
+    if (result == PCAP_ERROR_BREAK) return false;
+    if (result != 1) return end_with(pcap_geterr(pcap_));
+    ++packets_;
+    const std::int64_t seconds = header->ts.tv_sec, fraction = header->ts.tv_usec;  // nanoseconds, in spite of the name
+    if (seconds < 0 || seconds > kLatestSecond || fraction < 0 || fraction >= kNanosecondsPerSecond)
+      throw InputError{name_ + ": packet " + std::to_string(packets_) + ": expected a time from 1970 to 2255; found " +
+                       std::to_string(seconds) + " s, " + std::to_string(fraction) + " ns"};
+    packet = Packet{};
+    packet.time_ns = seconds * kNanosecondsPerSecond + fraction;
+    packet.wire_bytes = header->len;
+    read_frame(header_, {bytes, header->caplen}, packet);
+    return true;
+  }
+  std::string warning() const override { return warning_; }
+
+ private:
+  /// A file that was cut while a packet was written holds those before it: tcpdump leaves such files when it is killed.
+  bool end_with(const std::string& error) {
+    const std::string text = name_ + ": after packet " + std::to_string(packets_) + ": " + printable(error);
+    if (error.find("truncated") == std::string::npos) throw InputError{text};
+    warning_ = text;
+    return false;
+  }
+
+  std::string name_, warning_;
+  pcap_t* pcap_ = nullptr;
+  LinkHeader header_ = LinkHeader::kEthernet;
+  std::int64_t packets_ = 0;
+};
+
+}  // namespace
+
+bool is_capture(std::string_view start) {
+  const auto begins_with = [&](std::string_view magic) { return start.substr(0, 4) == magic; };
+  return begins_with("\xd4\xc3\xb2\xa1") || begins_with("\xa1\xb2\xc3\xd4") || begins_with("\x4d\x3c\xb2\xa1") ||
+         begins_with("\xa1\xb2\x3c\x4d") || begins_with("\x0a\x0d\x0d\x0a");
+}
+
+std::unique_ptr<PacketSource> open_capture(const std::filesystem::path& file) {
+  require_regular_file(file);
+  std::FILE* opened = std::fopen(file.c_str(), "rb");
+  if (opened == nullptr) throw InputError{file.string() + ": cannot read: " + std::strerror(errno)};
+  return std::make_unique<Capture>(opened, file.string());
+}
+
+std::unique_ptr<PacketSource> open_capture_text(std::string_view text, const std::string& file_name) {
+  if (text.empty()) throw InputError{file_name + ": expected a capture, pcap or pcapng; found nothing"};
+  // It is opened for reading, which leaves the text as it is.
+  std::FILE* opened =
+      fmemopen(const_cast<char*>(text.data()), text.size(), "rb");  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  if (opened == nullptr) throw InputError{file_name + ": cannot read: " + std::strerror(errno)};
+  return std::make_unique<Capture>(opened, file_name);
+}
+
+}  // namespace rehearse

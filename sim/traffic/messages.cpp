@@ -1,0 +1,232 @@
+#include "sim/traffic/messages.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kLargest = 1LL << 50U;  // a message, in bytes
+constexpr int kFirstSenderPort = 20000, kFirstReceiverPort = 50000;
+constexpr int kPortsOfLane = 512;  // more than a machine has GPUs
+constexpr int kMostLanes = 50;
+
+std::int64_t to_ns(double seconds) { return std::llround(seconds * static_cast<double>(kNanosecondsPerSecond)); }
+
+std::int64_t segments_of(std::int64_t payload) { return (payload + kMss - 1) / kMss; }
+
+std::int64_t acknowledgements_of(std::int64_t segments) {
+  return (segments + kSegmentsPerAcknowledgement - 1) / kSegmentsPerAcknowledgement;
+}
+
+std::vector<Message> in_order(std::vector<Message> messages) {
+  std::ranges::stable_sort(messages, {}, [](const Message& m) {
+    return std::tuple{m.start_s, m.from.machine, m.from.gpu, m.to.machine, m.to.gpu, m.end_s};
+  });
+  return messages;
+}
+
+}  // namespace
+
+std::vector<Message> messages_of(const RunRecord& record, std::size_t most) {
+  std::vector<Message> messages;
+  for (const MessageSpan& span : record.recorder.messages)
+    if (span.from.machine != span.to.machine)
+      messages.push_back({.from = span.from,
+                          .to = span.to,
+                          .unit = span.unit,
+                          .step = span.step,
+                          .start_s = span.on_wire.start.value(),
+                          .end_s = span.on_wire.end.value(),
+                          .arrival_s = span.arrival.value(),
+                          .payload_bytes = span.size.value()});
+  messages = in_order(std::move(messages));
+  if (messages.size() <= most) return messages;
+  const double end = messages[most].start_s;
+  std::erase_if(messages, [end](const Message& message) { return message.start_s >= end; });
+  return messages;
+}
+
+std::vector<std::string> machine_names(const RunRecord& record) {
+  std::vector<std::string> names;
+  for (const Machine& machine : record.machines) names.push_back(machine.name);
+  return names;
+}
+
+std::string messages_csv(const std::vector<Message>& messages, const std::vector<std::string>& machines) {
+  CsvWriter csv{{"from", "from_gpu", "to", "to_gpu", "unit", "step", "start_s", "end_s", "arrival_s", "size_B"}};
+  for (const Message& m : messages)
+    csv.row({machines[static_cast<std::size_t>(m.from.machine)], m.from.gpu,
+             machines[static_cast<std::size_t>(m.to.machine)], m.to.gpu, m.unit, m.step, m.start_s, m.end_s,
+             m.arrival_s, m.payload_bytes});
+  return csv.text();
+}
+
+namespace {
+
+std::vector<Message> messages_in(const CsvTable& table, const std::vector<std::string>& machines) {
+  std::map<std::string, MachineIndex, std::less<>> index_of;
+  for (std::size_t m = 0; m < machines.size(); ++m) index_of.emplace(machines[m], static_cast<MachineIndex>(m));
+  std::vector<Message> messages;
+  messages.reserve(table.row_count());
+  for (const CsvRow& row : table.rows()) {
+    const auto endpoint = [&](const char* machine, const char* gpu) {
+      const auto known = index_of.find(row.text(machine));
+      if (known == index_of.end())
+        row.fail(machine, "expected a machine of links.csv; found " + in_quotes(row.text(machine)));
+      const std::int64_t index = row.integer(gpu);
+      if (index < Endpoint::kHost || index >= kPortsOfLane - 1)
+        row.fail(gpu, "expected a GPU from 0 to " + std::to_string(kPortsOfLane - 2) + ", or -1; found " +
+                          std::to_string(index));
+      return Endpoint{known->second, static_cast<int>(index)};
+    };
+    const auto time = [&](const char* column, double least) {
+      const double value = row.number(column);
+      if (!(value >= least && value <= kLatestSecond))
+        row.fail(column,
+                 "expected a time in seconds, not before what it follows; found " + in_quotes(row.text(column)));
+      return value;
+    };
+    Message message{.from = endpoint("from", "from_gpu"), .to = endpoint("to", "to_gpu")};
+    if (message.from.machine == message.to.machine) row.fail("to", "expected another machine than the sender");
+    message.start_s = time("start_s", 0);
+    message.end_s = time("end_s", message.start_s);
+    message.arrival_s = time("arrival_s", message.end_s);
+    message.payload_bytes = row.integer("size_B");
+    if (message.payload_bytes < 0 || message.payload_bytes > kLargest)
+      row.fail("size_B", "expected bytes from 0 to 2^50; found " + in_quotes(row.text("size_B")));
+    message.step = row.integer("step");
+    messages.push_back(message);
+  }
+  return in_order(std::move(messages));
+}
+
+}  // namespace
+
+std::vector<Message> load_messages(const std::filesystem::path& file, const std::vector<std::string>& machines) {
+  return messages_in(load_csv_file(file), machines);
+}
+
+std::vector<Message> parse_messages(std::string text, const std::string& file_name,
+                                    const std::vector<std::string>& machines) {
+  return messages_in(parse_csv(std::move(text), file_name), machines);
+}
+
+Address machine_address(MachineIndex machine) { return Address::v4(0x0a000001U + static_cast<std::uint32_t>(machine)); }
+
+RunConnection::Packets::Packets(const RunConnection& connection, bool are_acknowledgements)
+    : connection_{&connection}, are_acknowledgements_{are_acknowledgements} {
+  find_next();
+}
+
+/// Goes on to the next segment that gives a packet of this direction.
+void RunConnection::Packets::find_next() {
+  const std::vector<Message>& messages = connection_->messages_;
+  const std::int64_t before = segments_ == 0 ? 0 : time_;
+  ++segment_;
+  while (message_ < messages.size() && segment_ >= segments_) {
+    if (segments_ > 0) sent_ += messages[message_++].payload_bytes;
+    segments_ = segment_ = 0;
+    while (message_ < messages.size() && messages[message_].payload_bytes == 0) ++message_;
+    if (message_ == messages.size()) return;
+    const Message& message = messages[message_];
+    segments_ = segments_of(message.payload_bytes);
+    start_ns_ = to_ns(message.start_s);
+    duration_ns_ = to_ns(message.end_s) - start_ns_;
+    latency_ns_ = std::max<std::int64_t>(1, to_ns(message.arrival_s) - to_ns(message.end_s));
+  }
+  if (are_acknowledgements_)  // of this segment and the one before
+    segment_ =
+        std::min(segment_ / kSegmentsPerAcknowledgement * kSegmentsPerAcknowledgement + kSegmentsPerAcknowledgement - 1,
+                 segments_ - 1);
+  using Wide = __int128;
+  time_ = start_ns_ + static_cast<std::int64_t>(static_cast<Wide>(duration_ns_) * (segment_ + 1) / segments_);
+  if (are_acknowledgements_) time_ = std::max(time_ + latency_ns_, before);  // they do not overtake each other
+}
+
+Packet RunConnection::Packets::take() {
+  const Message& message = connection_->messages_[message_];
+  const Endpoint from = connection_->from_, to = connection_->to_;
+  const auto sender_port =
+      static_cast<std::uint16_t>(kFirstSenderPort + connection_->lane_ * kPortsOfLane + from.gpu + 1);
+  const auto receiver_port = static_cast<std::uint16_t>(kFirstReceiverPort + to.gpu + 1);
+  const std::int64_t offset = segment_ * kMss, size = std::min<std::int64_t>(kMss, message.payload_bytes - offset);
+  Packet packet{.time_ns = time_,
+                .wire_bytes = kSegmentHeaders,
+                .from = machine_address(from.machine),
+                .to = machine_address(to.machine),
+                .from_port = sender_port,
+                .to_port = receiver_port,
+                .protocol = rehearse::kTcp,
+                .is_ip = true,
+                .has_payload = true,
+                .has_sequence = true,
+                .sequence = 1};
+  if (are_acknowledgements_) {
+    std::swap(packet.from, packet.to);
+    std::swap(packet.from_port, packet.to_port);
+    acknowledged_ = static_cast<std::uint32_t>(1 + sent_ + offset + size);
+  } else {
+    packet.payload_bytes = size;
+    packet.wire_bytes += size;
+    packet.sequence = static_cast<std::uint32_t>(1 + sent_ + offset);
+  }
+  find_next();
+  return packet;
+}
+
+std::vector<RunConnection> connections_of(const std::vector<Message>& messages) {
+  using Ends = std::tuple<MachineIndex, int, MachineIndex, int>;
+  std::map<Ends, std::vector<RunConnection>> lanes;
+  for (const Message& message : messages) {
+    std::vector<RunConnection>& some =
+        lanes[{message.from.machine, message.from.gpu, message.to.machine, message.to.gpu}];
+    auto free = std::ranges::find_if(some, [&](const RunConnection& c) { return c.is_free_at(message.start_s); });
+    if (free == some.end()) {
+      if (some.size() == kMostLanes)
+        throw NoResultError{"more than " + std::to_string(kMostLanes) +
+                            " messages between the same two ends overlap: expected fewer, each has a connection"};
+      free = some.emplace(some.end(), message.from, message.to, static_cast<int>(some.size()));
+    }
+    free->add(message);
+  }
+  std::vector<RunConnection> connections;
+  for (auto& [ends, some] : lanes) std::ranges::move(some, std::back_inserter(connections));
+  return connections;
+}
+
+void for_each_packet(const std::vector<RunConnection>& connections, const std::function<void(const Packet&)>& take) {
+  for (const RunConnection& connection : connections)
+    for (RunConnection::Packets packets : {connection.segments(), connection.acknowledgements()})
+      while (packets.has_next()) take(packets.take());
+}
+
+std::int64_t count_packets(const std::vector<Message>& messages) {
+  std::int64_t packets = 0;
+  for (const Message& message : messages) {
+    const std::int64_t segments = segments_of(message.payload_bytes);
+    packets += segments + acknowledgements_of(segments);
+  }
+  return packets;
+}
+
+std::int64_t first_packet_time(const std::vector<RunConnection>& connections) {
+  bool is_known = false;
+  std::int64_t first = 0;
+  for (const RunConnection& connection : connections) {
+    const RunConnection::Packets packets = connection.segments();
+    if (!packets.has_next()) continue;
+    first = is_known ? std::min(first, packets.next_time()) : packets.next_time();
+    is_known = true;
+  }
+  return first;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,248 @@
+#include "sim/traffic/traffic_input.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
+#include "sim/traffic/capture.hpp"
+#include "sim/traffic/messages.hpp"
+#include "sim/traffic/packet_table.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kMessages = "messages.csv.gz";
+constexpr const char* kLog = "train_history.log";
+constexpr std::size_t kStart = 4096;              // bytes of a file that tell its kind
+constexpr std::int64_t kPacketsPerCheck = 65536;  // of the budget
+
+enum class Kind { kNone, kCapture, kTable };
+
+Kind kind_of(const fs::path& file) {
+  const std::string start = read_file_start(file, kStart);
+  if (is_capture(start)) return Kind::kCapture;
+  return is_packet_table(start) ? Kind::kTable : Kind::kNone;
+}
+
+std::unique_ptr<PacketSource> open(const fs::path& file) {
+  if (kind_of(file) == Kind::kCapture) return open_capture(file);
+  return open_packet_table(file);
+}
+
+/// Those of the folder's files that are of a kind, by name.
+std::vector<fs::path> files_of(const fs::path& folder, Kind kind) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator{folder})
+    if (entry.is_regular_file() && !entry.path().filename().string().starts_with(".") && kind_of(entry.path()) == kind)
+      files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The captures of a folder, or else its tables: both have the same packets.
+std::vector<fs::path> inputs_of(const fs::path& folder) {
+  for (const Kind kind : {Kind::kCapture, Kind::kTable})
+    for (const fs::path& place : {folder, folder / "parsed-files"}) {
+      if (!fs::is_directory(place)) continue;
+      if (std::vector<fs::path> files = files_of(place, kind); !files.empty()) return files;
+    }
+  return {};
+}
+
+/// Whose packets a capture has, as far as that can be told.
+struct Owner {
+  std::vector<Address> candidates;  // that all IP packets have; empty: there is no such address
+  std::optional<Address> only_sender;
+  bool has_ip = false;
+
+  void see(const Packet& packet) {
+    if (!packet.is_ip) return;
+    if (!has_ip) {
+      candidates = {packet.from};
+      if (packet.to != packet.from) candidates.push_back(packet.to);
+      only_sender = packet.from;
+      has_ip = true;
+    }
+    std::erase_if(candidates, [&](const Address& a) { return a != packet.from && a != packet.to; });
+    if (only_sender && *only_sender != packet.from) only_sender.reset();
+  }
+  bool is_decided() const { return has_ip && candidates.size() <= 1; }
+};
+
+struct SourceFile {
+  fs::path path;
+  std::optional<Address> owner;
+  std::optional<std::int64_t> first_ns;
+};
+
+/// The first packet of each file and, of several files, their owners.
+std::vector<SourceFile> look_into(const std::vector<fs::path>& paths, const Budget& budget) {
+  std::vector<SourceFile> files;
+  std::vector<Owner> owners;
+  for (const fs::path& path : paths) {
+    SourceFile file{.path = path, .owner = {}, .first_ns = {}};
+    Owner owner;
+    const std::unique_ptr<PacketSource> source = open(path);
+    Packet packet;
+    for (std::int64_t packets = 0; source->next(packet); ++packets) {
+      if (packets % kPacketsPerCheck == 0) budget.check();
+      if (!file.first_ns) file.first_ns = packet.time_ns;
+      owner.see(packet);
+      if (paths.size() == 1 || owner.is_decided()) break;
+    }
+    files.push_back(std::move(file));
+    owners.push_back(std::move(owner));
+  }
+  std::set<Address> taken;
+  const auto give = [&](std::size_t i, const Address& address) {
+    files[i].owner = address;
+    taken.insert(address);
+  };
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (owners[i].candidates.size() == 1) give(i, owners[i].candidates.front());
+  for (std::size_t i = 0; i < files.size(); ++i)  // two machines alone: its sender, or who has no capture yet
+    if (owners[i].candidates.size() == 2) {
+      const auto& [a, b] = std::pair{owners[i].candidates[0], owners[i].candidates[1]};
+      give(i, owners[i].only_sender ? *owners[i].only_sender : taken.contains(a) ? b : a);
+    }
+  return files;
+}
+
+std::string name_of(const fs::path& file) {
+  std::string name = file.stem().string();
+  constexpr std::string_view kTool = "-tcpdump";
+  if (name.ends_with(kTool)) name.resize(name.size() - kTool.size());
+  return name;
+}
+
+void name_host(ObservedTraffic& traffic, const Address& address, const std::string& name) {
+  for (TrafficHost& host : traffic.hosts)
+    if (host.address == address) host.name = name;
+}
+
+ObservedTraffic count(const std::vector<SourceFile>& files, std::int64_t bin_ns, const Budget& budget) {
+  std::optional<std::int64_t> origin;
+  std::map<Address, int> captures;  // of each machine
+  for (const SourceFile& file : files) {
+    if (file.first_ns) origin = std::min(origin.value_or(*file.first_ns), *file.first_ns);
+    if (file.owner) ++captures[*file.owner];
+  }
+  TrafficCounter counter{origin.value_or(0), bin_ns};
+  std::vector<std::string> warnings;
+  for (const SourceFile& file : files) {
+    const std::unique_ptr<PacketSource> source = open(file.path);
+    Packet packet;
+    for (std::int64_t packets = 0; source->next(packet); ++packets) {
+      if (packets % kPacketsPerCheck == 0) budget.check();
+      const bool is_of_another = files.size() > 1 && packet.is_ip && file.owner && packet.from != *file.owner &&
+                                 captures.contains(packet.from);
+      if (!is_of_another) counter.add(packet);
+    }
+    if (!source->warning().empty()) warnings.push_back(source->warning());
+  }
+  ObservedTraffic traffic = counter.finish();
+  for (const SourceFile& file : files)
+    if (files.size() > 1 && file.owner && captures[*file.owner] == 1)
+      name_host(traffic, *file.owner, name_of(file.path));
+  traffic.warnings = std::move(warnings);
+  return traffic;
+}
+
+std::int64_t bin_of(const TrafficOptions& options) {
+  return std::max<std::int64_t>(1, std::llround(options.bin.value() * 1e9));
+}
+
+RunTraffic read_measured(const fs::path& input, const TrafficOptions& options, const Budget& budget) {
+  const bool is_folder = fs::is_directory(input);
+  const std::vector<fs::path> paths = is_folder ? inputs_of(input) : std::vector{input};
+  if (paths.empty())
+    throw InputError{input.string() +
+                     ": expected a run of simulate -o, captures (pcap, pcapng) or tables of packets; "
+                     "found none of them"};
+  if (!is_folder && kind_of(input) == Kind::kNone)
+    throw InputError{input.string() +
+                     ": expected a capture (pcap, pcapng) or a table of packets, separated by tabs, with columns "
+                     "frame.time, ip.src, ip.dst, tcp.srcport, tcp.dstport and frame.len; found neither"};
+  RunTraffic run{.name = fs::absolute(input).lexically_normal().filename().string()};
+  if (run.name.empty()) run.name = fs::absolute(input).lexically_normal().parent_path().filename().string();
+  for (const fs::path& path : paths) run.files.push_back(path.string());
+  run.traffic = count(look_into(paths, budget), bin_of(options), budget);
+  if (run.traffic.total.packets == 0) throw InputError{input.string() + ": expected packets; found none"};
+  const fs::path log = options.log.value_or(is_folder ? input / kLog : fs::path{});
+  if (options.log || (!log.empty() && fs::exists(log))) run.log = load_step_log(log, options.log_offset_s);
+  return run;
+}
+
+/// What links.csv says of a run's machines.
+struct RunMachines {
+  std::vector<std::string> names;
+  std::int64_t sent_bytes = 0;
+  double nic_rate = 0;
+};
+
+RunMachines load_machines(const fs::path& file) {
+  const CsvTable table = load_csv_file(file);
+  RunMachines machines;
+  for (const CsvRow& row : table.rows()) {
+    const std::string_view name = row.text("machine");
+    if (std::ranges::find(machines.names, name) == machines.names.end()) machines.names.emplace_back(name);
+    if (!row.text("peer").empty()) continue;
+    if (row.text("direction") == "transmit") machines.sent_bytes += row.integer("size_B");
+    if (const double utilization = row.number("nic_utilization"); utilization > 0)
+      machines.nic_rate = std::max(machines.nic_rate, row.number("mean_rate_Bps") / utilization);
+  }
+  return machines;
+}
+
+RunTraffic read_simulated(const fs::path& folder, const TrafficOptions& options, const Budget& budget) {
+  require_complete(folder);
+  const RunMachines machines = load_machines(folder / "links.csv");
+  const std::vector<Message> messages = load_messages(folder / kMessages, machines.names);
+  const std::vector<RunConnection> connections = connections_of(messages);
+  TrafficCounter counter{first_packet_time(connections), bin_of(options)};
+  std::int64_t packets = 0;
+  for_each_packet(connections, [&](const Packet& packet) {
+    if (packets++ % kPacketsPerCheck == 0) budget.check();
+    counter.add(packet);
+  });
+  RunTraffic run{.name = fs::absolute(folder).lexically_normal().filename().string(),
+                 .is_simulated = true,
+                 .files = {(folder / kMessages).string()},
+                 .traffic = counter.finish()};
+  if (run.traffic.total.packets == 0)
+    throw InputError{(folder / kMessages).string() + ": expected messages with bytes; found none"};
+  for (std::size_t m = 0; m < machines.names.size(); ++m)
+    name_host(run.traffic, machine_address(static_cast<MachineIndex>(m)), machines.names[m]);
+  run.log = options.log ? load_step_log(*options.log, options.log_offset_s) : load_run_steps(folder / "iterations.csv");
+  if (machines.nic_rate > 0) run.link_rate = BytesPerSecond{machines.nic_rate};
+  run.run_payload_bytes = machines.sent_bytes;
+  return run;
+}
+
+bool is_run(const fs::path& input) { return fs::is_regular_file(input / kMessages); }
+
+}  // namespace
+
+bool is_measured_traffic(const fs::path& input) {
+  if (is_run(input)) return false;
+  if (fs::is_directory(input)) return !inputs_of(input).empty();
+  return fs::is_regular_file(input) && kind_of(input) != Kind::kNone;
+}
+
+RunTraffic read_traffic(const fs::path& input, const TrafficOptions& options, const Budget& budget) {
+  if (is_run(input)) return read_simulated(input, options, budget);
+  if (!fs::exists(input)) throw InputError{input.string() + ": cannot read: no such file or folder"};
+  return read_measured(input, options, budget);
+}
+
+}  // namespace rehearse

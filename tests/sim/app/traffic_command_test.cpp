@@ -1,0 +1,135 @@
+// rehearse traffic as its user meets it.
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+using namespace test;
+
+namespace {
+
+Json traffic_of(const std::string& input) {
+  const Outcome outcome = rehearse_with("traffic " + input + " --json");
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return parse_json(outcome.out, "traffic");
+}
+
+std::string tum(const std::string& name) { return kRoot + "/scenarios/tum/" + name + ".json"; }
+
+constexpr double kResnet50 = 4.0 * 25'557'032;  // bytes of its parameters
+
+}  // namespace
+
+TEST_CASE("a ring of four sends 1.5 S by each worker, 6 S in all, a step; its period is the step's time") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  REQUIRE(
+      rehearse_with("simulate " + tum("tensorflow-ring") + " --set /training/steps=12 --quiet -o " + out).exit_code ==
+      0);
+  const Json traffic = traffic_of(out);
+  CHECK(traffic["total"]["payload_B"] == traffic["run_payload_B"]);
+  CHECK(traffic["total"]["payload_B"].get<double>() == doctest::Approx(12 * 6 * kResnet50).epsilon(1e-6));
+  double sent_by_first = 0;
+  for (const Json& pair : traffic["matrix"])
+    if (pair["from"] == "10.0.0.1") sent_by_first += pair["payload_B"].get<double>();
+  CHECK(sent_by_first == doctest::Approx(12 * 1.5 * kResnet50).epsilon(1e-6));
+  CHECK(traffic["period_s"].get<double>() == doctest::Approx(traffic["step_time_s"].get<double>()).epsilon(0.01));
+  // Headers and acknowledgements are (66 + 33) bytes for each 1448.
+  CHECK(traffic["data_per_step_B"].get<double>() == doctest::Approx(6 * kResnet50 * (1 + 99.0 / 1448)).epsilon(1e-3));
+}
+
+TEST_CASE("a tree of four uses six directed pairs; the run's captures have the run's traffic") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string(), captures = (folder / "captures").string();
+  REQUIRE(rehearse_with("simulate " + tum("kungfu-tree") +
+                        " --set /training/steps=3 --set /workload/model=mobilenet_v2" + " --quiet -o " + out +
+                        " --pcap " + captures)
+              .exit_code == 0);
+  const Json run = traffic_of(out), captured = traffic_of(captures);
+  CHECK(run["matrix"].size() == 6);
+  for (const char* key : {"total", "hosts", "matrix", "flows", "flow_size_B", "duration_s", "period_s", "peak_to_mean",
+                          "throughput", "mean_rate_Bps"})
+    CHECK_MESSAGE(run[key] == captured[key], key);
+  CHECK(run["total"]["payload_B"] == run["run_payload_B"]);
+  if (std::system("command -v tshark >/dev/null 2>&1 && command -v mergecap >/dev/null 2>&1") != 0) return;
+  const std::string all = (folder / "all.pcapng").string(), lines = (folder / "lines").string();
+  REQUIRE(std::system(("mergecap -w " + all + " " + captures + "/*.pcap").c_str()) == 0);
+  // Whatever tshark finds wrong with a segment would be counted here.
+  REQUIRE(std::system(("tshark -r " + all + " -q -o tcp.check_checksum:TRUE -o ip.check_checksum:TRUE" +
+                       " -z expert -z io,stat,0 2>/dev/null >" + lines)
+                          .c_str()) == 0);
+  const std::string text = read_file(lines, kMiB);
+  CHECK(text.find("Warn") == std::string::npos);
+  CHECK(text.find("Error") == std::string::npos);
+  CHECK(text.find(" " + run["total"]["size_B"].dump() + " ") != std::string::npos);
+  CHECK(text.find(" " + run["total"]["packets"].dump() + " ") != std::string::npos);
+}
+
+TEST_CASE("traffic writes tables and a page that needs no other file; several runs give a regression") {
+  const TemporaryFolder folder;
+  std::string runs;
+  for (int i = 0; i < 3; ++i) {
+    const std::string out = (folder.path / ("run" + std::to_string(i))).string();
+    const char* models[] = {"mobilenet_v2", "resnet50", "resnet101"};
+    REQUIRE(rehearse_with("simulate " + tum("kungfu-star") +
+                          " --set /training/steps=3 --set /workload/model=" + models[i] + " --quiet -o " + out)
+                .exit_code == 0);
+    runs += " " + out;
+  }
+  const std::string out = (folder / "traffic").string();
+  CHECK(rehearse_with("traffic " + (folder / "run0").string() + " --quiet -o " + out).exit_code == 0);
+  for (const char* name : {"hosts.csv", "matrix.csv", "bins.csv.gz", "flows.csv", "flow_sizes.csv", "flow_load.csv",
+                           "bursts.csv", "series.csv", "scales.csv", "backlog.csv", "throughput.csv", "steps.csv"})
+    CHECK_MESSAGE(std::filesystem::exists(std::filesystem::path{out} / name), name);
+  const std::string page = read_file(out + "/traffic.html", kMiB * 16);
+  CHECK(page.find("class=\"heat\"") != std::string::npos);
+  for (const char* text : {"<script", "http://", "https://"}) CHECK(page.find(text) == std::string::npos);
+  const Json several = traffic_of(runs);
+  REQUIRE(several["regressions"].size() == 2);
+  // A star sends 6 S as well, with headers and acknowledgements.
+  CHECK(several["regressions"][1]["terms"][1]["value_MB"].get<double>() ==
+        doctest::Approx(6 * (1 + 99.0 / 1448)).epsilon(1e-3));
+}
+
+TEST_CASE("the captures of a run do not differ from it; two topologies do, pair by pair") {
+  const TemporaryFolder folder;
+  const std::string tree = (folder / "tree").string(), captures = (folder / "captures").string();
+  const std::string star = (folder / "star").string();
+  const std::string options = " --set /training/steps=3 --set /workload/model=mobilenet_v2 --quiet -o ";
+  REQUIRE(rehearse_with("simulate " + tum("kungfu-tree") + options + tree + " --pcap " + captures).exit_code == 0);
+  REQUIRE(rehearse_with("simulate " + tum("kungfu-star") + options + star).exit_code == 0);
+  const Json same = parse_json(rehearse_with("diff " + captures + " " + tree + " --json").out, "diff");
+  CHECK(same["all"]["correlation"].get<double>() == doctest::Approx(1));
+  CHECK(same["flow_sizes_ks"] == 0.0);
+  REQUIRE(same["pairs"].size() == 6);
+  for (const Json& pair : same["pairs"]) {
+    CHECK(pair["a_size_B"] == pair["b_size_B"]);
+    CHECK(pair["lag_s"] == 0.0);
+    CHECK(pair["burst_sizes_ks"] == 0.0);
+  }
+  // The tree joins 2 and 4, the star 1 and 4; both join 1 with 2 and 3: in both directions.
+  const Json other = parse_json(rehearse_with("diff " + tree + " " + star + " --traffic --json").out, "diff");
+  CHECK(other["pairs"].size() == 8);
+  CHECK(rehearse_with("diff " + captures + " " + star).out.find("Kolmogorov-Smirnov") != std::string::npos);
+}
+
+TEST_CASE("what is no traffic is refused with one line") {
+  const TemporaryFolder folder;
+  check_refused("traffic", 2, "INPUT");
+  check_refused("traffic " + (folder / "none").string(), 2, "none: cannot read");
+  check_refused("traffic " + folder.path.string(), 2, "expected a run of simulate -o, captures");
+  folder.write("text.txt", "text\n");
+  check_refused("traffic " + (folder / "text.txt").string(), 2, "expected a capture (pcap, pcapng) or a table");
+  check_refused("traffic " + kScenario + " --bin 0s", 2, "--bin: expected a time of at least");
+  check_refused("traffic " + kScenario + " --link-rate 10", 2, "--link-rate: expected a rate with a unit");
+  check_refused("simulate " + kScenario + " --pcap x --runs 3", 2, "--pcap: expected no --runs");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,146 @@
+// Messages as packets, and captures of several machines.
+
+#include "sim/traffic/messages.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/base/errors.hpp"
+#include "sim/traffic/traffic_input.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Message message(int from, int to, double start_s, double end_s, std::int64_t size) {
+  return {.from = {from, 0},
+          .to = {to, 0},
+          .start_s = start_s,
+          .end_s = end_s,
+          .arrival_s = end_s + 50e-6,
+          .payload_bytes = size};
+}
+
+ObservedTraffic traffic_of(const std::vector<RunConnection>& connections) {
+  TrafficCounter counter{first_packet_time(connections), 1'000'000};
+  for_each_packet(connections, [&](const Packet& packet) { counter.add(packet); });
+  return counter.finish();
+}
+
+/// Two rounds of a ring of three machines, and two messages at once between two of them.
+std::vector<Message> ring() {
+  std::vector<Message> messages;
+  for (int round = 0; round < 2; ++round)
+    for (int m = 0; m < 3; ++m) messages.push_back(message(m, (m + 1) % 3, 1 + round, 1.5 + round, 100'000 + m));
+  messages.push_back(message(0, 1, 2.25, 2.75, 4321));
+  return messages;
+}
+
+}  // namespace
+
+TEST_CASE("a message is full segments and a rest, each second one acknowledged, from its start to its end") {
+  const std::vector<RunConnection> connections = connections_of({message(0, 1, 1, 2, 3 * 1448 + 100)});
+  std::vector<Packet> sent, acknowledged;
+  for_each_packet(connections,
+                  [&](const Packet& packet) { (packet.payload_bytes > 0 ? sent : acknowledged).push_back(packet); });
+  REQUIRE(sent.size() == 4);
+  CHECK(sent[0].time_ns == 1'250'000'000);
+  CHECK(sent[3].time_ns == 2'000'000'000);
+  CHECK(sent[0].wire_bytes == 1514);
+  CHECK(sent[3].wire_bytes == 166);
+  CHECK(sent[3].sequence == 1 + 3 * 1448);
+  REQUIRE(acknowledged.size() == 2);
+  CHECK(acknowledged[0].time_ns == 1'500'050'000);
+  CHECK(acknowledged[1].time_ns == 2'000'050'000);
+  CHECK(acknowledged[0].wire_bytes == 66);
+  CHECK(acknowledged[0].from == sent[0].to);
+  CHECK(count_packets({message(0, 1, 1, 2, 3 * 1448 + 100)}) == 6);
+}
+
+TEST_CASE("messages at once between two ends have a connection each, others share one") {
+  CHECK(connections_of({message(0, 1, 0, 1, 10), message(0, 1, 1, 2, 10)}).size() == 1);
+  CHECK(connections_of({message(0, 1, 0, 1, 10), message(0, 1, 0.5, 2, 10)}).size() == 2);
+  CHECK(traffic_of(connections_of(ring())).total.retransmitted_bytes == 0);
+}
+
+TEST_CASE("the captures of a run have its traffic: byte by byte, flow by flow, bin by bin") {
+  const test::TemporaryFolder folder;
+  const std::vector<RunConnection> connections = connections_of(ring());
+  const std::vector<std::string> names{"a", "b", "c"};
+  for (const MachineCapture& capture : captures_of(connections))
+    write_capture(folder.path / capture_name(names[static_cast<std::size_t>(capture.machine)]), capture);
+  const RunTraffic read = read_traffic(folder.path, {}, Budget{});
+  const ObservedTraffic made = traffic_of(connections);
+  CHECK(read.traffic.origin_ns == made.origin_ns);
+  CHECK(read.traffic.end_ns == made.end_ns);
+  CHECK(read.traffic.total == made.total);
+  CHECK(read.traffic.pairs == made.pairs);
+  CHECK(read.traffic.flows == made.flows);
+  CHECK(read.traffic.bins == made.bins);
+  CHECK(made.total.payload_bytes == 2 * 300'003 + 4321);
+  REQUIRE(read.traffic.hosts.size() == 3);
+  CHECK(read.traffic.hosts[1].name == "b");
+}
+
+TEST_CASE("a folder's captures may have a packet twice, where it left and where it arrived") {
+  const test::TemporaryFolder folder;
+  const std::vector<RunConnection> connections = connections_of(ring());
+  // Each machine's capture has what leaves it and what reaches it.
+  for (MachineIndex machine = 0; machine < 3; ++machine) {
+    MachineCapture both{.machine = machine, .streams = {}};
+    for (const RunConnection& connection : connections)
+      if (connection.from().machine == machine || connection.to().machine == machine) {
+        both.streams.push_back(connection.segments());
+        both.streams.push_back(connection.acknowledgements());
+      }
+    write_capture(folder.path / capture_name("m" + std::to_string(machine)), both);
+  }
+  const RunTraffic read = read_traffic(folder.path, {}, Budget{});
+  CHECK(read.traffic.total == traffic_of(connections).total);
+  CHECK(read.traffic.hosts[2].name == "m2");
+  const RunTraffic alone = read_traffic(folder / "m0.pcap", {}, Budget{});
+  CHECK(alone.traffic.total.packets < read.traffic.total.packets);
+}
+
+TEST_CASE("a run's folder has captures, or tables of the same packets, a log, and other files") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "parsed-files");
+  const std::string table =
+      "frame.time\tip.src\tip.dst\ttcp.srcport\ttcp.dstport\tframe.interface_name\tframe.len\n"
+      "May  1, 2021 00:00:00.25 CEST\t192.168.17.50\t192.168.17.51\t1\t2\teth0\t1514\n"
+      "Apr 30, 2021 23:59:59.75 CEST\t192.168.17.50\t192.168.17.51\t1\t2\teth0\t66\n";
+  folder.write("parsed-files/worker-0-tcpdump.csv", table);
+  folder.write("id_rsa", "not ours\n");
+  folder.write("train_history.log",
+               "Type,ID,Timestamp,Loss,Accuracy\nBatch,0,1619819999.8,2,0.1\nBatch,1,1619820000.3,2,0.2\n");
+  const RunTraffic run = read_traffic(folder.path, {}, Budget{});
+  CHECK(run.traffic.total.wire_bytes == 1580);
+  // The flow arrived in April and departed in May, in whatever order its packets stand.
+  CHECK(run.traffic.flows[0].departure_ns - run.traffic.flows[0].arrival_ns == 500'000'000);
+  CHECK(run.log.steps.size() == 2);
+  CHECK((run.log.steps[0].time_ns + 500) / 1000 == 1619819999'800000);  // a double's digits
+  const std::vector<RunConnection> connections = connections_of(ring());
+  write_capture(folder / "worker-0-tcpdump.pcap", captures_of(connections).front());
+  const RunTraffic captured = read_traffic(folder.path, {}, Budget{});
+  CHECK(captured.files.size() == 1);
+  CHECK(captured.files[0].ends_with("worker-0-tcpdump.pcap"));
+}
+
+TEST_CASE("tables of messages are read as they were written, and mistakes told by line") {
+  const std::vector<std::string> names{"a", "b", "c"};
+  const std::string csv = messages_csv(ring(), names);
+  const std::vector<Message> read = parse_messages(csv, "messages.csv", names);
+  CHECK(messages_csv(read, names).size() == csv.size());
+  CHECK(traffic_of(connections_of(read)).flows == traffic_of(connections_of(ring())).flows);
+  const auto error_of = [&](const std::string& row) -> std::string {
+    try {
+      parse_messages("from,from_gpu,to,to_gpu,unit,step,start_s,end_s,arrival_s,size_B\n" + row, "m", names);
+    } catch (const InputError& error) { return error.what(); }
+    return "no error";
+  };
+  CHECK(error_of("a,0,d,0,0,0,1,2,3,10\n") == "m:2: column \"to\": expected a machine of links.csv; found \"d\"");
+  CHECK(error_of("a,0,b,0,0,0,2,1,3,10\n").find("m:2: column \"end_s\": expected a time in seconds") == 0);
+  CHECK(error_of("a,0,b,0,0,0,1,2,3,-1\n").find("m:2: column \"size_B\": expected bytes") == 0);
+}
+
+}  // namespace rehearse
