@@ -6,6 +6,7 @@
 #include <complex>
 #include <numeric>
 #include <unsupported/Eigen/FFT>
+#include <utility>
 
 #include "sim/base/statistics.hpp"
 

@@ -19,6 +19,7 @@ std::span<const Target> targets_of_workloads();
 std::span<const Target> targets_of_scenarios();
 std::span<const Target> targets_of_measurements();
 std::span<const Target> targets_of_predictor();
+std::span<const Target> targets_of_traffic();
 
 std::vector<Target> all_targets();
 
