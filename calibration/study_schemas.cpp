@@ -37,7 +37,7 @@ std::string study_schema() {
       "traces": { "type": "string", "description": "trace, or folder of those of all ranks, relative to this file, that is replayed on the scenario; for replayed_step_s and replayed_after_first_collective_s" },
       "unit": { "enum": ["", "s", "ms", "us"], "description": "of the column, for a metric in seconds" },
       "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
-      "quantile": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "description": "the column has this quantile of a random value; default: its mean" },
+      "quantile": { "type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "below 1: the column has this quantile of a random value; default: its mean" },
       "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },

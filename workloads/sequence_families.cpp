@@ -222,7 +222,8 @@ void read_experts(const JsonReader& json, Transformer& net) {
   net.experts = read_optional_size(json, "experts");
   json.expect(std::int64_t{net.experts} * (net.layers + net.decoder_layers) <= kMostExperts, "experts",
               "at most 16384 in all layers together");
-  net.experts_per_token = net.experts > 0 ? read_size(json, "experts_per_token") : 0;
+  net.experts_per_token =
+      net.experts > 0 ? read_size(json, "experts_per_token") : read_optional_size(json, "experts_per_token");
   json.expect(net.experts_per_token <= net.experts, "experts_per_token", "at most \"experts\"");
 }
 

@@ -200,8 +200,8 @@ TEST_CASE("simulate -o writes every file, twice the same bytes, and the effectiv
     CHECK_MESSAGE(content == read_file(fs::path{again} / name, 64 * kMiB), name);
   }
   CHECK(names == std::set<std::string>{".rehearse-files", "bursts.csv", "costs.csv", "events.csv", "iterations.csv",
-                                       "links.csv", "report.html", "resources.csv", "scenario.json", "summary.json",
-                                       "timeline.json.gz"});
+                                       "links.csv", "messages.csv.gz", "report.html", "resources.csv", "scenario.json",
+                                       "summary.json", "timeline.json.gz"});
   const Json summary = load_json_file(fs::path{one} / "summary.json");
   for (const char* key :
        {"time_s", "steps_per_s", "steps_per_s_low", "steps_per_s_high", "samples_per_s", "iteration_time_s", "cost_usd",

@@ -54,7 +54,7 @@ TEST_CASE("a what-if is said of classes and streams, beside what was replayed") 
   CHECK(changed["steps_per_s"] == 200);
   CHECK(changed["matrix_product_time_s"] == 3e-3);
   CHECK(changed["normalization_time_s"] == recorded["normalization_time_s"]);
-  CHECK(recorded["measured_iteration_time_s"] == changed["measured_iteration_time_s"]);
+  CHECK(!recorded.contains("measured_iteration_time_s"));  // Chakra says when nothing began but the first
 }
 
 }  // namespace rehearse
