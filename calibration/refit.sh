@@ -22,6 +22,7 @@ declare -A fits=(
   [collective-microbenchmarks]="$studies/collective-microbenchmarks.json"
   [baidu-deepbench-maxwell]="$studies/baidu-deepbench-allreduce-maxwell.json"
   [baidu-deepbench-pascal]="$studies/baidu-deepbench-allreduce-pascal.json"
+  [testbed]="$studies/testbed-all-reduce.json"
 )
 export PATH=$PWD/build:$PATH
 [ $# -gt 0 ] || set -- "${!fits[@]}" lifetimes

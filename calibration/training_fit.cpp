@@ -98,16 +98,16 @@ std::vector<Cluster> group_by_cluster(const TrainingStudy& study) {
 /// 95 % of f(x) when x has these covariances, f linearised: f(x) +- width sqrt(g C g).
 std::vector<Limits> intervals_of(const std::function<std::vector<double>(const Eigen::VectorXd&)>& values,
                                  const Eigen::VectorXd& at, const Eigen::MatrixXd& covariances, double width) {
-  constexpr double kStep = 1e-4;
+  constexpr double kDifference = 1e-4;
   const std::vector<double> there = values(at);
   Eigen::MatrixXd slopes(static_cast<Eigen::Index>(there.size()), at.size());
   for (Eigen::Index i = 0; i < at.size(); ++i) {
     Eigen::VectorXd above = at, below = at;
-    above[i] += kStep;
-    below[i] -= kStep;
+    above[i] += kDifference;
+    below[i] -= kDifference;
     const std::vector<double> high = values(above), low = values(below);
     for (std::size_t v = 0; v < there.size(); ++v)
-      slopes(static_cast<Eigen::Index>(v), i) = (high[v] - low[v]) / (2 * kStep);
+      slopes(static_cast<Eigen::Index>(v), i) = (high[v] - low[v]) / (2 * kDifference);
   }
   std::vector<Limits> intervals;
   for (std::size_t v = 0; v < there.size(); ++v) {
