@@ -66,13 +66,13 @@ void add_options(Options options, ProvisionCommand& command) {
   options.add_option(
       "--takeover", command.takeover, "T",
       "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)");
+  options.add_option(
+      "--price", command.price, "SOURCE",
+      "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)");
   options
       .add_option("--confidence", command.confidence, "P",
                   "Least probability of being in time (default: the file's, or 0.95)")
       .range(0.0, 1.0);
-  options.add_option(
-      "--price", command.price, "SOURCE",
-      "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)");
   options
       .add_option("--planner", command.planner, "NAME",
                   "Whose plan is the answer: ours, spotdnn-paper, spotdnn-released, cm-dare+, exhaustive, homogeneous")

@@ -54,9 +54,6 @@ void add_options(Options options, SimulateCommand& command) {
       "steady state has lasted for 60s and 20 steps)");
   options.add_option("--trace-workers,--trace-ranks", command.trace_workers, "WORKERS",
                      "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)");
-  options.add_option("--pcap", command.pcap, "DIR",
-                     "Write the packets that leave each machine as captures DIR/MACHINE.pcap, of what is recorded "
-                     "(--trace-window): segments of TCP, 1448 bytes each, and acknowledgements");
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");
@@ -64,6 +61,9 @@ void add_options(Options options, SimulateCommand& command) {
   add_catalogs(options, command.common);
   add_output(options, command.common,
              "Write summary.json, tables, timeline and report.html here (default: write nothing)");
+  options.add_option("--pcap", command.pcap, "DIR",
+                     "Write the packets that leave each machine as captures DIR/MACHINE.pcap, of what is recorded "
+                     "(--trace-window): segments of TCP, 1448 bytes each, and acknowledgements");
   add_wall_time(options, command.common);
 }
 

@@ -7,6 +7,7 @@
 
 #include "calibration/validation.hpp"
 #include "sim/app/output/traffic_tables.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -173,6 +174,21 @@ class Comparison {
   TrafficDiff diff_;
 };
 
+using NumberOfSeries = double (*)(const ComparedSeries&, double bin_s);
+
+constexpr std::array kNumbersOfSeries{
+    Named<NumberOfSeries>{"a_size_B", [](const ComparedSeries& series, double) { return series.bytes_a; }},
+    Named<NumberOfSeries>{"b_size_B", [](const ComparedSeries& series, double) { return series.bytes_b; }},
+    Named<NumberOfSeries>{"a_rate_Bps", [](const ComparedSeries& series, double) { return series.rate_a; }},
+    Named<NumberOfSeries>{"b_rate_Bps", [](const ComparedSeries& series, double) { return series.rate_b; }},
+    Named<NumberOfSeries>{"correlation",
+                          [](const ComparedSeries& series, double) { return series.correlation.at_zero; }},
+    Named<NumberOfSeries>{"highest_correlation",
+                          [](const ComparedSeries& series, double) { return series.correlation.highest; }},
+    Named<NumberOfSeries>{"lag_s", [](const ComparedSeries& series, double bin_s) {
+                            return static_cast<double>(series.correlation.lag) * bin_s;
+                          }}};
+
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 std::string cell(const std::optional<double>& value) { return value ? display(*value) : "-"; }
@@ -219,16 +235,12 @@ std::string to_text(const TrafficDiff& diff) {
 
 Json to_json(const TrafficDiff& diff) {
   const auto series_json = [&](const ComparedSeries& series) {
-    return Json{{"a", series.a},
-                {"b", series.b},
-                {"a_size_B", series.bytes_a},
-                {"b_size_B", series.bytes_b},
-                {"a_rate_Bps", series.rate_a},
-                {"b_rate_Bps", series.rate_b},
-                {"correlation", series.correlation.at_zero},
-                {"highest_correlation", series.correlation.highest},
-                {"lag_s", static_cast<double>(series.correlation.lag) * diff.bin_s},
-                {"burst_sizes_ks", number(series.volumes_ks)}};
+    Json json;
+    for (const auto& entry : kNumbersOfSeries) json[entry.name] = entry.value(series, diff.bin_s);
+    json["a"] = series.a;
+    json["b"] = series.b;
+    json["burst_sizes_ks"] = number(series.volumes_ks);
+    return json;
   };
   Json json{{"format", 1}, {"a", diff.a}, {"b", diff.b}, {"bin_s", diff.bin_s}};
   json["hosts"] = Json::array();

@@ -1,12 +1,15 @@
 #include "sim/app/traffic_runs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <type_traits>
 
 #include "platforms/catalog.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/traffic/run_name.hpp"
@@ -55,7 +58,38 @@ std::string why_not_in_regression(const TrafficOfRun& row) {
   return {};
 }
 
-CsvField field(const std::optional<double>& value) { return value ? CsvField{*value} : CsvField{""}; }
+template <auto member>
+Json member_of(const TrafficOfRun& run) {
+  if constexpr (std::is_same_v<std::decay_t<decltype(run.*member)>, std::optional<double>>)
+    return run.*member ? Json(*(run.*member)) : Json();
+  else
+    return Json(run.*member);
+}
+
+/// What files say of a run.
+constexpr std::array kRunColumns{Named{"name", &member_of<&TrafficOfRun::name>},
+                                 Named{"is_simulated", &member_of<&TrafficOfRun::is_simulated>},
+                                 Named{"framework", &member_of<&TrafficOfRun::framework>},
+                                 Named{"model", &member_of<&TrafficOfRun::model>},
+                                 Named{"optimizer", &member_of<&TrafficOfRun::optimizer>},
+                                 Named{"topology", &member_of<&TrafficOfRun::topology>},
+                                 Named{"batch_named", &member_of<&TrafficOfRun::batch_named>},
+                                 Named{"batch_per_worker", &member_of<&TrafficOfRun::batch_per_worker>},
+                                 Named{"loss_percent", &member_of<&TrafficOfRun::loss_percent>},
+                                 Named{"model_catalogue_B", &member_of<&TrafficOfRun::catalogue_bytes>},
+                                 Named{"model_trained_B", &member_of<&TrafficOfRun::trained_bytes>},
+                                 Named{"packets", &member_of<&TrafficOfRun::packets>},
+                                 Named{"size_B", &member_of<&TrafficOfRun::wire_bytes>},
+                                 Named{"retransmitted_B", &member_of<&TrafficOfRun::retransmitted_bytes>},
+                                 Named{"flows", &member_of<&TrafficOfRun::flows>},
+                                 Named{"pairs", &member_of<&TrafficOfRun::pairs>},
+                                 Named{"duration_s", &member_of<&TrafficOfRun::duration_s>},
+                                 Named{"training_s", &member_of<&TrafficOfRun::training_s>},
+                                 Named{"step_time_s", &member_of<&TrafficOfRun::step_time_s>},
+                                 Named{"period_s", &member_of<&TrafficOfRun::period_s>},
+                                 Named{"data_per_step_B", &member_of<&TrafficOfRun::data_per_step>},
+                                 Named{"mean_Gbps", &member_of<&TrafficOfRun::mean_gbps>},
+                                 Named{"not_in_regression", &member_of<&TrafficOfRun::not_in_regression>}};
 std::string cell(const std::optional<double>& value, double scale) { return value ? display(*value * scale) : "-"; }
 
 Table runs_table(const std::vector<TrafficOfRun>& runs) {
@@ -160,53 +194,18 @@ TrafficRegressions regress_traffic(std::vector<TrafficOfRun>& runs) {
 }
 
 std::string runs_csv(const std::vector<TrafficOfRun>& runs) {
-  CsvWriter csv{{"run",
-                 "simulated",
-                 "framework",
-                 "model",
-                 "optimizer",
-                 "topology",
-                 "batch_named",
-                 "batch_per_worker",
-                 "loss_percent",
-                 "model_catalogue_B",
-                 "model_trained_B",
-                 "packets",
-                 "size_B",
-                 "retransmitted_B",
-                 "flows",
-                 "pairs",
-                 "duration_s",
-                 "training_s",
-                 "step_time_s",
-                 "period_s",
-                 "data_per_step_B",
-                 "mean_Gbps",
-                 "not_in_regression"}};
-  for (const TrafficOfRun& run : runs)
-    csv.row({run.name,
-             run.is_simulated ? 1 : 0,
-             run.framework,
-             run.model,
-             run.optimizer,
-             run.topology,
-             run.batch_named,
-             run.batch_per_worker,
-             run.loss_percent,
-             field(run.catalogue_bytes),
-             field(run.trained_bytes),
-             run.packets,
-             run.wire_bytes,
-             run.retransmitted_bytes,
-             run.flows,
-             run.pairs,
-             run.duration_s,
-             run.training_s,
-             run.step_time_s,
-             field(run.period_s),
-             field(run.data_per_step),
-             field(run.mean_gbps),
-             run.not_in_regression});
+  CsvWriter csv{names_in(kRunColumns)};
+  for (const TrafficOfRun& run : runs) {
+    std::vector<CsvField> fields;
+    for (const auto& column : kRunColumns) {
+      const Json value = column.value(run);
+      fields.emplace_back(value.is_null()      ? ""
+                          : value.is_boolean() ? std::to_string(value.get<bool>() ? 1 : 0)
+                          : value.is_string()  ? value.get<std::string>()
+                                               : value.dump());
+    }
+    csv.row(fields);
+  }
   return csv.text();
 }
 
@@ -255,23 +254,11 @@ Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegre
 }
 
 Json to_json(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
   Json json{{"format", 1}, {"runs", Json::array()}, {"regressions", Json::array()}};
-  for (const TrafficOfRun& run : runs)
-    json["runs"].push_back(Json{{"name", run.name},
-                                {"is_simulated", run.is_simulated},
-                                {"framework", run.framework},
-                                {"model", run.model},
-                                {"topology", run.topology},
-                                {"batch_named", run.batch_named},
-                                {"batch_per_worker", run.batch_per_worker},
-                                {"loss_percent", run.loss_percent},
-                                {"size_B", run.wire_bytes},
-                                {"step_time_s", run.step_time_s},
-                                {"training_s", run.training_s},
-                                {"period_s", number(run.period_s)},
-                                {"data_per_step_B", number(run.data_per_step)},
-                                {"not_in_regression", run.not_in_regression}});
+  for (const TrafficOfRun& run : runs) {
+    Json& entry = json["runs"].emplace_back(Json::object());
+    for (const auto& column : kRunColumns) entry[column.name] = column.value(run);
+  }
   for (const TrafficRegression& regression : regressions.fits) {
     Json fit{{"model_size", regression.size},         {"runs", regression.fit.rows},
              {"r_squared", regression.fit.r_squared}, {"residual_MB", regression.fit.residual},

@@ -52,7 +52,7 @@ void LossyChannel::start(Part& part, Bytes size, bool is_followed) {
   const std::int64_t segments = std::max<std::int64_t>(1, (size.value() + segment_.value() - 1) / segment_.value());
   const TcpTransfer transfer = part.sender.send(segments, is_followed);
   const Bytes again = std::min(segment_, std::max(size, Bytes{1})) * transfer.retransmitted;
-  losses_ += {again, transfer.fast_retransmits, transfer.probes, transfer.late_probes, transfer.timeouts};
+  losses_.add({again, transfer.fast_retransmits, transfer.probes, transfer.late_probes, transfer.timeouts});
   const double sent = as_double(segment_) * static_cast<double>(transfer.segments + transfer.retransmitted);
   std::optional<BytesPerSecond> limit;  // by the window
   if (const BytesPerSecond mean{sent / transfer.sending.value()}; mean < rate_ * (1 - 1e-9)) limit = mean;
@@ -73,7 +73,7 @@ void LossyChannel::end_part() {
   const Endpoint from = cluster_.network.source(path_), to = cluster_.network.destination(path_);
   cluster_.traffic.sent(from, to, losses_.retransmitted);
   cluster_.traffic.lost(from, to, losses_.retransmitted);
-  cluster_.losses += losses_;
+  cluster_.losses.add(losses_);
   std::exchange(on_sent_, nullptr)();
 }
 

@@ -36,13 +36,11 @@ struct LossCounts {
   Bytes retransmitted{};
   std::int64_t fast_retransmits = 0, probes = 0, late_probes = 0, timeouts = 0;
 
-  LossCounts& operator+=(const LossCounts& other) {
+  void add(const LossCounts& other) {
     retransmitted += other.retransmitted;
-    fast_retransmits += other.fast_retransmits;
-    probes += other.probes;
-    late_probes += other.late_probes;
-    timeouts += other.timeouts;
-    return *this;
+    for (const auto member :
+         {&LossCounts::fast_retransmits, &LossCounts::probes, &LossCounts::late_probes, &LossCounts::timeouts})
+      this->*member += other.*member;
   }
 };
 

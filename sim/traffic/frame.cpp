@@ -76,7 +76,7 @@ void read_transport(Rest rest, std::int64_t bytes, Packet& packet) {
   if (packet.protocol != kTcp || !rest.has(kTcpWithoutOptions)) return;
   packet.sequence = rest.long_word(4);
   packet.has_sequence = packet.has_payload = true;
-  packet.payload_bytes = std::max<std::int64_t>(0, bytes - 4 * (rest.byte(12) >> 4U));
+  packet.payload_bytes = std::max<std::int64_t>(0, bytes - std::int64_t{4} * (rest.byte(12) >> 4U));
 }
 
 void read_ipv4(Rest rest, Packet& packet) {

@@ -152,7 +152,8 @@ class Statistics {
 }  // namespace
 
 TrafficStatistics traffic_statistics(const RunTraffic& run, const BurstOptions& options) {
-  return Statistics{run, options}.make();
+  Statistics statistics{run, options};
+  return statistics.make();
 }
 
 }  // namespace rehearse
