@@ -117,7 +117,7 @@ TEST_CASE("a token passes at most all experts, of which there are not too many")
 }
 
 TEST_CASE("what a configuration says of its kind is kept") {
-  const auto& qwen = std::get<Transformer>(test::model_of(imported(kQwen2)).structure);
+  const auto qwen = std::get<Transformer>(test::model_of(imported(kQwen2)).structure);
   CHECK(qwen.has_attention_biases);
   CHECK(!qwen.has_output_bias);
   CHECK(qwen.kv_heads == 4);
