@@ -123,8 +123,10 @@ TEST_CASE("what a configuration says of its kind is kept") {
   CHECK(qwen.kv_heads == 4);
   CHECK(qwen.sequence_length == 4096);
   CHECK(imported(kQwen2).remarks == std::vector<std::string>{"sequence_length is 4096; the model takes up to 131072"});
-  CHECK(std::get<Transformer>(test::model_of(imported(kPythia)).structure).has_parallel_sublayers);
-  CHECK(std::get<Transformer>(test::model_of(imported(kOpt)).structure).has_dropout);
+  const auto pythia = std::get<Transformer>(test::model_of(imported(kPythia)).structure);
+  CHECK(pythia.has_parallel_sublayers);
+  const auto opt = std::get<Transformer>(test::model_of(imported(kOpt)).structure);
+  CHECK(opt.has_dropout);
   CHECK(imported(kBert + R"(, "architectures": ["BertForQuestionAnswering"]})").remarks.size() == 1);
 }
 

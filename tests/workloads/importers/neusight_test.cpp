@@ -43,7 +43,7 @@ TEST_CASE("a table of NeuSight gives one layer for each tensor") {
                           "size,call_method,size,ids,\"[[2, 8]]\",\"(1,)\",,0.5,0.0,0.0\n"
                           "w,get_attr,a.weight,,[],\"(4, 6)\",torch.float32,0.0,0.0,0.0\n"
                           "y,call_function,addmm,ids w,\"[[2, 8]]\",\"(2, 6)\",torch.float32,1.5,2.0,0.25\n"});
-  const auto& timed = std::get<TimedLayers>(test::model_of(imported).structure);
+  const auto timed = std::get<TimedLayers>(test::model_of(imported).structure);
   REQUIRE(timed.layers.size() == 1);
   CHECK(timed.layers[0].gradient == Bytes{96});
   CHECK(timed.layers[0].forward.value() == doctest::Approx(1.5e-3));
