@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from open_mpi import MpiAllReduce
+
 kChunk = 1 << 20
 
 
@@ -296,7 +298,7 @@ def close(workload):
         link.close()
 
 
-kWorkloads = {"transfer": Transfer, "all_reduce_gloo": GlooAllReduce, "server": Server, "iperf3": Iperf3}
+kWorkloads = {"transfer": Transfer, "all_reduce_gloo": GlooAllReduce, "all_reduce_mpi": MpiAllReduce, "server": Server, "iperf3": Iperf3}
 
 
 def main():

@@ -1,10 +1,12 @@
-"""What crosses the ports of the switch, every 10 ms, and its bursts, counted as Rehearse counts those of a simulated NIC."""
+"""What crosses the ports of the switch, every 10 ms, and its bursts, counted as Rehearse counts those of a simulated NIC; and how much of a
+processor a node's program uses."""
 import bisect
 import statistics
 import threading
 import time
 
 kPeriod = 0.01  # s
+kSeries = ("receive_Bps", "transmit_Bps", "processor")
 kShareOfMaximum = 0.01  # of the largest sample: above it a sample belongs to a burst
 
 
@@ -15,11 +17,16 @@ def port_counters():
         return {name.strip(): (int(values.split()[0]), int(values.split()[8])) for name, values in rows if name.strip().startswith("v")}
 
 
-class Sampler:
-    """Counters of one port, in a thread, about four times in a period."""
+def processor_clock(process):
+    """The clock of the processor time that a process, named by its id, has used."""
+    return (~process << 3) | 2  # as the C library's clock_getcpuclockid makes it
 
-    def __init__(self, port):
-        self.port, self.times, self.counters, self.is_over = port, [], [], threading.Event()
+
+class Sampler:
+    """Counters of one port and the processor time of one process, in a thread, about four times in a period."""
+
+    def __init__(self, port, process):
+        self.port, self.clock, self.times, self.counters, self.is_over = port, processor_clock(process), [], [], threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self):
@@ -33,14 +40,14 @@ class Sampler:
     def _sample(self):
         while not self.is_over.wait(kPeriod / 4):
             self.times.append(time.monotonic())
-            self.counters.append(port_counters()[self.port])
+            self.counters.append((*port_counters()[self.port], time.clock_gettime(self.clock)))
 
     def series(self, begin, end):
-        """B/s in each whole period from begin to end that the node received, and transmitted."""
+        """In each whole period from begin to end: B/s that the node received, and transmitted, and processors that its program used."""
         periods = int((end - begin) / kPeriod + 1e-9)
         grid = [begin + i * kPeriod for i in range(periods + 1)]
-        sent, received = (on_grid(self.times, [counter[i] for counter in self.counters], grid) for i in (0, 1))
-        return [[(b - a) / kPeriod for a, b in zip(counts, counts[1:])] for counts in (received, sent)]
+        sent, received, used = (on_grid(self.times, [counter[i] for counter in self.counters], grid) for i in (0, 1, 2))
+        return [[(b - a) / kPeriod for a, b in zip(counts, counts[1:])] for counts in (received, sent, used)]
 
 
 def on_grid(times, counts, grid):

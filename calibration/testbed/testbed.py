@@ -13,6 +13,7 @@ import contextlib
 import csv
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -24,6 +25,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import capture  # noqa: E402
 import network  # noqa: E402
 import rates  # noqa: E402
 from network import Network, TestbedError  # noqa: E402
@@ -35,6 +37,9 @@ kRates = tuple(f"{way}_{what}" for way in ("receive", "transmit") for what in ("
 kComputation = ("layer_gradient", "layer_forward", "layer_backward", "update", "is_computed")
 kResults = ("start_interval", "repetitions", "steps", "median_s", "mean_s", "p95_s", "min_s", "max_s", "with_timeout", "timeouts", "retransmitted", "probes",
             "sent_segments", "sent_bytes", *kRates, *kComputation, "busy", "counts")
+kFewest = 5  # repetitions of a row, unless the plan says otherwise
+kSeries = ("times_s", "timed_out", "receive_Bps", "transmit_Bps", "processor")  # of a row, in a table of their own: lists between spaces
+kTools = {"iperf3": {"iperf3": "iperf3"}, "all_reduce_mpi": {"mpirun": "openmpi-bin", "cc": "gcc"}}  # of workloads, with their packages
 kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
 kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
 
@@ -89,7 +94,17 @@ def settings_of(plan):
             expected = 8 * setting["bytes"] / bits_per_second(setting["rate"])
             if expected > part.get("longest_s", 10):
                 continue
-            yield setting, {"repetitions": part.get("repetitions", 10), "steps": part.get("steps", 1), "seconds": part.get("seconds", 10)}
+            yield setting, {"repetitions": part.get("repetitions", 10), "fewest": part.get("fewest", kFewest), "steps": part.get("steps", 1),
+                            "seconds": part.get("seconds", 10)}
+
+
+def check_tools(plan, captures):
+    """Throws if a program is missing that the plan's workloads need, or captures."""
+    tools = {"tcpdump": "tcpdump"} if captures else {}
+    for part in plan["parts"]:
+        tools |= kTools.get(part["workload"], {})
+    if missing := network.missing_tools(tools):
+        raise TestbedError("install " + " ".join(missing))
 
 
 def start_interval(setting):
@@ -154,38 +169,55 @@ def end_of(setting, ends):
     return statistics.fmean(ends[setting["servers"]:]) if setting["mode"] == "asynchronous" else max(ends)
 
 
-def measure(lab, setting, effort):
-    """One row: the setting repeated until it has taken `seconds`, at least 5 and at most `repetitions` times."""
-    times, total, idle, ticks, with_timeout, bursts = [], {}, 0, 0, 0, []
+def is_enough(number, effort, begun):
+    """Whether a row ends before its repetition `number`."""
+    return number >= effort["repetitions"] or (number >= effort["fewest"] and time.monotonic() - begun > effort["seconds"])
+
+
+def on_payload(series, mtu):
+    return [value * payload_share(mtu) for value in series]
+
+
+def measure(lab, setting, effort, captures=None):
+    """One row, and its series: the setting repeated until it has taken `seconds`, at least `fewest` and at most `repetitions` times.
+    `captures`: a folder for what crosses the nodes' NICs meanwhile."""
+    times, timed_out, total, idle, ticks, bursts, series = [], [], {}, 0, 0, [], {name: [] for name in rates.kSeries}
     computation = lab.prepare(setting, effort["steps"])
     begun = time.monotonic()
-    for repetition in range(-1, effort["repetitions"]):  # the first opens windows and is not counted
-        if repetition >= 5 and time.monotonic() - begun > effort["seconds"]:
-            break
-        counted, before = lab.tell({"do": "count"}, 60), processor_times()
-        at = time.monotonic() + 0.005
-        with rates.Sampler(f"v{setting['servers']}") if setting["layers"] else contextlib.nullcontext() as sampler:
-            ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
-        after = processor_times()
-        if repetition < 0:
-            continue
-        idle, ticks = idle + after[0] - before[0], ticks + after[1] - before[1]
-        times.append((end_of(setting, ends) - at) / effort["steps"])
-        if sampler:
-            bursts.append([value * payload_share(setting["mtu"]) ** (number % 4 in (0, 3)) for way in sampler.series(at, end_of(setting, ends))
-                           for number, value in enumerate(rates.bursts(way))])
-        time.sleep(0.002)  # for acknowledgements that are still on their way
-        changes = [{name: now[name] - then[name] for name in now} for now, then in zip(lab.tell({"do": "count"}, 60), counted)]
-        with_timeout += any(change["timeouts"] for change in changes)
-        for change in changes:
-            for name, value in change.items():
-                total[name] = total.get(name, 0) + value
+    with contextlib.ExitStack() as cleanup:
+        for repetition in itertools.count(-1):  # the first opens windows and is not counted
+            if is_enough(repetition, effort, begun):
+                break
+            if repetition == 0 and captures:
+                cleanup.enter_context(capture.Captures(lab.network, captures))
+            counted, before = lab.tell({"do": "count"}, 60), processor_times()
+            at = time.monotonic() + 0.005
+            with rates.Sampler(f"v{setting['servers']}", lab.nodes[setting["servers"]].process.pid) if setting["layers"] else contextlib.nullcontext() as sampler:
+                ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
+            after = processor_times()
+            if repetition < 0:
+                continue
+            idle, ticks = idle + after[0] - before[0], ticks + after[1] - before[1]
+            times.append((end_of(setting, ends) - at) / effort["steps"])
+            if sampler:
+                receive, transmit, processor = sampler.series(at, end_of(setting, ends))
+                bursts.append([value * payload_share(setting["mtu"]) ** (number % 4 in (0, 3)) for way in (receive, transmit)
+                               for number, value in enumerate(rates.bursts(way))])
+                for name, values in zip(rates.kSeries, (on_payload(receive, setting["mtu"]), on_payload(transmit, setting["mtu"]), processor)):
+                    series[name] += values
+            time.sleep(0.002)  # for acknowledgements that are still on their way
+            changes = [{name: now[name] - then[name] for name in now} for now, then in zip(lab.tell({"do": "count"}, 60), counted)]
+            if any(change["timeouts"] for change in changes):
+                timed_out.append(repetition)
+            for name in changes[0]:
+                total[name] = total.get(name, 0) + sum(change[name] for change in changes)
     busy = 1 - idle / ticks if ticks > 0 else 0
     ordered = sorted(times)
-    return {**setting, "start_interval": milliseconds(start_interval(setting)), "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
-            "p95_s": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "min_s": ordered[0], "max_s": ordered[-1], "with_timeout": with_timeout,
-            **{name: total[name] for name in ("timeouts", "retransmitted", "probes", "sent_segments", "sent_bytes")},
-            **dict(zip(kRates, map(statistics.fmean, zip(*bursts)))), **computation, "busy": busy, "counts": int(busy < kMostBusy)}
+    row = {**setting, "start_interval": milliseconds(start_interval(setting)), "repetitions": len(times), "steps": effort["steps"], "median_s": statistics.median(times), "mean_s": statistics.fmean(times),
+           "p95_s": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "min_s": ordered[0], "max_s": ordered[-1], "with_timeout": len(timed_out),
+           **{name: total[name] for name in ("timeouts", "retransmitted", "probes", "sent_segments", "sent_bytes")},
+           **dict(zip(kRates, map(statistics.fmean, zip(*bursts)))), **computation, "busy": busy, "counts": int(busy < kMostBusy)}
+    return row, {"times_s": times, "timed_out": timed_out, **series}
 
 
 def key_of(row):
@@ -196,23 +228,52 @@ def as_text(row):
     return {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row.items()}
 
 
-def read_rows(path):
+def series_path(path):
+    return os.path.splitext(path)[0] + "-series.csv"
+
+
+def series_as_text(series):
+    digits = {"times_s": ".6g", "timed_out": "d", "receive_Bps": ".0f", "transmit_Bps": ".0f", "processor": ".2g"}
+    return {name: " ".join(format(value, digits[name]) for value in series[name]) for name in kSeries}
+
+
+def read_rows(path, columns):
     if not os.path.exists(path):
         return {}
+    csv.field_size_limit(1 << 24)
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    if rows and tuple(rows[0]) != kKeys + kResults:
+    if rows and tuple(rows[0]) != columns:
         raise TestbedError(f"{path}: other columns than this program writes")
     return {key_of(row): row for row in rows}
 
 
-def write_rows(path, rows):
+def write_rows(path, rows, columns):
+    """In an order that does not depend on when they were measured."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + ".part", "w", newline="") as file:
-        writer = csv.DictWriter(file, kKeys + kResults, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows.values())
+        writer.writerows(rows[key] for key in sorted(rows, key=lambda key: [word.zfill(12) for word in key]))
     os.replace(path + ".part", path)
+
+
+class Results:
+    """Rows and their series, in two tables side by side."""
+
+    def __init__(self, path):
+        self.path, self.rows, self.series = path, read_rows(path, kKeys + kResults), read_rows(series_path(path), kKeys + kSeries)
+
+    def lacks(self, setting, effort):
+        """Whether there is no row that counts, of as many repetitions as are asked for."""
+        row = self.rows.get(key_of(as_text(setting)), {"counts": "0"})
+        return row["counts"] != "1" or int(row["repetitions"]) < min(effort["fewest"], effort["repetitions"])
+
+    def add(self, row, series):
+        self.rows[key_of(row)] = row
+        self.series[key_of(row)] = {**{key: row[key] for key in kKeys}, **series_as_text(series)}
+        write_rows(series_path(self.path), self.series, kKeys + kSeries)
+        write_rows(self.path, self.rows, kKeys + kResults)
 
 
 def in_labs(settings):
@@ -226,36 +287,41 @@ def in_labs(settings):
             yield shape, setting, effort
 
 
-def measure_plan(plan, path, python, again):
+def name_of(setting):
+    return " ".join(f"{key}={value}" for key, value in setting.items() if value not in ("", 0, kDefaults.get(key)))
+
+
+def measure_plan(plan, path, python, again=False, captures=None, minutes=math.inf):
     """How many settings failed, and how many rows do not count."""
-    rows = read_rows(path)
-    settings = list(settings_of(plan))
-    todo = list(in_labs([(setting, effort) for setting, effort in settings if again or rows.get(key_of(as_text(setting)), {}).get("counts") != "1"]))
+    results, settings = Results(path), list(settings_of(plan))
+    todo = list(in_labs([(setting, effort) for setting, effort in settings if again or results.lacks(setting, effort)]))
     print(f"{len(todo)} of {len(settings)} settings to measure", file=sys.stderr)
     begun, failed, lab, lab_shape = time.monotonic(), 0, None, None
     try:
         for number, (shape, setting, effort) in enumerate(todo, 1):
-            name = " ".join(f"{key}={value}" for key, value in setting.items() if value not in ("", 0, kDefaults.get(key)))
+            if time.monotonic() - begun > 60 * minutes:
+                print(f"{len(todo) - number + 1} are left; the same command goes on", file=sys.stderr)
+                break
             try:
                 if lab is None or shape != lab_shape:
                     if lab is not None:
                         lab.close()
                     lab, lab_shape = Lab(*shape, python), shape
-                row = as_text(measure(lab, setting, effort))
+                row, series = measure(lab, setting, effort, captures and os.path.join(captures, name_of(setting).replace(" ", ",")))
             except TestbedError as error:
                 failed += 1
-                print(f"{number} of {len(todo)}: {name}: {error}", file=sys.stderr)
+                print(f"{number} of {len(todo)}: {name_of(setting)}: {error}", file=sys.stderr)
                 lab_shape = None
                 continue
-            rows[key_of(row)] = row
-            write_rows(path, {key: rows[key] for key in sorted(rows, key=lambda key: [word.zfill(12) for word in key])})
+            row = as_text(row)
+            results.add(row, series)
             left = (time.monotonic() - begun) / number * (len(todo) - number)
-            print(f"{number} of {len(todo)}: {name}: {float(row['median_s']) * 1e3:.3f} ms, processors {float(row['busy']):.0%} busy"
+            print(f"{number} of {len(todo)}: {name_of(setting)}: {float(row['median_s']) * 1e3:.3f} ms, processors {float(row['busy']):.0%} busy"
                   f"{'' if row['counts'] == '1' else ', does not count'}; {left / 60:.0f} min left", file=sys.stderr)
     finally:
         if lab is not None:
             lab.close()
-    return failed, sum(row["counts"] != "1" for row in rows.values())
+    return failed, sum(row["counts"] != "1" for row in results.rows.values())
 
 
 def main():
@@ -264,13 +330,16 @@ def main():
     parser.add_argument("--output", "-o", required=True, help="CSV of results; goes on there if it exists")
     parser.add_argument("--python", default="/usr/bin/python3", help="interpreter of the nodes, one that has torch (default: Debian's)")
     parser.add_argument("--again", action="store_true", help="measure also what counts already")
+    parser.add_argument("--captures", metavar="DIR", help="folder of captures: for each setting a folder with a file of each node's NIC, for rehearse traffic")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no setting after so many minutes")
     options = parser.parse_args()
     try:
         with open(options.plan) as file:
             plan = json.load(file)
+        check_tools(plan, options.captures)
         network.enter()
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # which the first process of a namespace would not feel
-        failed, left_out = measure_plan(plan, options.output, options.python, options.again)
+        failed, left_out = measure_plan(plan, options.output, options.python, options.again, options.captures, options.minutes)
     except (TestbedError, OSError, ValueError, KeyError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 2

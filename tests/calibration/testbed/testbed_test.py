@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,13 @@ from unittest import mock
 
 TESTBED = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "calibration", "testbed"))
 sys.path.insert(0, TESTBED)
+import dataset  # noqa: E402
 import network  # noqa: E402
 import rates  # noqa: E402
 import testbed  # noqa: E402
 
+REHEARSE = sys.argv.pop(sys.argv.index("--rehearse") + 1) if "--rehearse" in sys.argv else ""  # the program, for tests that run it
+sys.argv = [word for word in sys.argv if word != "--rehearse"]
 SETTING = {"workload": "transfer", "workers": 2, "bytes": 65536, "rate": "100Mbps"}
 
 
@@ -52,6 +56,18 @@ class Plans(unittest.TestCase):
                     self.assertIn(f'"{setting["workload"]}": ', node)
                     self.assertEqual(setting["servers"] > 0, setting["workload"] == "server")
 
+    def test_a_row_ends_by_its_repetitions_and_seconds(self):
+        effort = {"repetitions": 10, "fewest": 3, "seconds": 5}
+        now, long_ago = time.monotonic(), time.monotonic() - 6
+        self.assertEqual([testbed.is_enough(number, effort, now) for number in (2, 9, 10)], [False, False, True])
+        self.assertEqual([testbed.is_enough(number, effort, long_ago) for number in (2, 3)], [False, True])
+
+    def test_missing_programs_are_named_before_anything_is_made(self):
+        with mock.patch.object(network.shutil, "which", lambda tool, path: None):
+            testbed.check_tools(plan({}), None)
+            with self.assertRaisesRegex(network.TestbedError, "install gcc openmpi-bin tcpdump"):
+                testbed.check_tools(plan({}, {"workload": "all_reduce_mpi"}), "captures")
+
     def test_rates(self):
         self.assertEqual(testbed.bits_per_second("2.5Gbps"), 2.5e9)
         for text in ("100", "100MBps", "-1Mbps", "fast"):
@@ -77,12 +93,19 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.bursts([]), (0, 0, 0, 0))
 
     def test_no_byte_is_lost_between_samples(self):
-        sampler = rates.Sampler("v0")
-        sampler.times, sampler.counters = [0.0, 0.013, 0.021, 0.04], [(0, 0), (100, 10), (400, 40), (500, 50)]
-        receive, transmit = sampler.series(0.0, 0.04)
+        sampler = rates.Sampler("v0", os.getpid())
+        sampler.times, sampler.counters = [0.0, 0.013, 0.021, 0.04], [(0, 0, 1.0), (100, 10, 1.01), (400, 40, 1.01), (500, 50, 1.02)]
+        receive, transmit, processor = sampler.series(0.0, 0.04)
+        self.assertAlmostEqual(sum(processor) * rates.kPeriod, 0.02)
         self.assertAlmostEqual(sum(transmit) * rates.kPeriod, 500)  # what a node sent, the port received
         self.assertAlmostEqual(sum(receive) * rates.kPeriod, 50)
         self.assertEqual(len(receive), 4)
+
+    def test_the_clock_of_a_process_is_its_processor_time(self):
+        begin = time.clock_gettime(rates.processor_clock(os.getpid()))
+        while time.process_time() < begin + 0.02:
+            pass
+        self.assertGreaterEqual(time.clock_gettime(rates.processor_clock(os.getpid())), begin + 0.02)
 
 
 class Results(unittest.TestCase):
@@ -96,16 +119,17 @@ class Results(unittest.TestCase):
         """Sizes that were measured, by a laboratory whose processors are as busy as `busy` says of a size."""
         sizes = []
 
-        def measure(_, setting, effort):
+        def measure(_, setting, effort, captures):
             sizes.append(setting["bytes"])
             share = busy(setting["bytes"])
             if share is None:
                 raise network.TestbedError("node 1 has ended")
-            row = dict.fromkeys(testbed.kResults, 0)
-            return {**setting, **row, "steps": effort["steps"], "median_s": 0.001, "busy": share, "counts": int(share < testbed.kMostBusy)}
+            row = {**setting, **dict.fromkeys(testbed.kResults, 0), "steps": effort["steps"], "median_s": 0.001, "busy": share,
+                   "repetitions": effort["repetitions"], "counts": int(share < testbed.kMostBusy)}
+            return row, {**dict.fromkeys(testbed.kSeries, []), "times_s": [0.001, 0.0012345678], "timed_out": [1]}
         with mock.patch.object(testbed, "Lab"), mock.patch.object(testbed, "measure", measure), open(os.devnull, "w") as null, \
                 mock.patch.object(sys, "stderr", null):
-            self.outcome = testbed.measure_plan(plan_, self.path, "python3", options.get("again", False))
+            self.outcome = testbed.measure_plan(plan_, self.path, "python3", **options)
         return sorted(sizes)
 
     def test_the_same_command_goes_on_and_measures_again_what_did_not_count(self):
@@ -118,13 +142,66 @@ class Results(unittest.TestCase):
         self.assertEqual(self.measured(sizes, lambda size: 0.3, again=True), [1, 2, 3])
         with open(self.path) as file:
             self.assertEqual([(row["bytes"], row["counts"]) for row in csv.DictReader(file)], [("1", "1"), ("2", "1"), ("3", "1")])
+        with open(testbed.series_path(self.path)) as file:
+            self.assertEqual([(row["bytes"], row["times_s"], row["timed_out"], row["processor"]) for row in csv.DictReader(file)],
+                             [(size, "0.001 0.00123457", "1", "") for size in "123"])
+
+    def test_rows_of_too_few_repetitions_are_measured_again(self):
+        self.assertEqual(self.measured(plan({"repetitions": 20}), lambda size: 0.1), [65536])
+        self.assertEqual(self.measured(plan({"repetitions": 300, "fewest": 20}), lambda size: 0.1), [])
+        self.assertEqual(self.measured(plan({"repetitions": 300, "fewest": 300}), lambda size: 0.1), [65536])
+
+    def test_no_setting_begins_when_the_minutes_are_over(self):
+        self.assertEqual(self.measured(plan({"bytes": [1, 2]}), lambda size: 0.1, minutes=-1), [])
+        self.assertEqual(self.measured(plan({"bytes": [1, 2]}), lambda size: 0.1, minutes=1), [1, 2])
 
     def test_a_table_of_others_is_refused(self):
         os.makedirs(os.path.dirname(self.path))
         with open(self.path, "w") as file:
             file.write("a,b\n1,2\n")
         with self.assertRaisesRegex(network.TestbedError, "other columns"):
-            testbed.read_rows(self.path)
+            testbed.read_rows(self.path, testbed.kKeys + testbed.kResults)
+
+
+class Dataset(unittest.TestCase):
+    ROW = {"workload": "server", "workers": "2", "servers": "1", "mode": "synchronous", "bytes": "1048576", "layers": "8", "batch": "1024", "mtu": "9000",
+           "rate": "100Mbps", "loss": "0", "start_interval": "0ms", "steps": "8", "median_s": "0.35", "layer_forward": "0.8ms", "layer_backward": "1.2ms",
+           "is_computed": "1", "counts": "1"}
+
+    def test_a_row_becomes_a_job_with_the_operators_that_it_computed(self):
+        job = dataset.job_of(self.ROW, "series.csv")
+        layers = job["model"]["structure"]["layers"]
+        weights = [layer["features"] ** 2 for layer in layers if layer["layer"] == "linear"]
+        self.assertAlmostEqual(sum(weights) * 4, 1048576, delta=8192)
+        speed = 6 * 1024 * weights[0] / 2e-3  # operations of a layer over its time
+        self.assertAlmostEqual(float(job["set"]["/cluster/groups/1/instance"]["accelerator"]["peak_fp32"].removesuffix("Gflops")) * 1e9, speed, delta=1e-3 * speed)
+        self.assertEqual((job["step_time"], job["series"], job["batch_per_worker"]), ("350ms", "series.csv", 1024))
+        self.assertTrue(os.path.exists(job["scenario"]))
+        self.assertNotIn("series", dataset.job_of({**self.ROW, "servers": "0", "workload": "all_reduce_gloo"}, None))
+
+    def test_what_a_dataset_cannot_tell_is_left_out(self):
+        self.assertEqual(dataset.reason_against(self.ROW), "")
+        for change, reason in (({"counts": "0"}, "busy"), ({"is_computed": "0"}, "waits"), ({"is_computed": "", "layers": "0"}, "no training"),
+                               ({"loss": "0.01"}, "lost"), ({"start_interval": "3ms"}, "in turns")):
+            self.assertIn(reason, dataset.reason_against({**self.ROW, **change}))
+        self.assertEqual(dataset.reason_against({**self.ROW, "start_interval": "3ms", "workers": "1"}), "")
+
+    def test_series_are_shares_and_rates_at_a_fixed_period(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "series.csv")
+            self.assertTrue(dataset.write_series(path, {"receive_Bps": "1 2 3", "transmit_Bps": "4 5 6", "processor": "0.5 1.03 0"}))
+            with open(path) as file:
+                self.assertEqual(file.read(), "time_s,gpu_utilization,receive_Bps,transmit_Bps\n0.00,0.5,1,4\n0.01,1,2,5\n0.02,0,3,6\n")
+            self.assertFalse(dataset.write_series(path, {"receive_Bps": "", "transmit_Bps": "", "processor": ""}))
+
+    def test_the_shipped_trainings_become_a_list_that_the_program_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            jobs, _ = dataset.convert(os.path.normpath(os.path.join(TESTBED, "..", "data", "testbed", "training.csv")), folder)
+            self.assertGreater(len(jobs), 10)
+            predictor = os.path.join(os.path.dirname(REHEARSE), "rehearse-predictor")
+            if REHEARSE and os.path.exists(predictor):
+                result = subprocess.run([predictor, "import", os.path.join(folder, "measurements.json"), "-o", os.path.join(folder, "rows.db"), "--quiet"], capture_output=True, text=True)
+                self.assertEqual(result.returncode, 0, result.stderr)
 
 
 def can_make_networks():
@@ -150,11 +227,11 @@ class RealNetwork(unittest.TestCase):
         self.assertNotIn(os.path.join(TESTBED, "node.py"), subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout)
         shutil.rmtree(self.folder)
 
-    def start(self, plan_):
+    def start(self, plan_, *options):
         path = os.path.join(self.folder, "plan.json")
         with open(path, "w") as file:
             json.dump(plan_, file)
-        return subprocess.Popen([sys.executable, "-B", os.path.join(TESTBED, "testbed.py"), path, "-o", self.rows, "--python", sys.executable],
+        return subprocess.Popen([sys.executable, "-B", os.path.join(TESTBED, "testbed.py"), path, "-o", self.rows, "--python", sys.executable, *options],
                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def read(self):
@@ -183,6 +260,56 @@ class RealNetwork(unittest.TestCase):
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("goes on", err.splitlines()[-1])
         self.assertGreaterEqual(len(self.read()), 1)
+
+    def test_a_kill_leaves_nothing_behind(self):
+        process = self.start(plan({"bytes": 65536, "repetitions": 10000, "seconds": 100}), "--captures", os.path.join(self.folder, "captures"))
+        captures = os.path.join(self.folder, "captures", "workload=transfer,workers=2,bytes=65536,rate=100Mbps")
+        while not os.path.exists(os.path.join(captures, "n1.pcap")):
+            time.sleep(0.05)
+            self.assertIsNone(process.poll())
+        process.kill()
+        process.communicate(timeout=30)
+        end = time.monotonic() + 10
+        while self.folder in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertNotIn(self.folder, subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout)
+        self.assertFalse([name for name in os.listdir("/run/netns") if name in ("n0", "n1")] if os.path.exists("/run/netns") else [])
+
+    @unittest.skipIf(network.missing_tools({"tcpdump": "tcpdump"}), "no tcpdump")
+    def test_captures_have_what_the_nics_counted(self):
+        captures = os.path.join(self.folder, "captures")
+        process = self.start(plan({"repetitions": 5, "loss": 0.01}), "--captures", captures)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        folder = os.path.join(captures, "workload=transfer,workers=2,bytes=65536,rate=100Mbps,loss=0.01")
+        self.assertEqual(sorted(os.listdir(folder)), ["n0.pcap", "n1.pcap"])
+        sent = sum(size for node in (0, 1) for source, size in packets(os.path.join(folder, f"n{node}.pcap")) if source == node + 1)
+        self.assertAlmostEqual(sent, int(self.read()[0]["sent_bytes"]), delta=5 * 3 * 100)  # acknowledgements between two counts
+        if os.path.exists(REHEARSE):
+            result = subprocess.run([REHEARSE, "traffic", folder, "--json"], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["total"]["size_B"], sent)
+
+    @unittest.skipIf(network.missing_tools(testbed.kTools["all_reduce_mpi"]), "no OpenMPI, or no compiler")
+    def test_openmpi_sends_what_its_ring_says(self):
+        process = self.start(plan({"workload": "all_reduce_mpi", "mode": "ring", "workers": 3, "bytes": 262144, "repetitions": 5}))
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        payload = 5 * 2 * (3 - 1) * 262144  # of all nodes
+        sent = int(self.read()[0]["sent_bytes"])
+        self.assertGreater(sent, payload * (1 + 66 / 1448))
+        self.assertLess(sent, 1.15 * payload)  # headers, acknowledgements, messages of OpenMPI
+
+
+def packets(path):
+    """(last byte of the sender's address, bytes of the frame) of each packet of a capture with nanoseconds."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 24
+    while at < len(data):
+        _, _, kept, size = struct.unpack_from("<IIII", data, at)
+        yield data[at + 16 + 14 + 15], size
+        at += 16 + kept
 
 
 if __name__ == "__main__":
