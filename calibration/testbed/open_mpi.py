@@ -16,7 +16,9 @@ from network import die_with_parent
 kNap = 50e-6  # s
 kFolder = "/run/rehearse-mpi"  # on the file system of the testbed's own
 kInPlace = ctypes.c_void_p(1)
-kAlgorithms = {"": None, "recursive_doubling": 3, "ring": 4, "segmented_ring": 5, "rabenseifner": 6}  # numbers of the component tuned; none: its choice
+kRing = {"coll_tuned_use_dynamic_rules": 1, "coll_tuned_allreduce_algorithm": 4}
+kEager = {"btl_tcp_eager_limit": 5 << 20, "btl_tcp_rndv_eager_limit": 5 << 20}  # B; 64 KiB unless stated: the rest of a message waits to be asked for
+kModes = {"": {}, "ring": kRing, "ring_eager": {**kRing, **kEager}}  # by default the algorithm is OpenMPI's choice
 kSleepInsteadOfYield = "#include <time.h>\nint sched_yield(void) { struct timespec nap = {0, %d}; return nanosleep(&nap, 0); }\n" % round(kNap * 1e9)
 
 
@@ -64,9 +66,7 @@ def start_mpirun(order):
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-x", "c", "-", "-o", library], input=kSleepInsteadOfYield, text=True, check=True)
     here = os.path.dirname(os.path.abspath(__file__))
     settings = {"plm_rsh_agent": os.path.join(here, "mpi_agent.sh"), "plm_rsh_no_tree_spawn": 1, "orte_tmpdir_base": kFolder, "oob_tcp_if_include": "eth0",
-                "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "eth0", "mpi_yield_when_idle": 1}
-    if kAlgorithms[order["mode"]] is not None:
-        settings |= {"coll_tuned_use_dynamic_rules": 1, "coll_tuned_allreduce_algorithm": kAlgorithms[order["mode"]]}
+                "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "eth0", "mpi_yield_when_idle": 1, **kModes[order["mode"]]}
     command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-n", str(order["nodes"]), "--host", ",".join(f"{address}:1" for address in order["addresses"]),
                *(word for name, value in settings.items() for word in ("--mca", name, str(value))), "-x", f"LD_PRELOAD={library}",
                sys.executable, os.path.abspath(__file__), str(order["port"]), str(order["bytes"]), str(order["steps"])]

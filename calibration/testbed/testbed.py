@@ -40,6 +40,7 @@ kResults = ("start_interval", "repetitions", "steps", "median_s", "mean_s", "p95
 kFewest = 5  # repetitions of a row, unless the plan says otherwise
 kSeries = ("times_s", "timed_out", "receive_Bps", "transmit_Bps", "processor")  # of a row, in a table of their own: lists between spaces
 kTools = {"iperf3": {"iperf3": "iperf3"}, "all_reduce_mpi": {"mpirun": "openmpi-bin", "cc": "gcc"}}  # of workloads, with their packages
+kOneThread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # else a thread of OpenBLAS spins for 100 ms after each product
 kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
 kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
 
@@ -48,7 +49,8 @@ class Node:
     def __init__(self, network_, rank, python):
         self.rank = rank
         self.process = subprocess.Popen(network_.inside(rank, python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "node.py")),
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=network.die_with_parent)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=network.die_with_parent,
+                                        env={**os.environ, **kOneThread})
 
     def tell(self, order):
         self.process.stdin.write(json.dumps(order) + "\n")

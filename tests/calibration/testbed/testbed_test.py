@@ -189,7 +189,7 @@ class Dataset(unittest.TestCase):
     def test_series_are_shares_and_rates_at_a_fixed_period(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "series.csv")
-            self.assertTrue(dataset.write_series(path, {"receive_Bps": "1 2 3", "transmit_Bps": "4 5 6", "processor": "0.5 1.03 0"}))
+            self.assertTrue(dataset.write_series(path, {"receive_Bps": "1 2 3", "transmit_Bps": "4 5 6", "processor": "0.5 1.3 0"}))
             with open(path) as file:
                 self.assertEqual(file.read(), "time_s,gpu_utilization,receive_Bps,transmit_Bps\n0.00,0.5,1,4\n0.01,1,2,5\n0.02,0,3,6\n")
             self.assertFalse(dataset.write_series(path, {"receive_Bps": "", "transmit_Bps": "", "processor": ""}))
@@ -299,6 +299,22 @@ class RealNetwork(unittest.TestCase):
         sent = int(self.read()[0]["sent_bytes"])
         self.assertGreater(sent, payload * (1 + 66 / 1448))
         self.assertLess(sent, 1.15 * payload)  # headers, acknowledgements, messages of OpenMPI
+
+
+    @unittest.skipUnless(subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode == 0, "no PyTorch")
+    def test_a_training_computes_on_one_thread_and_becomes_a_job(self):
+        process = self.start(plan({"workload": "all_reduce_gloo", "bytes": 1048576, "layers": 4, "batch": 512, "steps": 3, "repetitions": 2}), "--python", "/usr/bin/python3")
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        row, series = self.read()[0], list(testbed.Results(self.rows).series.values())[0]
+        used = [float(word) for word in series["processor"].split()]
+        self.assertLess(sorted(used)[len(used) // 4], 0.15)  # most of a step is communication, and no other thread spins meanwhile
+        mean = sum(map(int, series["receive_Bps"].split())) / len(used)
+        self.assertAlmostEqual(mean, float(row["receive_mean_Bps"]), delta=0.02 * mean)
+        self.assertGreater(mean * len(used) * rates.kPeriod, 0.9 * 6 * 1048576)  # two nodes: all bytes in each step, in two halves
+        with mock.patch.object(testbed, "read_rows", lambda path, columns: {0: {**row, "counts": "1"}} if columns[-1] == "counts" else {0: series}):
+            jobs, _ = dataset.convert(self.rows, self.folder)
+        self.assertEqual([job["series"] for job in jobs], ["series-1.csv"])
 
 
 def packets(path):
