@@ -5,17 +5,18 @@
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
-selection=()
+selection=() is_fast=0
 for argument in "$@"; do
   case "$argument" in
     -h | --help) sed -n '2,/^set/s/^# //p' test.sh && exit ;;
-    --fast) selection+=(-LE slow) ;;
+    --fast) selection+=(-LE slow) is_fast=1 ;;
     *) selection+=("$argument") ;;
   esac
 done
 
 source cmake/setup.sh
 need predictor tests
+[ "$is_fast" -eq 1 ] || install_missing tshark || echo "without tshark, captures are compared with its recorded figures alone" >&2
 build
 
 status=0

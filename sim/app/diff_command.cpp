@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/output/document.hpp"
+#include "sim/app/output/traffic_diff_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/traffic_diff.hpp"
@@ -37,7 +38,7 @@ void add_options(Options options, DiffCommand& command) {
                    "Compare the traffic of two runs, as of captures: pair by pair, bin by bin");
   options.add_flag("--json", command.common.prints_json, "Print diff.json instead of tables");
   add_catalogs(options, command.common);
-  add_output(options, command.common, "Write diff.json here (default: write nothing)");
+  add_output(options, command.common, "Write diff.json here, and diff.html of traffics (default: write nothing)");
   add_parallel(options, command.common);
   add_wall_time(options, command.common);
 }
@@ -128,7 +129,12 @@ int run_on_traffic(const DiffCommand& command) {
   BurstOptions options{.link_rate = a.link_rate ? a.link_rate : b.link_rate};  // one threshold for both
   if (!options.link_rate) options.link_rate = traffic_statistics(a, {}).link_rate;
   const TrafficDiff diff = compare_traffic(a, b, options);
-  hand_out(command.common, "diff.json", to_json(diff), [&] { std::fputs(to_text(diff).c_str(), stdout); });
+  const Json json = to_json(diff);
+  if (command.common.output)
+    write_files({{*command.common.output / "diff.json", to_json_text(json)},
+                 {*command.common.output / "diff.html", render_html(traffic_diff_document(diff, a, b))}});
+  show(command.common, json, [&] { std::fputs(to_text(diff).c_str(), stdout); });
+  if (command.common.output) say_written(command.common, *command.common.output, {"diff.html", "diff.json"});
   return kSuccess;
 }
 

@@ -49,9 +49,11 @@ std::vector<double> series_in(const ObservedTraffic& traffic, const BinnedBytes&
 class Comparison {
  public:
   Comparison(const RunTraffic& a, const RunTraffic& b, const BurstOptions& options)
-      : a_{a}, b_{b}, of_a_{traffic_statistics(a, options)}, of_b_{traffic_statistics(b, options)} {
+      : a_{a}, b_{b}, of_a_{diff_.statistics_a}, of_b_{diff_.statistics_b} {
     diff_.a = a.name;
     diff_.b = b.name;
+    diff_.statistics_a = traffic_statistics(a, options);
+    diff_.statistics_b = traffic_statistics(b, options);
     const double longest = std::max(of_a_.duration_s, of_b_.duration_s);
     diff_.bin_s = std::max({kLeastBin, of_a_.bin_s, of_b_.bin_s, longest / static_cast<double>(kMostBins)});
   }
@@ -165,13 +167,16 @@ class Comparison {
                                      a != nullptr ? &of_a_.pairs[static_cast<std::size_t>(in_a)] : nullptr,
                                      b != nullptr ? label_of(b_.traffic, *b) : "", b != nullptr ? &b->bins : nullptr,
                                      b != nullptr ? &of_b_.pairs[static_cast<std::size_t>(in_b)] : nullptr));
+      diff_.pairs.back().pair_a = in_a;
+      diff_.pairs.back().pair_b = in_b;
     }
   }
 
   const RunTraffic& a_;
   const RunTraffic& b_;
-  TrafficStatistics of_a_, of_b_;
   TrafficDiff diff_;
+  const TrafficStatistics& of_a_;
+  const TrafficStatistics& of_b_;
 };
 
 using NumberOfSeries = double (*)(const ComparedSeries&, double bin_s);
@@ -206,21 +211,20 @@ TrafficDiff compare_traffic(const RunTraffic& a, const RunTraffic& b, const Burs
   return Comparison{a, b, options}.make();
 }
 
-std::string to_text(const TrafficDiff& diff) {
-  std::string text = "A  " + printable(diff.a) + "\nB  " + printable(diff.b) + "\n\n";
-  Table figures{.header = {"traffic", "A", "B", "B to A"}, .rows = {}};
+Table figures_table(const TrafficDiff& diff) {
+  Table table{.header = {"traffic", "A", "B", "B to A"}, .rows = {}};
   for (const TrafficFigure& figure : diff.figures)
-    figures.rows.push_back(
+    table.rows.push_back(
         {figure.name, cell(figure.a), cell(figure.b), figure.a && figure.b ? relative(*figure.a, *figure.b) : "-"});
-  text += to_text(figures);
-  text += "\nin bins of " + display(diff.bin_s * 1e3) +
-          " ms; correlation as they are, and the highest with B that much later than A; bursts: Kolmogorov-Smirnov "
-          "distance of their bytes\n";
-  Table pairs{.header = {"pair of A", "pair of B", "bytes in A", "bytes in B", "B to A", "correlation", "highest",
+  return table;
+}
+
+Table pairs_table(const TrafficDiff& diff) {
+  Table table{.header = {"pair of A", "pair of B", "bytes in A", "bytes in B", "B to A", "correlation", "highest",
                          "later, ms", "bursts"},
               .rows = {}};
   const auto row = [&](const ComparedSeries& series) {
-    pairs.rows.push_back({series.a.empty() ? "-" : printable(series.a), series.b.empty() ? "-" : printable(series.b),
+    table.rows.push_back({series.a.empty() ? "-" : printable(series.a), series.b.empty() ? "-" : printable(series.b),
                           display(series.bytes_a), display(series.bytes_b), relative(series.bytes_a, series.bytes_b),
                           display(series.correlation.at_zero), display(series.correlation.highest),
                           display(static_cast<double>(series.correlation.lag) * diff.bin_s * 1e3),
@@ -228,7 +232,15 @@ std::string to_text(const TrafficDiff& diff) {
   };
   row(diff.all);
   for (const ComparedSeries& series : diff.pairs) row(series);
-  text += to_text(pairs) + "\nflow sizes: Kolmogorov-Smirnov distance " + cell(diff.flow_sizes_ks) + "\n";
+  return table;
+}
+
+std::string to_text(const TrafficDiff& diff) {
+  std::string text = "A  " + printable(diff.a) + "\nB  " + printable(diff.b) + "\n\n" + to_text(figures_table(diff));
+  text += "\nin bins of " + display(diff.bin_s * 1e3) +
+          " ms; correlation as they are, and the highest with B that much later than A; bursts: Kolmogorov-Smirnov "
+          "distance of their bytes\n";
+  text += to_text(pairs_table(diff)) + "\nflow sizes: Kolmogorov-Smirnov distance " + cell(diff.flow_sizes_ks) + "\n";
   for (const std::string& note : diff.notes) text += note + "\n";
   return text;
 }

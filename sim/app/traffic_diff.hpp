@@ -24,6 +24,7 @@ struct ComparedSeries {
   double rate_a = 0, rate_b = 0;     // bytes/s
   CrossCorrelation correlation;      // of their bytes in bins of TrafficDiff::bin_s
   std::optional<double> volumes_ks;  // Kolmogorov-Smirnov distance of the bytes of their bursts
+  int pair_a = -1, pair_b = -1;      // indices into ObservedTraffic::pairs; -1: all frames, or no such pair
 };
 
 struct TrafficDiff {
@@ -35,11 +36,16 @@ struct TrafficDiff {
   std::vector<ComparedSeries> pairs;    // by hosts of A; a pair of one of the two alone has no bytes in the other
   std::optional<double> flow_sizes_ks;  // Kolmogorov-Smirnov distance of the bytes of their flows
   std::vector<std::string> notes;
+  TrafficStatistics statistics_a, statistics_b;
 };
 
 /// Hosts are taken for each other in the order of their addresses. Series begin with the first packet of each; bins are
 /// of at least 10 ms.
 TrafficDiff compare_traffic(const RunTraffic& a, const RunTraffic& b, const BurstOptions& options);
+
+/// The figures, and the pairs with their correlations.
+Table figures_table(const TrafficDiff& diff);
+Table pairs_table(const TrafficDiff& diff);
 
 std::string to_text(const TrafficDiff& diff);
 Json to_json(const TrafficDiff& diff);

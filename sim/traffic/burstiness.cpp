@@ -162,6 +162,9 @@ CrossCorrelation cross_correlation(std::span<const double> a, std::span<const do
   if (!(scale > 0)) return {};
   const std::vector<double> sums = products(x, y);
   CrossCorrelation result{.at_zero = sums[0] / scale, .highest = sums[0] / scale};
+  const std::size_t lags = std::min(kMostLags, std::max<std::size_t>(size / 2, 1) - 1);
+  for (std::size_t k = lags; k > 0; --k) result.by_lag.push_back(sums[sums.size() - k] / scale);
+  for (std::size_t k = 0; k <= lags; ++k) result.by_lag.push_back(sums[k] / scale);
   for (std::size_t k = 1; k < size / 2; ++k)
     for (const bool is_later : {true, false}) {
       const double value = sums[is_later ? k : sums.size() - k] / scale;

@@ -63,10 +63,12 @@ struct MeanOfWindows {
 MeanOfWindows mean_of_windows(std::span<const double> values);
 
 struct CrossCorrelation {
-  double at_zero = 0;    // Pearson's coefficient
-  double highest = 0;    // over shifts of up to half of the series
-  std::int64_t lag = 0;  // bins by which b then comes after a
+  double at_zero = 0;          // Pearson's coefficient
+  double highest = 0;          // over shifts of up to half of the series
+  std::int64_t lag = 0;        // bins by which b then comes after a
+  std::vector<double> by_lag;  // [2 n + 1] of lags from -n to n, n up to kMostLags
 };
+inline constexpr std::size_t kMostLags = 1000;
 /// Of two series, the shorter padded with zeros. Zero if one does not vary.
 CrossCorrelation cross_correlation(std::span<const double> a, std::span<const double> b);
 

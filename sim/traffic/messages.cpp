@@ -22,6 +22,17 @@ std::int64_t to_ns(double seconds) { return std::llround(seconds * static_cast<d
 
 std::int64_t segments_of(std::int64_t payload) { return (payload + kMss - 1) / kMss; }
 
+/// Packets that send a part of the message again.
+std::int64_t packets_again(const Message& message) {
+  const std::int64_t most = std::min<std::int64_t>(kMss, message.payload_bytes);
+  return most == 0 ? 0 : (message.retransmitted_bytes + most - 1) / most;
+}
+
+/// a b / c of numbers whose product may be beyond 2^63.
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return static_cast<std::int64_t>(static_cast<__int128>(a) * b / c);
+}
+
 std::int64_t acknowledgements_of(std::int64_t segments) {
   return (segments + kSegmentsPerAcknowledgement - 1) / kSegmentsPerAcknowledgement;
 }
@@ -46,7 +57,8 @@ std::vector<Message> messages_of(const RunRecord& record, std::size_t most) {
                           .start_s = span.on_wire.start.value(),
                           .end_s = span.on_wire.end.value(),
                           .arrival_s = span.arrival.value(),
-                          .payload_bytes = span.size.value()});
+                          .payload_bytes = span.size.value(),
+                          .retransmitted_bytes = span.retransmitted.value()});
   messages = in_order(std::move(messages));
   if (messages.size() <= most) return messages;
   const double end = messages[most].start_s;
@@ -61,11 +73,12 @@ std::vector<std::string> machine_names(const RunRecord& record) {
 }
 
 std::string messages_csv(const std::vector<Message>& messages, const std::vector<std::string>& machines) {
-  CsvWriter csv{{"from", "from_gpu", "to", "to_gpu", "unit", "step", "start_s", "end_s", "arrival_s", "size_B"}};
+  CsvWriter csv{{"from", "from_gpu", "to", "to_gpu", "unit", "step", "start_s", "end_s", "arrival_s", "size_B",
+                 "retransmitted_B"}};
   for (const Message& m : messages)
     csv.row({machines[static_cast<std::size_t>(m.from.machine)], m.from.gpu,
              machines[static_cast<std::size_t>(m.to.machine)], m.to.gpu, m.unit, m.step, m.start_s, m.end_s,
-             m.arrival_s, m.payload_bytes});
+             m.arrival_s, m.payload_bytes, m.retransmitted_bytes});
   return csv.text();
 }
 
@@ -76,6 +89,7 @@ std::vector<Message> messages_in(const CsvTable& table, const std::vector<std::s
   for (std::size_t m = 0; m < machines.size(); ++m) index_of.emplace(machines[m], static_cast<MachineIndex>(m));
   std::vector<Message> messages;
   messages.reserve(table.row_count());
+  const bool says_retransmitted = table.has_column("retransmitted_B");
   for (const CsvRow& row : table.rows()) {
     const auto endpoint = [&](const char* machine, const char* gpu) {
       const auto known = index_of.find(row.text(machine));
@@ -99,9 +113,17 @@ std::vector<Message> messages_in(const CsvTable& table, const std::vector<std::s
     message.start_s = time("start_s", 0);
     message.end_s = time("end_s", message.start_s);
     message.arrival_s = time("arrival_s", message.end_s);
-    message.payload_bytes = row.integer("size_B");
-    if (message.payload_bytes < 0 || message.payload_bytes > kLargest)
-      row.fail("size_B", "expected bytes from 0 to 2^50; found " + in_quotes(row.text("size_B")));
+    const auto bytes = [&](const char* column) {
+      const std::int64_t value = row.integer(column);
+      if (value < 0 || value > kLargest)
+        row.fail(column, "expected bytes from 0 to 2^50; found " + in_quotes(row.text(column)));
+      return value;
+    };
+    message.payload_bytes = bytes("size_B");
+    if (says_retransmitted) message.retransmitted_bytes = bytes("retransmitted_B");
+    if (message.payload_bytes == 0 && message.retransmitted_bytes > 0)
+      row.fail("retransmitted_B",
+               "expected 0 of a message without bytes; found " + in_quotes(row.text("retransmitted_B")));
     message.step = row.integer("step");
     messages.push_back(message);
   }
@@ -126,28 +148,46 @@ RunConnection::Packets::Packets(const RunConnection& connection, bool are_acknow
   find_next();
 }
 
-/// Goes on to the next segment that gives a packet of this direction.
+void RunConnection::Packets::start_message(const Message& message) {
+  segments_ = segments_of(message.payload_bytes);
+  full_segments_ = std::max<std::int64_t>(1, message.payload_bytes / kMss);
+  again_ = packets_again(message);
+  start_ns_ = to_ns(message.start_s);
+  duration_ns_ = to_ns(message.end_s) - start_ns_;
+  latency_ns_ = std::max<std::int64_t>(1, to_ns(message.arrival_s) - to_ns(message.end_s));
+}
+
+/// Of the packets that send segments again, those of segments before this one: a share of all, to the nearest number.
+std::int64_t RunConnection::Packets::sent_again_before(std::int64_t segment) const {
+  const __int128 twice = static_cast<__int128>(2) * again_ * std::min(segment, full_segments_);
+  return static_cast<std::int64_t>((twice + full_segments_) / (2 * full_segments_));
+}
+
+/// Goes on to the next packet of this direction.
 void RunConnection::Packets::find_next() {
   const std::vector<Message>& messages = connection_->messages_;
   const std::int64_t before = segments_ == 0 ? 0 : time_;
-  ++segment_;
+  const auto sendings = [&] { return sent_again_before(segment_ + 1) - sent_again_before(segment_); };
+  if (segments_ > 0 && (are_acknowledgements_ || time_of_sending_ == sendings())) {
+    ++segment_;
+    time_of_sending_ = -1;
+  }
+  ++time_of_sending_;
   while (message_ < messages.size() && segment_ >= segments_) {
     if (segments_ > 0) sent_ += messages[message_++].payload_bytes;
     segments_ = segment_ = 0;
     while (message_ < messages.size() && messages[message_].payload_bytes == 0) ++message_;
     if (message_ == messages.size()) return;
-    const Message& message = messages[message_];
-    segments_ = segments_of(message.payload_bytes);
-    start_ns_ = to_ns(message.start_s);
-    duration_ns_ = to_ns(message.end_s) - start_ns_;
-    latency_ns_ = std::max<std::int64_t>(1, to_ns(message.arrival_s) - to_ns(message.end_s));
+    start_message(messages[message_]);
   }
-  if (are_acknowledgements_)  // of this segment and the one before
+  if (are_acknowledgements_) {  // of this segment and the one before, when they were sent for the last time
     segment_ =
         std::min(segment_ / kSegmentsPerAcknowledgement * kSegmentsPerAcknowledgement + kSegmentsPerAcknowledgement - 1,
                  segments_ - 1);
-  using Wide = __int128;
-  time_ = start_ns_ + static_cast<std::int64_t>(static_cast<Wide>(duration_ns_) * (segment_ + 1) / segments_);
+    time_of_sending_ = sendings();
+  }
+  const std::int64_t packet = segment_ + sent_again_before(segment_) + time_of_sending_;
+  time_ = start_ns_ + scaled(duration_ns_, packet + 1, segments_ + again_);
   if (are_acknowledgements_) time_ = std::max(time_ + latency_ns_, before);  // they do not overtake each other
 }
 
@@ -157,7 +197,7 @@ Packet RunConnection::Packets::take() {
   const auto sender_port =
       static_cast<std::uint16_t>(kFirstSenderPort + connection_->lane_ * kPortsOfLane + from.gpu + 1);
   const auto receiver_port = static_cast<std::uint16_t>(kFirstReceiverPort + to.gpu + 1);
-  const std::int64_t offset = segment_ * kMss, size = std::min<std::int64_t>(kMss, message.payload_bytes - offset);
+  std::int64_t offset = segment_ * kMss, size = std::min<std::int64_t>(kMss, message.payload_bytes - offset);
   Packet packet{.time_ns = time_,
                 .wire_bytes = kSegmentHeaders,
                 .from = machine_address(from.machine),
@@ -174,6 +214,13 @@ Packet RunConnection::Packets::take() {
     std::swap(packet.from_port, packet.to_port);
     acknowledged_ = static_cast<std::uint32_t>(1 + sent_ + offset + size);
   } else {
+    if (time_of_sending_ > 0) {  // the end of the segment
+      const std::int64_t part = sent_again_before(segment_) + time_of_sending_ - 1;
+      const std::int64_t again =
+          scaled(message.retransmitted_bytes, part + 1, again_) - scaled(message.retransmitted_bytes, part, again_);
+      offset += size - again;
+      size = again;
+    }
     packet.payload_bytes = size;
     packet.wire_bytes += size;
     packet.sequence = static_cast<std::uint32_t>(1 + sent_ + offset);
@@ -212,7 +259,7 @@ std::int64_t count_packets(const std::vector<Message>& messages) {
   std::int64_t packets = 0;
   for (const Message& message : messages) {
     const std::int64_t segments = segments_of(message.payload_bytes);
-    packets += segments + acknowledgements_of(segments);
+    packets += segments + acknowledgements_of(segments) + packets_again(message);
   }
   return packets;
 }

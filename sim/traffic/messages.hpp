@@ -22,6 +22,7 @@ struct Message {
   double start_s = 0, end_s = 0;  // its first and last byte leave
   double arrival_s = 0;           // of the last one
   std::int64_t payload_bytes = 0;
+  std::int64_t retransmitted_bytes = 0;  // of the payload, once more each time
 };
 
 /// A run's messages between machines in the order of their start: all that the recorder kept, or those that start before
@@ -31,7 +32,8 @@ std::vector<Message> messages_of(const RunRecord& record, std::size_t most = 1'0
 /// The names of a run's machines, by index.
 std::vector<std::string> machine_names(const RunRecord& record);
 
-/// Tables of messages: machines by name, numbered in the order of `machines`.
+/// Tables of messages: machines by name, numbered in the order of `machines`. One without a column retransmitted_B is of
+/// a run that lost no packets.
 std::string messages_csv(const std::vector<Message>& messages, const std::vector<std::string>& machines);
 /// Throws InputError.
 std::vector<Message> load_messages(const std::filesystem::path& file, const std::vector<std::string>& machines);
@@ -59,9 +61,10 @@ class RunConnection {
   bool is_free_at(double start_s) const { return messages_.empty() || messages_.back().end_s <= start_s; }
 
   /// The packets of one direction, in the order of their time, as their sender's NIC sees them:
-  ///   segment i of n, i from 0, at start + (end - start) (i + 1) / n
+  ///   packet k of n, k from 0, at start + (end - start) (k + 1) / n
   ///   an acknowledgement of every second segment and of a message's last, when the segment has arrived
-  /// in nanoseconds, rounded down.
+  /// in nanoseconds, rounded down. What is sent again are parts of one size, as few as can be, of full segments that are
+  /// spread evenly over the message: each follows the first sending of its segment, which was lost, at once.
   class Packets {
    public:
     Packets(const RunConnection& connection, bool are_acknowledgements);
@@ -73,10 +76,14 @@ class RunConnection {
 
    private:
     void find_next();
+    void start_message(const Message& message);
+    std::int64_t sent_again_before(std::int64_t segment) const;
     const RunConnection* connection_;
     bool are_acknowledgements_;
     std::size_t message_ = 0;
-    std::int64_t segment_ = -1, segments_ = 0;
+    std::int64_t segment_ = 0, segments_ = 0;     // of the message
+    std::int64_t time_of_sending_ = -1;           // of the segment: 0, and then those that send it again
+    std::int64_t full_segments_ = 0, again_ = 0;  // of the message; again_: packets
     std::int64_t start_ns_ = 0, duration_ns_ = 0, latency_ns_ = 0;
     std::int64_t time_ = 0;
     std::int64_t sent_ = 0;  // payload of the messages before

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -20,9 +21,11 @@ namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{64} << 10U;
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
-constexpr std::array<std::string_view, 6> kColumns{"frame.time",  "ip.src",      "ip.dst",
-                                                   "tcp.srcport", "tcp.dstport", "frame.len"};
-enum TableColumn { kTime, kFrom, kTo, kFromPort, kToPort, kLength };
+constexpr std::array<std::string_view, 9> kColumns{"frame.time", "ip.src",  "ip.dst",      "tcp.srcport", "tcp.dstport",
+                                                   "frame.len",  "tcp.len", "tcp.seq_raw", "tcp.seq"};
+enum TableColumn { kTime, kFrom, kTo, kFromPort, kToPort, kLength, kPayload, kRawSequence, kSequence };
+constexpr std::size_t kRequiredColumns = 6;
+constexpr std::int64_t kLargestFrame = 1'000'000'000;  // frame, in bytes
 
 std::vector<std::string_view> split_tabs(std::string_view line) {
   std::vector<std::string_view> fields;
@@ -137,12 +140,15 @@ class PacketTable : public PacketSource {
     const std::vector<std::string_view> columns = split_tabs(line);
     for (std::size_t c = 0; c < kColumns.size(); ++c) {
       const auto found = std::ranges::find(columns, kColumns[c]);
-      if (found == columns.end())
+      has_[c] = found != columns.end();
+      if (!has_[c] && c < kRequiredColumns)
         throw InputError{name_ + ":1: expected a column " + in_quotes(kColumns[c]) + " between tabs; found " +
                          in_quotes(line)};
       place_[c] = static_cast<std::size_t>(found - columns.begin());
     }
     columns_ = columns.size();
+    if (has_[kPayload] && (has_[kRawSequence] || has_[kSequence]))
+      sequence_ = has_[kRawSequence] ? kRawSequence : kSequence;
   }
 
   bool next(Packet& packet) override {
@@ -163,7 +169,7 @@ class PacketTable : public PacketSource {
     try {
       packet.time_ns = parse_frame_time(field(kTime));
     } catch (const std::invalid_argument& error) { fail(kTime, error.what()); }
-    packet.wire_bytes = number(kLength, 1, 1'000'000'000);
+    packet.wire_bytes = number(kLength, 1, kLargestFrame);
     if (field(kFrom).empty() || field(kTo).empty()) return true;
     packet.is_ip = true;
     packet.from = address(kFrom);
@@ -172,6 +178,10 @@ class PacketTable : public PacketSource {
     packet.protocol = kTcp;
     packet.from_port = static_cast<std::uint16_t>(number(kFromPort, 0, 65535));
     packet.to_port = static_cast<std::uint16_t>(number(kToPort, 0, 65535));
+    if (!sequence_ || field(*sequence_).empty() || field(kPayload).empty()) return true;
+    packet.sequence = static_cast<std::uint32_t>(number(*sequence_, 0, std::numeric_limits<std::uint32_t>::max()));
+    packet.payload_bytes = number(kPayload, 0, kLargestFrame);  // beyond the frame's if IP fragments were put together
+    packet.has_sequence = packet.has_payload = true;
     return true;
   }
 
@@ -240,6 +250,8 @@ class PacketTable : public PacketSource {
   std::string text_;               // of a line across its end
   std::size_t line_ = 0, columns_ = 0;
   std::array<std::size_t, kColumns.size()> place_{};
+  std::array<bool, kColumns.size()> has_{};
+  std::optional<TableColumn> sequence_;  // which column has it, if payload is known as well
   std::vector<std::string_view> fields_;
 };
 

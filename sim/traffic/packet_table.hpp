@@ -15,7 +15,8 @@ namespace rehearse {
 bool is_packet_table(std::string_view start);
 
 /// The packets of a table with the columns frame.time, ip.src, ip.dst, tcp.srcport, tcp.dstport and frame.len.
-/// Addresses and ports are empty where a frame has none. Throws InputError `file:line: column "frame.len": ...`.
+/// Addresses and ports are empty where a frame has none. Retransmissions are known where there are tcp.len and
+/// tcp.seq_raw or tcp.seq, too. Throws InputError `file:line: column "frame.len": ...`.
 /// Source of the columns: the packet tables of doi 10.14459/2021mp1632489.
 std::unique_ptr<PacketSource> open_packet_table(const std::filesystem::path& file);
 

@@ -1,7 +1,6 @@
 #include "sim/app/output/traffic_document.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "sim/app/output/traffic_tables.hpp"
@@ -19,32 +18,6 @@ constexpr std::size_t kMostBins = 2000;  // of the whole run's plot
 
 std::string megabytes(double bytes) { return display(bytes / 1e6) + " MB"; }
 std::string gigabits(double bytes_per_second) { return display(bytes_per_second * 8 / 1e9) + " Gbit/s"; }
-
-/// Indices of the pairs with the most bytes, in the order of the pairs.
-std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic) {
-  std::vector<std::size_t> pairs(traffic.pairs.size());
-  for (std::size_t p = 0; p < pairs.size(); ++p) pairs[p] = p;
-  std::ranges::stable_sort(pairs, std::ranges::greater{},
-                           [&](std::size_t p) { return traffic.pairs[p].counts.wire_bytes; });
-  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
-  std::ranges::sort(pairs);
-  return pairs;
-}
-
-/// Gbit/s of `bins` from the bin `first` to `end`, `factor` bins a point.
-Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,
-                 std::array<std::int64_t, 3> range) {
-  const auto [first, end, factor] = range;
-  const double width = static_cast<double>(traffic.bin_ns) * 1e-9;
-  Series line{.name = name, .x = {}, .y = {}};
-  for (std::int64_t begin = first; begin < end; begin += factor) {
-    double bytes = 0;
-    for (std::int64_t i = begin; i < begin + factor; ++i) bytes += static_cast<double>(bins.at(i));
-    line.x.push_back(width * static_cast<double>(begin));
-    line.y.push_back(bytes * 8 / 1e9 / (width * static_cast<double>(factor)));
-  }
-  return line;
-}
 
 Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statistics) {
   Section section{.title = "Over time"};
@@ -141,12 +114,10 @@ Section flows_of(const ObservedTraffic& traffic) {
                   .paragraphs = {std::to_string(traffic.flows.size()) +
                                  " directed flows (addresses, ports, protocol). A TCP connection is two: its "
                                  "acknowledgements are the other."}};
-  std::vector<double> sizes;
   Series arrivals{.name = "first packet", .x = {}, .y = {}, .is_points = true};
   Series departures{.name = "last packet", .x = {}, .y = {}, .is_points = true};
   for (std::size_t f = 0; f < traffic.flows.size(); ++f) {
     const TrafficFlow& flow = traffic.flows[f];
-    sizes.push_back(std::log10(static_cast<double>(std::max<std::int64_t>(1, flow.counts.wire_bytes))));
     arrivals.x.push_back(static_cast<double>(flow.arrival_ns) * 1e-9);
     arrivals.y.push_back(static_cast<double>(f));
     departures.x.push_back(static_cast<double>(flow.departure_ns) * 1e-9);
@@ -155,7 +126,7 @@ Section flows_of(const ObservedTraffic& traffic) {
   section.plots.push_back({.title = "Bytes of a flow",
                            .x_label = "log10 of bytes",
                            .y_label = "share of the flows",
-                           .series = {distribution("flows", std::move(sizes))}});
+                           .series = {flow_size_distribution("flows", traffic)}});
   section.plots.push_back({.title = "Arrivals and departures",
                            .x_label = "time, s",
                            .y_label = "flow",
@@ -217,6 +188,30 @@ Section notes_of(const RunTraffic& run, const TrafficStatistics& statistics) {
 
 }  // namespace
 
+std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic) {
+  std::vector<std::size_t> pairs(traffic.pairs.size());
+  for (std::size_t p = 0; p < pairs.size(); ++p) pairs[p] = p;
+  std::ranges::stable_sort(pairs, std::ranges::greater{},
+                           [&](std::size_t p) { return traffic.pairs[p].counts.wire_bytes; });
+  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
+  std::ranges::sort(pairs);
+  return pairs;
+}
+
+Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,
+                 const PlottedBins& plotted) {
+  const auto [first, end, factor] = plotted;
+  const double width = static_cast<double>(traffic.bin_ns) * 1e-9;
+  Series line{.name = name, .x = {}, .y = {}};
+  for (std::int64_t begin = first; begin < end; begin += factor) {
+    double bytes = 0;
+    for (std::int64_t i = begin; i < begin + factor; ++i) bytes += static_cast<double>(bins.at(i));
+    line.x.push_back(width * static_cast<double>(begin));
+    line.y.push_back(bytes * 8 / 1e9 / (width * static_cast<double>(factor)));
+  }
+  return line;
+}
+
 HeatMap traffic_matrix(const ObservedTraffic& traffic) {
   HeatMap map{.title = "GB from each host (row) to each other", .unit = "GB"};
   const std::size_t size = std::min(traffic.hosts.size(), kMostHosts);
@@ -238,6 +233,13 @@ Series distribution(const std::string& name, std::vector<double> values) {
     line.y.push_back(static_cast<double>(i + 1) / static_cast<double>(values.size()));
   }
   return line;
+}
+
+Series flow_size_distribution(const std::string& name, const ObservedTraffic& traffic) {
+  std::vector<double> sizes;
+  for (const TrafficFlow& flow : traffic.flows)
+    sizes.push_back(std::log10(static_cast<double>(std::max<std::int64_t>(1, flow.counts.wire_bytes))));
+  return distribution(name, std::move(sizes));
 }
 
 Document traffic_document(const RunTraffic& run, const TrafficStatistics& statistics) {

@@ -6,7 +6,22 @@
 
 namespace rehearse {
 
+/// Bins that a plot shows: from the bin `first` to `end`, which is not in it, `factor` bins a point.
+struct PlottedBins {
+  std::int64_t first = 0, end = 0, factor = 1;
+};
+
 Document traffic_document(const RunTraffic& run, const TrafficStatistics& statistics);
+
+/// The distribution of the bytes of directed flows, over their logarithm to base 10.
+Series flow_size_distribution(const std::string& name, const ObservedTraffic& traffic);
+
+/// The pairs with the most bytes that a page has room for: their indices, in the order of the pairs.
+std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic);
+
+/// The rate in Gbit/s over the time after the first packet.
+Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,
+                 const PlottedBins& plotted);
 
 /// Bytes from each host to each other one, in GB; of at most 32 hosts.
 HeatMap traffic_matrix(const ObservedTraffic& traffic);

@@ -72,6 +72,42 @@ TEST_CASE("a tree of four uses six directed pairs; the run's captures have the r
   CHECK(text.find(" " + run["total"]["packets"].dump() + " ") != std::string::npos);
 }
 
+TEST_CASE("what a lossy run sends again is the same in its traffic, its captures, tables of them, and tshark's count") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string(), captures = (folder / "captures").string();
+  const Outcome simulated = rehearse_with(
+      "simulate " + tum("tensorflow-ring") + " --set /training/steps=2 --set /workload/model=mobilenet_v2" +
+      " --set /cluster/network/packet_loss=0.01 --quiet --json -o " + out + " --pcap " + captures);
+  REQUIRE(simulated.exit_code == 0);
+  const Json run = traffic_of(out), captured = traffic_of(captures);
+  for (const char* key : {"total", "hosts", "matrix", "flows", "duration_s"})
+    CHECK_MESSAGE(run[key] == captured[key], key);
+  const Json again = run["total"]["retransmitted_B"];
+  CHECK(again.get<std::int64_t>() > 0);
+  CHECK(again == parse_json(simulated.out, "summary")["retransmitted_B"]);
+  if (std::system("command -v tshark >/dev/null 2>&1 && command -v mergecap >/dev/null 2>&1") != 0) return;
+  const std::string all = (folder / "all.pcapng").string(), table = (folder / "table.csv").string();
+  REQUIRE(std::system(("mergecap -w " + all + " " + captures + "/*.pcap").c_str()) == 0);
+  std::string fields;
+  for (const char* field :
+       {"frame.time", "ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "frame.len", "tcp.seq", "tcp.len"})
+    fields += std::string{" -e "} + field;
+  REQUIRE(std::system(
+              ("TZ=UTC tshark -r " + all + " -T fields -E header=y" + fields + " 2>/dev/null >" + table).c_str()) == 0);
+  const Json tabled = traffic_of(table);
+  CHECK(tabled["matrix"] == run["matrix"]);
+  CHECK(tabled["total"] == run["total"]);
+  // Retransmissions are notes: warnings and errors would be what tshark finds wrong besides.
+  const std::string lines = (folder / "lines").string();
+  REQUIRE(
+      std::system(("tshark -r " + all + " -q -z expert -z io,stat,0,tcp.analysis.retransmission 2>/dev/null >" + lines)
+                      .c_str()) == 0);
+  const std::string text = read_file(lines, kMiB);
+  CHECK(text.find("Warn") == std::string::npos);
+  CHECK(text.find("Error") == std::string::npos);
+  CHECK_MESSAGE(text.find(" " + run["total"]["retransmitted_packets"].dump() + " ") != std::string::npos, text);
+}
+
 TEST_CASE("traffic writes tables and a page that needs no other file; several runs give a regression") {
   const TemporaryFolder folder;
   std::string runs;
@@ -117,7 +153,14 @@ TEST_CASE("the captures of a run do not differ from it; two topologies do, pair 
   // The tree joins 2 and 4, the star 1 and 4; both join 1 with 2 and 3: in both directions.
   const Json other = parse_json(rehearse_with("diff " + tree + " " + star + " --traffic --json").out, "diff");
   CHECK(other["pairs"].size() == 8);
-  CHECK(rehearse_with("diff " + captures + " " + star).out.find("Kolmogorov-Smirnov") != std::string::npos);
+  const std::string out = (folder / "diff").string();
+  CHECK(rehearse_with("diff " + captures + " " + star + " -o " + out).out.find("Kolmogorov-Smirnov") !=
+        std::string::npos);
+  const std::string page = read_file(out + "/diff.html", kMiB * 16);
+  for (const char* text : {"A, measured", "B, simulated", "class=\"heat\"", "Cross-correlation", "Bytes of a burst",
+                           "Bytes of a directed flow", "flow sizes, KS distance"})
+    CHECK_MESSAGE(page.find(text) != std::string::npos, text);
+  for (const char* text : {"<script", "http://", "https://"}) CHECK(page.find(text) == std::string::npos);
 }
 
 TEST_CASE("what is no traffic is refused with one line") {

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "sim/base/errors.hpp"
 #include "sim/traffic/traffic_input.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -36,6 +38,34 @@ std::vector<Message> ring() {
   return messages;
 }
 
+/// The ring, with losses: of a part of a segment, of several, of more than there are, of a short message.
+std::vector<Message> lossy_ring() {
+  std::vector<Message> messages = ring();
+  messages[0].retransmitted_bytes = 500;
+  messages[1].retransmitted_bytes = 7 * 1448;
+  messages[2].retransmitted_bytes = 300'000;
+  messages.push_back(message(2, 0, 2.25, 2.75, 100));
+  messages.back().retransmitted_bytes = 350;
+  return messages;
+}
+
+/// As tshark writes fields; dates are in the first ten seconds of 1970.
+std::string table_of(const std::vector<RunConnection>& connections) {
+  std::string table = "frame.time\tip.src\tip.dst\ttcp.srcport\ttcp.dstport\tframe.len\ttcp.seq\ttcp.len\n";
+  std::vector<Packet> packets;
+  for_each_packet(connections, [&](const Packet& packet) { packets.push_back(packet); });
+  std::ranges::stable_sort(packets, {}, &Packet::time_ns);
+  for (const Packet& packet : packets) {
+    std::string digits = std::to_string(packet.time_ns);
+    digits.insert(digits.size() - 9, ".");
+    table += "1970-01-01T00:00:0" + digits + "Z\t" + to_text(packet.from) + "\t" + to_text(packet.to) + "\t" +
+             std::to_string(packet.from_port) + "\t" + std::to_string(packet.to_port) + "\t" +
+             std::to_string(packet.wire_bytes) + "\t" + std::to_string(packet.sequence) + "\t" +
+             std::to_string(packet.payload_bytes) + "\n";
+  }
+  return table;
+}
+
 }  // namespace
 
 TEST_CASE("a message is full segments and a rest, each second one acknowledged, from its start to its end") {
@@ -55,6 +85,58 @@ TEST_CASE("a message is full segments and a rest, each second one acknowledged, 
   CHECK(acknowledged[0].wire_bytes == 66);
   CHECK(acknowledged[0].from == sent[0].to);
   CHECK(count_packets({message(0, 1, 1, 2, 3 * 1448 + 100)}) == 6);
+}
+
+TEST_CASE("what is sent again follows its segment, takes its share of time, and is acknowledged once") {
+  Message lossy = message(0, 1, 1, 2, 3 * 1448 + 100);
+  lossy.retransmitted_bytes = 2 * 1448;
+  std::vector<Packet> sent, acknowledged;
+  for_each_packet(connections_of({lossy}),
+                  [&](const Packet& packet) { (packet.payload_bytes > 0 ? sent : acknowledged).push_back(packet); });
+  REQUIRE(sent.size() == 6);
+  const std::uint32_t sequences[] = {1, 1, 1449, 2897, 2897, 4345};
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    CHECK(sent[i].sequence == sequences[i]);
+    CHECK(sent[i].time_ns == 1'000'000'000 + static_cast<std::int64_t>(i + 1) * 1'000'000'000 / 6);
+  }
+  REQUIRE(acknowledged.size() == 2);
+  CHECK(acknowledged[0].time_ns == 1'500'050'000);  // the second segment is the third packet
+  CHECK(count_packets({lossy}) == 8);
+  const TrafficCounts counts = traffic_of(connections_of({lossy})).total;
+  CHECK(counts.retransmitted_bytes == 2 * 1448);
+  CHECK(counts.retransmitted_packets == 2);
+  // Of half a segment the second half is sent again: what follows it goes on behind.
+  Message half = message(0, 1, 1, 2, 2 * 1448);
+  half.retransmitted_bytes = 724;
+  std::vector<std::uint32_t> starts;
+  for_each_packet(connections_of({half}), [&](const Packet& packet) {
+    if (packet.payload_bytes > 0) starts.push_back(packet.sequence);
+  });
+  CHECK(starts == std::vector<std::uint32_t>{1, 1 + 724, 1 + 1448});
+}
+
+TEST_CASE("retransmissions are the same of messages, captures and tables of packets, pair by pair") {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> names{"a", "b", "c"};
+  const std::vector<RunConnection> connections =
+      connections_of(parse_messages(messages_csv(lossy_ring(), names), "messages.csv", names));
+  const ObservedTraffic made = traffic_of(connections);
+  REQUIRE(made.pairs.size() == 6);
+  CHECK(made.pairs[0].counts.retransmitted_bytes == 500);       // a to b
+  CHECK(made.pairs[1].counts.retransmitted_bytes == 0);         // acknowledgements of what c sends to a
+  CHECK(made.pairs[3].counts.retransmitted_bytes == 7 * 1448);  // b to c
+  CHECK(made.pairs[4].counts.retransmitted_bytes == 300'350);   // c to a
+  std::filesystem::create_directory(folder / "captures");
+  for (const MachineCapture& capture : captures_of(connections))
+    write_capture(folder / "captures" / capture_name(names[static_cast<std::size_t>(capture.machine)]), capture);
+  folder.write("table.csv", table_of(connections));
+  for (const std::filesystem::path& input : {folder / "captures", folder / "table.csv"}) {
+    const ObservedTraffic read = read_traffic(input, {}, Budget{}).traffic;
+    CHECK(read.has_sequences);
+    CHECK(read.total == made.total);
+    CHECK(read.pairs == made.pairs);
+    CHECK(read.flows == made.flows);
+  }
 }
 
 TEST_CASE("messages at once between two ends have a connection each, others share one") {
@@ -141,6 +223,17 @@ TEST_CASE("tables of messages are read as they were written, and mistakes told b
   CHECK(error_of("a,0,d,0,0,0,1,2,3,10\n") == "m:2: column \"to\": expected a machine of links.csv; found \"d\"");
   CHECK(error_of("a,0,b,0,0,0,2,1,3,10\n").find("m:2: column \"end_s\": expected a time in seconds") == 0);
   CHECK(error_of("a,0,b,0,0,0,1,2,3,-1\n").find("m:2: column \"size_B\": expected bytes") == 0);
+  const auto error_of_lossy = [&](const std::string& row) -> std::string {
+    try {
+      parse_messages("from,from_gpu,to,to_gpu,unit,step,start_s,end_s,arrival_s,size_B,retransmitted_B\n" + row, "m",
+                     names);
+    } catch (const InputError& error) { return error.what(); }
+    return "no error";
+  };
+  CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,10,30\n") == "no error");
+  CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,10,-1\n").find("m:2: column \"retransmitted_B\": expected bytes") == 0);
+  CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,0,1\n") ==
+        "m:2: column \"retransmitted_B\": expected 0 of a message without bytes; found \"1\"");
 }
 
 }  // namespace rehearse

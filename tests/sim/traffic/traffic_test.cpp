@@ -146,6 +146,9 @@ TEST_CASE("a series that comes later is found by its shift") {
   CHECK(result.lag == 37);
   CHECK(result.highest == doctest::Approx(1).epsilon(1e-2));
   CHECK(cross_correlation(b, a).lag == -37);
+  REQUIRE(result.by_lag.size() == 2 * 249 + 1);
+  CHECK(result.by_lag[249 + 37] == doctest::Approx(result.highest));
+  CHECK(result.by_lag[249] == doctest::Approx(result.at_zero));
   CHECK(cross_correlation(a, a).at_zero == doctest::Approx(1));
 }
 
