@@ -1,13 +1,17 @@
 // rehearse traffic: what a run, simulated or captured, sends over its network.
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/traffic_document.hpp"
 #include "sim/app/output/traffic_tables.hpp"
+#include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/traffic_runs.hpp"
+#include "sim/app/traffic_sweep.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -29,7 +33,8 @@ void add_options(Options options, TrafficCommand& command) {
       .add_option(
           "INPUT", command.inputs,
           "A run of simulate -o; a capture (pcap, pcapng); a table of packets, separated by tabs; or a folder of "
-          "captures or tables of one run. Several runs: a regression of their data per step")
+          "captures or tables of one run. Several runs: a regression of their data per step, and figures by setting. A "
+          "scenario or sweep file stands for all of its combinations, which are simulated")
       .required();
   options.add_option("--bin", command.bin, "T", "Width of the bins of time").shows_default();
   options.add_option(
@@ -47,6 +52,8 @@ void add_options(Options options, TrafficCommand& command) {
   options.add_option("--log-offset", command.log_offset, "T",
                      "Added to the log's times, which are taken as UTC, such as 2h or -2h");
   options.add_flag("--json", command.common.prints_json, "Print traffic.json instead of text");
+  add_catalogs(options, command.common);
+  add_parallel(options, command.common);
   add_output(options, command.common, "Write traffic.json, traffic.html and tables here (default: write nothing)");
   add_wall_time(options, command.common);
 }
@@ -159,10 +166,21 @@ int run_several(const TrafficCommand& command) {
   const BurstOptions burst_options = read_burst_options(command);
   const auto made = make_folder(command.common.output);
   std::vector<TrafficOfRun> runs;
+  std::vector<std::filesystem::path> sweeps;
   for (const std::filesystem::path& input : command.inputs) {
+    if (is_sweep(input)) {
+      sweeps.push_back(input);
+      continue;
+    }
     const RunTraffic run = read_traffic(input, options, command.common.budget);
     print_warnings(command, run);
     runs.push_back(traffic_of_run(input, run, traffic_statistics(run, burst_options)));
+  }
+  if (!sweeps.empty()) {
+    Progress progress{"simulations", command.common.is_quiet};
+    std::ranges::move(traffic_of_sweeps(sweeps, load_catalog(command.common),
+                                        {command.common.parallel, options, progress.counter()}, command.common.budget),
+                      std::back_inserter(runs));
   }
   const TrafficRegressions regressions = regress_traffic(runs);
   const Json json = to_json(runs, regressions);
@@ -182,7 +200,9 @@ int run_several(const TrafficCommand& command) {
   return kSuccess;
 }
 
-int run(const TrafficCommand& command) { return command.inputs.size() == 1 ? run_one(command) : run_several(command); }
+int run(const TrafficCommand& command) {
+  return command.inputs.size() == 1 && !is_sweep(command.inputs.front()) ? run_one(command) : run_several(command);
+}
 
 }  // namespace
 
@@ -191,7 +211,8 @@ CommandVerb traffic_verb() {
       "traffic",
       "Traffic of a run, simulated or captured: matrix, flows, bursts, period, data per step\n\n"
       "Example: rehearse traffic results/my-run -o results/traffic\n"
-      "         rehearse traffic captures/ --link-rate 10Gbps",
+      "         rehearse traffic captures/ --link-rate 10Gbps\n"
+      "         rehearse traffic scenarios/sweeps/tum.json scenarios/sweeps/tum-loss.json -o results/tum",
       add_options, run);
 }
 

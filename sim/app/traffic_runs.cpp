@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <type_traits>
 
 #include "platforms/catalog.hpp"
+#include "sim/app/output/traffic_document.hpp"
+#include "sim/app/output/traffic_figures.hpp"
+#include "sim/app/output/traffic_tables.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
-#include "sim/scenario/scenario.hpp"
 #include "sim/traffic/run_name.hpp"
 
 namespace rehearse {
@@ -39,15 +42,29 @@ void describe_by_name(TrafficOfRun& row) {
   }
 }
 
-void describe_by_scenario(TrafficOfRun& row, const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "scenario.json";
-  const Scenario scenario = read_scenario(load_json_file(file), file.string(), Catalog{{}});
-  row.framework = describe_strategy(scenario.training.strategy);
-  row.model = scenario.model.name;
-  row.optimizer = to_text(scenario.optimizer);
-  row.topology = "simulated";
-  row.batch_named = row.batch_per_worker = scenario.batch;
-  row.catalogue_bytes = row.trained_bytes = as_double(scenario.workload.parameter_bytes());
+constexpr double kStudiedLength = 0.25, kStudiedBin = 0.01;  // seconds of the rates that are drawn
+
+TrafficFigures figures_of(const RunTraffic& run, const TrafficStatistics& statistics, double data_per_step) {
+  const ObservedTraffic& traffic = run.traffic;
+  TrafficFigures figures;
+  if (traffic.pairs.empty() || !(data_per_step > 0)) return figures;
+  const double steps = static_cast<double>(traffic.total.wire_bytes) / data_per_step;
+  const HeatMap matrix = traffic_matrix(traffic);
+  figures.hosts = matrix.labels;
+  figures.matrix = matrix.values;
+  for (std::vector<double>& row : figures.matrix)
+    for (double& gigabytes : row) gigabytes *= 1e9 / steps;
+  for (const TrafficFlow& flow : traffic.flows)
+    figures.flow_sizes.push_back(static_cast<double>(flow.counts.wire_bytes) / steps);
+  figures.pair = label_of(traffic, traffic.pairs.front());
+  const auto factor = std::max<std::int64_t>(1, std::llround(kStudiedBin / statistics.bin_s));
+  figures.bin_s = statistics.bin_s * static_cast<double>(factor);
+  const double length = std::max(kStudiedLength, 3 * statistics.step_time_s);
+  const std::int64_t end = traffic.bins.end(),
+                     bins = std::min<std::int64_t>(end, std::llround(length / statistics.bin_s));
+  const std::int64_t first = (end - bins) / 2;
+  figures.gbps = rate_line(traffic, traffic.pairs.front().bins, "", {first, first + bins, factor}).y;
+  return figures;
 }
 
 std::string why_not_in_regression(const TrafficOfRun& row) {
@@ -125,7 +142,7 @@ std::string fit_text(const TrafficRegression& regression) {
 Table loss_table(const std::vector<TrafficOfRun>& runs) {
   std::vector<const TrafficOfRun*> some;
   for (const TrafficOfRun& run : runs)
-    if (!run.is_simulated && run.training_s > 0 && !run.framework.empty()) some.push_back(&run);
+    if (run.training_s > 0 && !run.framework.empty()) some.push_back(&run);
   const auto job = [](const TrafficOfRun* run) {
     return std::tuple{run->framework, run->model, run->optimizer, run->batch_named, run->topology};
   };
@@ -148,28 +165,53 @@ Table loss_table(const std::vector<TrafficOfRun>& runs) {
 
 }  // namespace
 
+std::string TrafficOfRun::setting() const {
+  return framework.empty() ? name : framework + ", " + std::to_string(batch_named) + ", " + topology;
+}
+
+void describe_by_scenario(TrafficOfRun& row, const Scenario& scenario) {
+  row.is_simulated = true;
+  row.framework = describe_strategy(scenario.training.strategy);
+  row.topology = "simulated";
+  row.batch_named = row.batch_per_worker = scenario.batch;
+  if (const auto setting = parse_setting_name(scenario.name)) {
+    row.framework = setting->framework_backend();
+    row.topology = setting->topology;
+    row.batch_named = setting->batch;
+  }
+  row.model = scenario.model.name;
+  row.optimizer = to_text(scenario.optimizer);
+  row.loss_percent = 100 * scenario.packet_loss;
+  row.catalogue_bytes = row.trained_bytes = as_double(scenario.workload.parameter_bytes());
+  if (const auto model = find_studied_model(row.model)) row.catalogue_bytes = model->catalogue_bytes;
+}
+
+void describe_by_traffic(TrafficOfRun& row, const RunTraffic& run, const TrafficStatistics& statistics) {
+  const ObservedTraffic& traffic = run.traffic;
+  row.packets = traffic.total.packets;
+  row.wire_bytes = traffic.total.wire_bytes;
+  row.retransmitted_bytes = traffic.total.retransmitted_bytes;
+  row.flows = traffic.flows.size();
+  row.pairs = traffic.pairs.size();
+  row.duration_s = statistics.duration_s;
+  row.training_s = statistics.training_s;
+  row.step_time_s = statistics.step_time_s;
+  if (statistics.all.period) row.period_s = statistics.all.period->seconds;
+  row.data_per_step = statistics.data_per_step ? statistics.data_per_step : statistics.data_per_period;
+  row.mean_gbps = statistics.all.mean_rate * 8 / 1e9;
+  row.figures = figures_of(run, statistics, row.data_per_step.value_or(0));
+}
+
 TrafficOfRun traffic_of_run(const std::filesystem::path& input, const RunTraffic& run,
                             const TrafficStatistics& statistics) {
-  const ObservedTraffic& traffic = run.traffic;
-  TrafficOfRun row{.name = run.name,
-                   .is_simulated = run.is_simulated,
-                   .packets = traffic.total.packets,
-                   .wire_bytes = traffic.total.wire_bytes,
-                   .retransmitted_bytes = traffic.total.retransmitted_bytes,
-                   .flows = traffic.flows.size(),
-                   .pairs = traffic.pairs.size(),
-                   .duration_s = statistics.duration_s,
-                   .training_s = statistics.training_s,
-                   .step_time_s = statistics.step_time_s,
-                   .period_s = {},
-                   .data_per_step = statistics.data_per_step,
-                   .mean_gbps = statistics.all.mean_rate * 8 / 1e9};
-  if (statistics.all.period) row.period_s = statistics.all.period->seconds;
-  if (!row.data_per_step) row.data_per_step = statistics.data_per_period;
-  if (run.is_simulated)
-    describe_by_scenario(row, input);
-  else
+  TrafficOfRun row{.name = run.name};
+  describe_by_traffic(row, run, statistics);
+  if (run.is_simulated) {
+    const std::filesystem::path file = input / "scenario.json";
+    describe_by_scenario(row, read_scenario(load_json_file(file), file.string(), Catalog{{}}));
+  } else {
     describe_by_name(row);
+  }
   return row;
 }
 
@@ -219,7 +261,12 @@ std::string regression_csv(const TrafficRegressions& regressions) {
 }
 
 std::string runs_text(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
-  std::string text = to_text(runs_table(runs));
+  constexpr std::size_t kMostRows = 40;
+  Table table = runs_table(runs);
+  if (table.rows.size() > kMostRows) table.rows.resize(kMostRows);
+  std::string text = to_text(table);
+  if (runs.size() > kMostRows)
+    text += "... and " + std::to_string(runs.size() - kMostRows) + " more, which runs.csv of -o and --json have\n";
   if (const Table loss = loss_table(runs); !loss.rows.empty()) text += "\n" + to_text(loss);
   for (const TrafficRegression& regression : regressions.fits)
     text += "\n" + fit_text(regression) + "\n" + to_text(terms_table(regression.fit));
@@ -230,7 +277,8 @@ std::string runs_text(const std::vector<TrafficOfRun>& runs, const TrafficRegres
 Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
   Document document{.title = "Traffic of " + std::to_string(runs.size()) + " runs",
                     .subtitle = "data per step, and what it follows from",
-                    .sections = {{.title = "Runs", .tables = {runs_table(runs)}}}};
+                    .sections = figures_of_runs(runs)};
+  document.sections.push_back({.title = "Runs", .tables = {runs_table(runs)}});
   if (Table loss = loss_table(runs); !loss.rows.empty())
     document.sections.push_back({.title = "Packet loss", .tables = {std::move(loss)}});
   Section section{.title = "Regression"};

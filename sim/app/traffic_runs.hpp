@@ -8,10 +8,21 @@
 
 #include "sim/app/output/document.hpp"
 #include "sim/base/json.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "sim/traffic/regression.hpp"
 #include "sim/traffic/traffic_statistics.hpp"
 
 namespace rehearse {
+
+/// What the study of CNSM 2021 draws of a run. Empty where data per step are not known.
+struct TrafficFigures {
+  std::vector<std::string> hosts;
+  std::vector<std::vector<double>> matrix;  // [from][to] bytes a step
+  std::string pair;                         // the first one, "workers-0 to workers-1": its rate is drawn
+  double bin_s = 0;
+  std::vector<double> gbps;  // [bins] of the pair, in the middle of the run: 250 ms, or three steps if they are longer
+  std::vector<double> flow_sizes;  // bytes a step, of each directed flow
+};
 
 /// A run as a row of the tables. What is not known of it is empty.
 struct TrafficOfRun {
@@ -26,12 +37,21 @@ struct TrafficOfRun {
   double duration_s = 0, training_s = 0, step_time_s = 0;
   std::optional<double> period_s, data_per_step, mean_gbps;
   std::string not_in_regression;  // why; empty: it is
+  TrafficFigures figures;
+
+  /// Framework, batch and topology: what runs of several models and losses have in common.
+  std::string setting() const;
 };
 
 /// Measured runs are told by the name of their folder (run_name.hpp), simulated ones by their scenario. Throws
 /// InputError.
 TrafficOfRun traffic_of_run(const std::filesystem::path& input, const RunTraffic& run,
                             const TrafficStatistics& statistics);
+
+/// What the scenario says of its run: its name, if that is one of a setting of the study, framework and topology.
+void describe_by_scenario(TrafficOfRun& row, const Scenario& scenario);
+/// What the traffic says of it.
+void describe_by_traffic(TrafficOfRun& row, const RunTraffic& run, const TrafficStatistics& statistics);
 
 struct TrafficRegression {
   std::string size;  // which size of the models is meant: "as listed in the catalogue", "as trained"

@@ -160,7 +160,8 @@ void RunConnection::Packets::start_message(const Message& message) {
 /// Of the packets that send segments again, those of segments before this one: a share of all, to the nearest number.
 std::int64_t RunConnection::Packets::sent_again_before(std::int64_t segment) const {
   const __int128 twice = static_cast<__int128>(2) * again_ * std::min(segment, full_segments_);
-  return static_cast<std::int64_t>((twice + full_segments_) / (2 * full_segments_));
+  const std::int64_t halves = 2 * full_segments_;
+  return static_cast<std::int64_t>((twice + full_segments_) / halves);
 }
 
 /// Goes on to the next packet of this direction.

@@ -32,17 +32,15 @@ std::optional<double> read_loss(std::string_view text) {
   return loss;
 }
 
-}  // namespace
-
-int RunName::batch_per_worker() const {
-  return framework.starts_with("horovod") || framework.starts_with("kungfu") ? kWorkersOfStudy * batch : batch;
-}
-
-std::optional<RunName> parse_run_name(std::string_view name) {
+std::vector<std::string_view> split_name(std::string_view name) {
   std::vector<std::string_view> fields;
   for (std::size_t end; (end = name.find('-')) != std::string_view::npos; name.remove_prefix(end + 1))
     fields.push_back(name.substr(0, end));
   fields.push_back(name);
+  return fields;
+}
+
+std::optional<RunName> read_fields(const std::vector<std::string_view>& fields) {
   if (fields.size() != kFields || std::ranges::any_of(fields, &std::string_view::empty)) return {};
   const auto batch = read_number<int>(fields[3]);
   const auto loss = read_loss(fields[5]);
@@ -59,8 +57,27 @@ std::optional<RunName> parse_run_name(std::string_view name) {
   return run;
 }
 
+}  // namespace
+
+int RunName::batch_per_worker() const {
+  return framework.starts_with("horovod") || framework.starts_with("kungfu") ? kWorkersOfStudy * batch : batch;
+}
+
+std::optional<RunName> parse_run_name(std::string_view name) { return read_fields(split_name(name)); }
+
+std::optional<RunName> parse_setting_name(std::string_view name) {
+  const std::vector<std::string_view> fields = split_name(name);
+  if (fields.size() != 3 && fields.size() != 4) return {};
+  auto run = read_fields(
+      {fields[0], "model", "optimizer", fields[1], fields[2], "normal", fields.size() == 4 ? fields[3] : "pairs"});
+  if (run) run->model = run->optimizer = "";
+  return run;
+}
+
 std::optional<StudiedModel> find_studied_model(std::string_view name) {
-  const auto found = std::ranges::find(kModels, name, &StudiedModel::name);
+  std::string known{name.substr(name.starts_with("tum/") ? 4 : 0)};
+  std::erase(known, '_');
+  const auto found = std::ranges::find(kModels, known, &StudiedModel::name);
   if (found == kModels.end()) return {};
   return *found;
 }

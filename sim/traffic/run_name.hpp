@@ -24,12 +24,17 @@ struct RunName {
 /// number in place of "loss_0.1" is that loss.
 std::optional<RunName> parse_run_name(std::string_view name);
 
+/// The same of a setting, a name without model, optimizer and loss: "tf_sync-64-grpc_nccl-ring". Pairs that average have
+/// no topology: "kungfu_pairavg-64-kungfu".
+std::optional<RunName> parse_setting_name(std::string_view name);
+
 /// Sizes of a model in bytes: as the catalogue lists it for ImageNet's 1000 classes, and as it was trained, for images
 /// of 32x32 and 10 classes.
 struct StudiedModel {
   std::string_view name;
   double catalogue_bytes = 0, trained_bytes = 0;
 };
+/// The catalogs call them "tum/mobilenet_v2".
 std::optional<StudiedModel> find_studied_model(std::string_view name);
 
 }  // namespace rehearse

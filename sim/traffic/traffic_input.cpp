@@ -12,7 +12,6 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/traffic/capture.hpp"
-#include "sim/traffic/messages.hpp"
 #include "sim/traffic/packet_table.hpp"
 
 namespace rehearse {
@@ -208,21 +207,11 @@ RunTraffic read_simulated(const fs::path& folder, const TrafficOptions& options,
   require_complete(folder);
   const RunMachines machines = load_machines(folder / "links.csv");
   const std::vector<Message> messages = load_messages(folder / kMessages, machines.names);
-  const std::vector<RunConnection> connections = connections_of(messages);
-  TrafficCounter counter{first_packet_time(connections), bin_of(options)};
-  std::int64_t packets = 0;
-  for_each_packet(connections, [&](const Packet& packet) {
-    if (packets++ % kPacketsPerCheck == 0) budget.check();
-    counter.add(packet);
-  });
-  RunTraffic run{.name = fs::absolute(folder).lexically_normal().filename().string(),
-                 .is_simulated = true,
-                 .files = {(folder / kMessages).string()},
-                 .traffic = counter.finish()};
+  RunTraffic run = traffic_of_messages(messages, machines.names, options, budget);
   if (run.traffic.total.packets == 0)
     throw InputError{(folder / kMessages).string() + ": expected messages with bytes; found none"};
-  for (std::size_t m = 0; m < machines.names.size(); ++m)
-    name_host(run.traffic, machine_address(static_cast<MachineIndex>(m)), machines.names[m]);
+  run.name = fs::absolute(folder).lexically_normal().filename().string();
+  run.files = {(folder / kMessages).string()};
   run.log = options.log ? load_step_log(*options.log, options.log_offset_s) : load_run_steps(folder / "iterations.csv");
   if (machines.nic_rate > 0) run.link_rate = BytesPerSecond{machines.nic_rate};
   run.run_payload_bytes = machines.sent_bytes;
@@ -232,6 +221,21 @@ RunTraffic read_simulated(const fs::path& folder, const TrafficOptions& options,
 bool is_run(const fs::path& input) { return fs::is_regular_file(input / kMessages); }
 
 }  // namespace
+
+RunTraffic traffic_of_messages(const std::vector<Message>& messages, const std::vector<std::string>& machines,
+                               const TrafficOptions& options, const Budget& budget) {
+  const std::vector<RunConnection> connections = connections_of(messages);
+  TrafficCounter counter{first_packet_time(connections), bin_of(options)};
+  std::int64_t packets = 0;
+  for_each_packet(connections, [&](const Packet& packet) {
+    if (packets++ % kPacketsPerCheck == 0) budget.check();
+    counter.add(packet);
+  });
+  RunTraffic run{.name = {}, .is_simulated = true, .files = {}, .traffic = counter.finish()};
+  for (std::size_t m = 0; m < machines.size(); ++m)
+    name_host(run.traffic, machine_address(static_cast<MachineIndex>(m)), machines[m]);
+  return run;
+}
 
 bool is_measured_traffic(const fs::path& input) {
   if (is_run(input)) return false;

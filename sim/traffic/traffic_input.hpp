@@ -8,6 +8,7 @@
 
 #include "sim/base/budget.hpp"
 #include "sim/base/units.hpp"
+#include "sim/traffic/messages.hpp"
 #include "sim/traffic/step_log.hpp"
 #include "sim/traffic/traffic.hpp"
 
@@ -40,6 +41,10 @@ struct RunTraffic {
 /// packets of a capture share is its machine's; a packet that two captures must have counts where it left.
 /// Throws InputError; once the budget is over its stop() ends the call.
 RunTraffic read_traffic(const std::filesystem::path& input, const TrafficOptions& options, const Budget& budget);
+
+/// The traffic of messages between machines (messages.hpp), as packets; without files and a log.
+RunTraffic traffic_of_messages(const std::vector<Message>& messages, const std::vector<std::string>& machines,
+                               const TrafficOptions& options, const Budget& budget);
 
 /// Whether `input` is something for read_traffic() and no simulated run.
 bool is_measured_traffic(const std::filesystem::path& input);

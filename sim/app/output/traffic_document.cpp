@@ -264,7 +264,7 @@ Document traffic_document(const RunTraffic& run, const TrafficStatistics& statis
                                           : "not known"}},
       .sections = {{.title = "Traffic matrix", .heat_maps = {traffic_matrix(traffic)}}}};
   if (traffic.hosts.size() > kMostHosts)
-    document.sections[0].paragraphs.push_back("The first 32 hosts by address; matrix.csv has all.");
+    document.sections[0].paragraphs.emplace_back("The first 32 hosts by address; matrix.csv has all.");
   document.sections.push_back(rates_of(traffic, statistics));
   document.sections.push_back(bursts_of(traffic, statistics));
   document.sections.push_back(flows_of(traffic));

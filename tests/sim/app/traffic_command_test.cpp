@@ -163,6 +163,42 @@ TEST_CASE("the captures of a run do not differ from it; two topologies do, pair 
   for (const char* text : {"<script", "http://", "https://"}) CHECK(page.find(text) == std::string::npos);
 }
 
+TEST_CASE("a sweep's combinations are simulated for their traffic, equal ones once, and drawn by setting") {
+  const TemporaryFolder folder;
+  const auto sweep = [](const std::string& losses) {
+    return R"({"format": 1, "scenario": ")" + tum("tensorflow-ring") +
+           R"(", "set": {"/name": "tf_sync-64-grpc-ring", "/training/steps": 12},
+           "grid": {"/workload/model": ["tum/mobilenet_v2", "tum/resnet50"], "/cluster/network/packet_loss": )" +
+           losses + "}}";
+  };
+  folder.write("all.json", sweep("[0, 0.02]"));
+  folder.write("lossy.json", sweep("[0.02]"));
+  const std::string out = (folder / "out").string(), run = (folder / "run").string();
+  const Outcome outcome = rehearse_with("traffic " + (folder / "all.json").string() + " " +
+                                        (folder / "lossy.json").string() + " --quiet --json -o " + out);
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json runs = parse_json(outcome.out, "traffic")["runs"];
+  REQUIRE(runs.size() == 4);
+  CHECK(runs[0]["framework"] == "tf_sync_grpc");
+  CHECK(runs[1]["loss_percent"] == 2.0);
+  CHECK(runs[1]["retransmitted_B"].get<double>() > 0);
+  // The same of a run that is written and read again.
+  REQUIRE(rehearse_with("simulate " + tum("tensorflow-ring") + " --set /training/steps=12 --set " +
+                        "/workload/model=tum/mobilenet_v2 --set /name=tf_sync-64-grpc-ring --quiet -o " + run)
+              .exit_code == 0);
+  const Json again = parse_json(rehearse_with("traffic " + run + " " + run + " --json").out, "traffic")["runs"][0];
+  for (const char* key : {"framework", "model", "batch_named", "packets", "size_B", "flows", "pairs", "duration_s",
+                          "step_time_s", "data_per_step_B"})
+    CHECK_MESSAGE(runs[0][key] == again[key], key);
+  const std::string page = read_file(out + "/traffic.html", kMiB * 16);
+  for (const char* text : {"Traffic matrices", "Rates over time", "Flow sizes", "Duration against packet loss",
+                           "tf_sync_grpc, 64, ring", "tum/mobilenet_v2", "class=\"heat\""})
+    CHECK_MESSAGE(page.find(text) != std::string::npos, text);
+  folder.write("broken.json", "{}");
+  check_refused("traffic " + (folder / "broken.json").string(), 2, "broken.json");
+}
+
 TEST_CASE("what is no traffic is refused with one line") {
   const TemporaryFolder folder;
   check_refused("traffic", 2, "INPUT");

@@ -42,7 +42,7 @@ std::vector<Message> ring() {
 std::vector<Message> lossy_ring() {
   std::vector<Message> messages = ring();
   messages[0].retransmitted_bytes = 500;
-  messages[1].retransmitted_bytes = 7 * 1448;
+  messages[1].retransmitted_bytes = 10'136;  // seven segments
   messages[2].retransmitted_bytes = 300'000;
   messages.push_back(message(2, 0, 2.25, 2.75, 100));
   messages.back().retransmitted_bytes = 350;
@@ -89,7 +89,7 @@ TEST_CASE("a message is full segments and a rest, each second one acknowledged, 
 
 TEST_CASE("what is sent again follows its segment, takes its share of time, and is acknowledged once") {
   Message lossy = message(0, 1, 1, 2, 3 * 1448 + 100);
-  lossy.retransmitted_bytes = 2 * 1448;
+  lossy.retransmitted_bytes = 2'896;
   std::vector<Packet> sent, acknowledged;
   for_each_packet(connections_of({lossy}),
                   [&](const Packet& packet) { (packet.payload_bytes > 0 ? sent : acknowledged).push_back(packet); });
@@ -103,7 +103,7 @@ TEST_CASE("what is sent again follows its segment, takes its share of time, and 
   CHECK(acknowledged[0].time_ns == 1'500'050'000);  // the second segment is the third packet
   CHECK(count_packets({lossy}) == 8);
   const TrafficCounts counts = traffic_of(connections_of({lossy})).total;
-  CHECK(counts.retransmitted_bytes == 2 * 1448);
+  CHECK(counts.retransmitted_bytes == 2'896);
   CHECK(counts.retransmitted_packets == 2);
   // Of half a segment the second half is sent again: what follows it goes on behind.
   Message half = message(0, 1, 1, 2, 2 * 1448);
@@ -122,10 +122,10 @@ TEST_CASE("retransmissions are the same of messages, captures and tables of pack
       connections_of(parse_messages(messages_csv(lossy_ring(), names), "messages.csv", names));
   const ObservedTraffic made = traffic_of(connections);
   REQUIRE(made.pairs.size() == 6);
-  CHECK(made.pairs[0].counts.retransmitted_bytes == 500);       // a to b
-  CHECK(made.pairs[1].counts.retransmitted_bytes == 0);         // acknowledgements of what c sends to a
-  CHECK(made.pairs[3].counts.retransmitted_bytes == 7 * 1448);  // b to c
-  CHECK(made.pairs[4].counts.retransmitted_bytes == 300'350);   // c to a
+  CHECK(made.pairs[0].counts.retransmitted_bytes == 500);      // a to b
+  CHECK(made.pairs[1].counts.retransmitted_bytes == 0);        // acknowledgements of what c sends to a
+  CHECK(made.pairs[3].counts.retransmitted_bytes == 10'136);   // b to c
+  CHECK(made.pairs[4].counts.retransmitted_bytes == 300'350);  // c to a
   std::filesystem::create_directory(folder / "captures");
   for (const MachineCapture& capture : captures_of(connections))
     write_capture(folder / "captures" / capture_name(names[static_cast<std::size_t>(capture.machine)]), capture);

@@ -74,7 +74,7 @@ TEST_CASE("what is sent is received, in any order of the packets") {
 
 TEST_CASE("bins grow when there would be too many, and lose no byte") {
   TrafficCounter counter{0, kMs};
-  for (int i = 0; i < 100; ++i) counter.add(packet_at(i * 1'000'000 * kMs, 1, 2, 10));  // over more than a day
+  for (std::int64_t i = 0; i < 100; ++i) counter.add(packet_at(i * 1'000'000 * kMs, 1, 2, 10));  // over more than a day
   counter.add(packet_at(-5 * kMs, 1, 2, 7));
   const ObservedTraffic traffic = counter.finish();
   CHECK(traffic.bin_ns > kMs);
@@ -198,6 +198,12 @@ TEST_CASE("names of runs: batch of a worker, bare losses, old framework names") 
   CHECK(parse_run_name("kungfu-resnet50-adam-64-kungfu-2-TREE")->loss_percent == 2);
   for (const char* name : {"", "results", "a-b-c-d-e-f-g", "a-b-c-64-e-lots-g", "tf-m-adam-64-grpc-normal-ring-x"})
     CHECK_FALSE(parse_run_name(name));
+  CHECK(parse_setting_name("tf_sync-64-grpc_nccl-ring")->framework_backend() == "tf_sync_grpc_nccl");
+  CHECK(parse_setting_name("horovod-512-gloo-ring")->batch_per_worker() == 2048);
+  CHECK(parse_setting_name("kungfu_pairavg-64-kungfu")->topology == "pairs");
+  for (const char* name : {"", "tf_sync", "tf_sync-x-grpc-ring", "tf_sync-64--ring", "a-64-b-c-d"})
+    CHECK_FALSE(parse_setting_name(name));
+  CHECK(find_studied_model("tum/mobilenet_v2")->name == "mobilenetv2");
   // The catalogue's sizes are of 1000 classes, not of those that were trained.
   CHECK(find_studied_model("mobilenetv2")->catalogue_bytes > find_studied_model("mobilenetv2")->trained_bytes);
 }
@@ -218,9 +224,10 @@ TEST_CASE("steps of a log: batches in the order of time, and their span is the t
 TEST_CASE("data per step are those between the log's steps, whatever came before them") {
   TrafficCounter counter{0, kMs};
   counter.add(packet_at(0, 1, 2, 5000));  // start-up
-  for (int step = 0; step < 10; ++step) counter.add(packet_at(1000 * kMs + step * 100 * kMs + 50 * kMs, 1, 2, 300));
+  for (std::int64_t step = 0; step < 10; ++step)
+    counter.add(packet_at(1000 * kMs + step * 100 * kMs + 50 * kMs, 1, 2, 300));
   RunTraffic run{.traffic = counter.finish()};
-  for (int step = 0; step <= 10; ++step) run.log.steps.push_back({.time_ns = 1000 * kMs + step * 100 * kMs});
+  for (std::int64_t step = 0; step <= 10; ++step) run.log.steps.push_back({.time_ns = 1000 * kMs + step * 100 * kMs});
   const TrafficStatistics statistics = traffic_statistics(run, {});
   CHECK(statistics.step_time_s == doctest::Approx(0.1));
   CHECK(statistics.training_s == doctest::Approx(1));
