@@ -106,7 +106,7 @@ TEST_CASE("what is sent again follows its segment, takes its share of time, and 
   CHECK(counts.retransmitted_bytes == 2'896);
   CHECK(counts.retransmitted_packets == 2);
   // Of half a segment the second half is sent again: what follows it goes on behind.
-  Message half = message(0, 1, 1, 2, 2 * 1448);
+  Message half = message(0, 1, 1, 2, 2'896);
   half.retransmitted_bytes = 724;
   std::vector<std::uint32_t> starts;
   for_each_packet(connections_of({half}), [&](const Packet& packet) {
