@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `rehearse traffic` counts is what tshark counts, to the byte and the frame: per directed TCP flow, per millisecond, in all.
+"""What `rehearse traffic` counts is what tshark counts, to the byte and the frame: per directed TCP flow, per millisecond, in all,
+and of payload that was sent again.
 
 Without --with-tshark one capture is compared with tshark's figures as figures.json keeps them (--refresh writes them). With it tshark itself
 is asked, of that capture in other formats and of the captures of simulated runs; where it is not installed the test says so and passes.
@@ -26,7 +27,8 @@ kFigures = kHere / "figures.json"
 kCapture = kHere / "conversations.pcap"
 kNanosecondMagic = 0xA1B23C4D
 kMillisecond = 1_000_000  # ns
-kFields = ["frame.time_relative", "frame.len", "tcp.stream", "ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "tcp.srcport", "tcp.dstport"]
+kFields = ["frame.time_relative", "frame.len", "tcp.stream", "ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.len",
+          "tcp.analysis.retransmission", "tcp.analysis.fast_retransmission", "tcp.analysis.spurious_retransmission", "tcp.analysis.out_of_order"]
 
 
 def run(*command):
@@ -48,10 +50,14 @@ def tshark_figures(capture):
     text = run("tshark", "-r", capture, "-T", "fields", *options, "-z", "io,stat,0.001")
     flows, bins, streams = collections.defaultdict(lambda: [0, 0]), collections.Counter(), collections.Counter()
     rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == len(kFields) - 1]
-    for time, length, stream, v4_from, v6_from, v4_to, v6_to, from_port, to_port in rows:
+    again = [0, 0]  # frames and payload behind what was sent before: what tshark calls retransmitted or out of order
+    for time, length, stream, v4_from, v6_from, v4_to, v6_to, from_port, to_port, payload, *is_again in rows:
         bins[nanoseconds(time) // kMillisecond] += int(length)
         if stream:
             streams[stream] += int(length)
+            if any(is_again) and int(payload):
+                again[0] += 1
+                again[1] += int(payload)
             flow = flows[f"{v4_from or v6_from} {from_port} > {v4_to or v6_to} {to_port}"]
             flow[0] += 1
             flow[1] += int(length)
@@ -64,7 +70,8 @@ def tshark_figures(capture):
     counts = [int(count) for count in re.findall(r"\d+", [line for line in whole.splitlines() if "<>" in line][-1].split("|", 2)[2])]
     if counts[1::2] != [streams[stream] for stream in sorted(streams, key=int)]:
         raise SystemExit(f"{capture}: io,stat and the sums of frame.len differ: {counts[1::2]}")
-    return {"frames": len(rows), "bytes": sum(bins.values()), "flows": dict(sorted(flows.items())), "bins_ms": text_keys(bins), "io_stat_ms": text_keys(io_stat)}
+    return {"frames": len(rows), "bytes": sum(bins.values()), "again": again, "flows": dict(sorted(flows.items())),
+            "bins_ms": text_keys(bins), "io_stat_ms": text_keys(io_stat)}
 
 
 def text_keys(counts):
@@ -82,7 +89,7 @@ def traffic_figures(program, capture, folder):
                 flows[f"{row['from']} {row['from_port']} > {row['to']} {row['to_port']}"] = [int(row["packets"]), int(row["size_B"])]
     with gzip.open(folder / "bins.csv.gz", "rt") as file:
         bins = {round(float(row["time_s"]) * 1000): int(row["size_B"]) for row in csv.DictReader(file) if not row["from"]}
-    return {"frames": total["packets"], "bytes": total["size_B"], "flows": dict(sorted(flows.items())), "bins_ms": text_keys(bins)}
+    return {"frames": total["packets"], "bytes": total["size_B"], "again": [total["retransmitted_packets"], total["retransmitted_B"]], "flows": dict(sorted(flows.items())), "bins_ms": text_keys(bins)}
 
 
 def records(path):
@@ -134,7 +141,7 @@ class Comparison:
             rounded = traffic_figures(self.program, folder / "in", folder / "rounded")
             self.expect(f"{name}: io,stat", rounded["bins_ms"], theirs["io_stat_ms"])
         moved = sum(ours["bins_ms"].get(key, 0) != value for key, value in theirs["io_stat_ms"].items())
-        print(f"{name}: {theirs['frames']} frames, {theirs['bytes']} bytes, {len(theirs['flows'])} flows, {len(theirs['bins_ms'])} bins;"
+        print(f"{name}: {theirs['frames']} frames, {theirs['bytes']} bytes, {theirs['again'][1]} of payload again, {len(theirs['flows'])} flows, {len(theirs['bins_ms'])} bins;"
               f" {moved} bins of io,stat differ by its rounding")
 
 
