@@ -19,12 +19,11 @@ import rates  # noqa: E402
 import testbed  # noqa: E402
 
 kScenarios = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scenarios", "testbed"))
-kUnits = {"ms": 1e-3}
 
 
 def seconds(text):
     """Of a time such as testbed.py writes them."""
-    return float(text.removesuffix("ms")) * kUnits["ms"]
+    return float(text.removesuffix("ms")) * 1e-3
 
 
 def reason_against(row):
