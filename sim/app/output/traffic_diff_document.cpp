@@ -83,7 +83,7 @@ class DiffPage {
   /// Both from `start_s` on, in points of `point_s`.
   Plot plot(const ComparedSeries& series, double start_s, double end_s, double point_s) const {
     Plot plot{.title = name_of(series) + ", in bins of " + display(point_s * 1e3) + " ms",
-              .x_label = "time after the first packet, s",
+              .x_label = "s, from " + display(start_s) + " s after the first packet",
               .y_label = "Gbit/s"};
     const auto add = [&](const DiffSide& side, int pair) {
       const BinnedBytes* bins = side.bins(series, pair);

@@ -34,10 +34,11 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
   const double period = statistics.all.period ? statistics.all.period->seconds : statistics.step_time_s;
   const auto length = std::llround(std::max(kDetail, 3 * period) / statistics.bin_s);
   const std::int64_t begin = std::max<std::int64_t>(0, (end - length) / 2);
-  Plot detail{.title = "Rate in the middle of the run, in bins of " +
-                       display(statistics.bin_s * static_cast<double>(bin) * 1e3) + " ms",
-              .x_label = "time after the first packet, s",
-              .y_label = "Gbit/s"};
+  Plot detail{
+      .title = "Rate in the middle of the run, in bins of " +
+               display(statistics.bin_s * static_cast<double>(bin) * 1e3) + " ms",
+      .x_label = "s, from " + display(statistics.bin_s * static_cast<double>(begin)) + " s after the first packet",
+      .y_label = "Gbit/s"};
   for (const std::size_t p : largest_pairs(traffic))
     detail.series.push_back(rate_line(traffic, traffic.pairs[p].bins, label_of(traffic, traffic.pairs[p]),
                                       {begin, std::min<std::int64_t>(end, begin + length), bin}));
@@ -206,7 +207,7 @@ Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const 
   for (std::int64_t begin = first; begin < end; begin += factor) {
     double bytes = 0;
     for (std::int64_t i = begin; i < begin + factor; ++i) bytes += static_cast<double>(bins.at(i));
-    line.x.push_back(width * static_cast<double>(begin));
+    line.x.push_back(width * static_cast<double>(begin - first));
     line.y.push_back(bytes * 8 / 1e9 / (width * static_cast<double>(factor)));
   }
   return line;

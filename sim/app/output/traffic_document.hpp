@@ -19,7 +19,7 @@ Series flow_size_distribution(const std::string& name, const ObservedTraffic& tr
 /// The pairs with the most bytes that a page has room for: their indices, in the order of the pairs.
 std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic);
 
-/// The rate in Gbit/s over the time after the first packet.
+/// The rate in Gbit/s over the time from the first of the bins on.
 Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,
                  const PlottedBins& plotted);
 
