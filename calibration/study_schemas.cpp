@@ -1,5 +1,6 @@
-// The texts that study.hpp, lifetime_study.hpp and training_fit.hpp declare.
+// The texts that study.hpp, kernel_study.hpp, lifetime_study.hpp and training_fit.hpp declare.
 
+#include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
@@ -146,6 +147,34 @@ std::string training_log_study_schema() {
     "uses_spread": { "type": "boolean", "default": false, "description": "fit spread_offset of the loss" },
     "skip_first": { "type": "integer", "minimum": 0, "maximum": 1000000, "description": "entries of each worker" },
     "skip_last": { "type": "integer", "minimum": 0, "maximum": 1000000 }
+  })json");
+}
+
+std::string kernel_study_schema() {
+  return file_schema({.title = "Rehearse study of kernels",
+                      .description = "times of single kernels; validate predicts each GPU by a fit to the others, calibrate "
+                                     "fits the formulas' values to all",
+                      .required = {"kind", "tables", "leave_out"}},
+                     R"json({
+    "kind": { "const": "kernels" },
+    "leave_out": { "enum": ["gpu", "multiprocessor", "architecture"], "description": "what is predicted by a fit to the others; multiprocessor: GPUs of an architecture with as many cores in each" },
+    "tables": { "type": "array", "minItems": 1, "items": { "type": "object",
+      "required": ["file", "kernel", "gpu", "sizes", "precision", "time"], "additionalProperties": false,
+      "properties": {
+        "file": { "type": "string", "description": "CSV, relative to this file, may be compressed (.gz); rows of the same kernel and GPU count as one, with their median" },
+        "kernel": { "enum": ["product", "convolution", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam"] },
+        "pass": { "enum": ["forward", "data", "weights"], "default": "forward", "description": "of a convolution" },
+        "harness": { "type": "string", "description": "for tables that were measured alike: what gap and floor are fitted for" },
+        "gpu": { "type": "object", "required": ["column", "names"], "additionalProperties": false, "properties": {
+          "column": { "type": "string" },
+          "names": { "type": "object", "description": "GPU of the catalog by value of the column; other rows are left out", "additionalProperties": { "type": "string" } } } },
+        "sizes": { "type": "object", "description": "column or number by size: of a product m, n, k, batch; of others rows, columns; of a convolution batch, in_channels, out_channels, height, width, kernel_height and more", "additionalProperties": {
+          "anyOf": [{ "type": "string" }, { "type": "integer", "minimum": 0, "maximum": 1000000000 }] } },
+        "precision": { "enum": ["fp32", "tf32", "fp16", "bf16", "fp8"] },
+        "time": { "type": "object", "required": ["column", "unit"], "additionalProperties": false, "properties": {
+          "column": { "type": "string" }, "unit": { "enum": ["s", "ms", "us"] } } },
+        "where": { "type": "object", "description": "values that a row must have one of, by column", "additionalProperties": { "type": "array", "items": { "type": "string" } } }
+      } } }
   })json");
 }
 

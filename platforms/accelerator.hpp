@@ -19,6 +19,13 @@ struct Accelerator {
   Bytes memory_reserved{};  // taken by the driver's context before the framework allocates
   int multiprocessors = 0;
   BytesPerSecond host_link{};  // PCIe or equivalent to the host, each direction
+  // For the formulas of platforms/kernels; where an entry does not state them they are zero or empty.
+  std::string architecture;                             // "Ampere": values are fitted for each
+  int cores_per_multiprocessor = 0;                     // fp32 units: 2 FLOPs per cycle each
+  Bytes l2{};                                           // second-level cache
+  int process_nm = 0;                                   // of the chip
+  double power_w = 0;                                   // limit of the board, for one GPU
+  FlopsPerSecond peak_tf32{}, peak_bf16{}, peak_fp8{};  // dense, with matrix units
   std::string source;
 };
 

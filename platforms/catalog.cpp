@@ -1,6 +1,7 @@
 #include "platforms/catalog.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,6 +11,41 @@
 namespace rehearse {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// "400W" as 400.
+double read_watts(const JsonReader& json, const char* key) {
+  const auto text = json.required<std::string>(key);
+  double watts = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), watts);
+  json.expect(error == std::errc{} && std::string_view{end} == "W" && watts > 0 && watts <= 1e6, key,
+              "a power in watts, such as \"400W\"");
+  return watts;
+}
+
+/// What only platforms/kernels needs.
+void read_details(Accelerator& accelerator, const JsonReader& json) {
+  accelerator.architecture = json.optional<std::string>("architecture", "");
+  accelerator.cores_per_multiprocessor = json.optional<int>("cores_per_multiprocessor", 0);
+  if (json.has("cores_per_multiprocessor"))
+    json.expect(accelerator.cores_per_multiprocessor >= 1 && accelerator.cores_per_multiprocessor <= 4096,
+                "cores_per_multiprocessor", "1 to 4096");
+  accelerator.l2 = json.optional<Bytes>("l2", Bytes{});
+  accelerator.process_nm = json.optional<int>("process_nm", 0);
+  if (json.has("process_nm"))
+    json.expect(accelerator.process_nm >= 1 && accelerator.process_nm <= 1000, "process_nm", "1 to 1000");
+  if (json.has("power")) accelerator.power_w = read_watts(json, "power");
+  for (const auto& [key, peak] :
+       {std::pair{"peak_tf32", &Accelerator::peak_tf32}, std::pair{"peak_bf16", &Accelerator::peak_bf16},
+        std::pair{"peak_fp8", &Accelerator::peak_fp8}})
+    if (json.has(key)) {
+      accelerator.*peak = json.required<FlopsPerSecond>(key);
+      json.expect(accelerator.*peak > FlopsPerSecond{0}, key, "a speed above 0flops");
+    }
+}
+
+}  // namespace
 
 Accelerator read_accelerator(std::string name, JsonReader json) {
   json.use_schema(accelerator_schema);
@@ -30,6 +66,7 @@ Accelerator read_accelerator(std::string name, JsonReader json) {
   json.expect(accelerator.memory > Bytes{0}, "memory", "a size above 0B");
   json.expect(accelerator.host_link > BytesPerSecond{0}, "host_link", "a rate above 0Bps");
   json.expect(accelerator.multiprocessors >= 1 && accelerator.multiprocessors <= 4096, "multiprocessors", "1 to 4096");
+  read_details(accelerator, json);
   json.reject_unknown_keys();
   return accelerator;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "platforms/kernels/kernels.hpp"
 #include "platforms/read_rate.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
@@ -286,6 +287,8 @@ Profile read_profile(JsonReader json) {
       .network = json.has("network") ? read_network(json.child("network")) : NetworkParameters{},
       .collectives = json.has("collectives") ? read_collectives(json.child("collectives")) : CollectiveLibrary{},
   };
+  if (json.has("kernels"))
+    profile.kernels = std::make_shared<const kernels::Model>(kernels::read_model(json.child("kernels")));
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
   if (json.has("checkpoint")) profile.checkpoint = read_checkpoint(json.child("checkpoint"));

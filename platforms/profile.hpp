@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,9 @@
 namespace rehearse {
 
 class JsonReader;
+namespace kernels {
+struct Model;
+}
 
 /// Host side of a worker.
 struct HostParameters {
@@ -178,6 +182,7 @@ struct Profile {
   std::string source;
   HostParameters host;
   GpuParameters gpu;
+  std::shared_ptr<const kernels::Model> kernels;  // values of the formulas in platforms/kernels; null: none stated
   ServerParameters servers;
   NetworkParameters network;
   CollectiveLibrary collectives;

@@ -1,5 +1,7 @@
 #include "platforms/schemas.hpp"
 
+#include "platforms/kernels/kernels.hpp"
+
 #include <string_view>
 
 #include "sim/base/json_schema.hpp"
@@ -88,6 +90,14 @@ std::string accelerator_schema() {
     "memory_reserved": { "$ref": "#/$defs/size", "description": "what driver and framework take of it" },
     "multiprocessors": { "type": "integer", "minimum": 1, "maximum": 4096 },
     "host_link": { "$ref": "#/$defs/rate", "description": "one direction of its PCIe link" },
+    "architecture": { "type": "string", "description": "such as Ampere: kernels have values fitted for each" },
+    "cores_per_multiprocessor": { "type": "integer", "minimum": 1, "maximum": 4096, "description": "fp32 units of each" },
+    "l2": { "$ref": "#/$defs/size", "description": "second-level cache" },
+    "process_nm": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "of the chip, in nm" },
+    "power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "limit of the board, for one GPU: 400W" },
+    "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
+    "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
+    "peak_fp8": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "source": { "type": "string" }
   })json");
 }
@@ -350,6 +360,7 @@ std::string profile_schema() {
   std::string properties;
   for (const std::string_view section : {kProfileCompute, kProfileCommunication, kProfileMeasured, kProfileFit})
     properties += section;
+  properties.insert(properties.rfind('}'), ", \"kernels\": " + kernels::model_schema_text() + "\n  ");
   return file_schema(
       {.title = "Rehearse calibration profile", .required = {"name", "source"}, .definitions = kProfileDefinitions},
       properties, {{"startup", startup_schema}});

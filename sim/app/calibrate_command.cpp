@@ -44,6 +44,8 @@ int run(const CalibrateCommand& command) {
       return calibrate_training_logs(command);
     else if (kind == "lifetimes")
       return calibrate_lifetimes(command);
+    else if (kind == "kernels")
+      return calibrate_kernels(command);
   const Catalog catalog = load_catalog(command.common);
   std::vector<Study> studies;
   for (const fs::path& path : command.studies)

@@ -17,7 +17,10 @@ struct CalibrateCommand {
   std::optional<std::filesystem::path> report;  // HTML
 };
 
-// One study of another kind. Both return the exit code.
+// Studies of kind "kernels". All return the exit code.
+int calibrate_kernels(const CalibrateCommand& command);
+
+// One study of another kind.
 int calibrate_training_logs(const CalibrateCommand& command);  // of kind "training_logs"
 int calibrate_lifetimes(const CalibrateCommand& command);      // of kind "lifetimes"
 

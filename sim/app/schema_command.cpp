@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
@@ -36,6 +37,7 @@ std::span<const SchemaKind> schema_kinds() {
       SchemaKind{"prices", price_history_schema},
       SchemaKind{"study", study_schema},
       SchemaKind{"study_set", study_set_schema},
+      SchemaKind{"kernels", kernel_study_schema},
       SchemaKind{"lifetimes", lifetime_study_schema},
       SchemaKind{"training_logs", training_log_study_schema},
       SchemaKind{"sweep", sweep_schema},

@@ -12,7 +12,7 @@
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
-#include "sim/app/verb.hpp"
+#include "sim/app/validate_command.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -24,12 +24,6 @@ namespace rehearse {
 namespace fs = std::filesystem;
 
 namespace {
-
-struct ValidateCommand {
-  CommonOptions common;
-  std::filesystem::path study;
-  std::optional<std::filesystem::path> measurements;
-};
 
 void add_options(Options options, ValidateCommand& command) {
   options.add_option("STUDY", command.study, "Study file, or a set of studies").required();
@@ -138,6 +132,7 @@ void require_result(const Study& study, const std::vector<Prediction>& predictio
 }
 
 int run(const ValidateCommand& command) {
+  if (study_kind(load_json_file(command.study)) == "kernels") return validate_kernels(command);
   const Catalog catalog = load_catalog(command.common);
   const auto [studies, headlines] = load_study_set(command.study, command.measurements);
   const auto made = make_folder(command.common.output);

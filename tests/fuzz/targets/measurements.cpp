@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/measurements.hpp"
 #include "calibration/study.hpp"
@@ -72,6 +73,12 @@ void run_study(std::string_view input) {
     if (kind == "lifetimes") {
       for (const LifetimeSeries& series : load_lifetime_study(file).series)
         require(!series.name.empty(), "a series has a name");
+    } else if (kind == "kernels") {
+      static const std::string root = source_folder();
+      static const Catalog catalog{
+          {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+      for (const KernelRow& row : load_kernel_study(file, catalog).rows)
+        require(row.measured > 0, "a kernel takes some time");
     } else if (kind == "training_logs") {
       (void)load_training_study(file);
     } else {

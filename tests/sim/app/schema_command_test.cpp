@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
@@ -158,6 +159,11 @@ const std::map<std::string, Read>& readers() {
          const test::TemporaryFolder folder;
          (void)load_lifetime_study(moved(file, name, folder));
        }},
+      {"kernels",
+       [](const Json& file, const std::string& name) {
+         const test::TemporaryFolder folder;
+         (void)load_kernel_study(moved(file, name, folder), catalog);
+       }},
       {"training_logs", [](const Json& file, const std::string& name) {
          const test::TemporaryFolder folder;
          (void)load_training_study(moved(file, name, folder));
@@ -171,7 +177,7 @@ bool is_tried(const std::string& kind, const std::string& path) {
   static const std::set<std::string> kSome{"scenarios/cm-dare-spot.json", "scenarios/collective.json",
                                            "scenarios/studies/own/kernels.json",
                                            "scenarios/studies/cm-dare-startup.json"};
-  const bool reads_more = kind == "scenario" || kind == "study" || kind == "lifetimes";
+  const bool reads_more = kind == "scenario" || kind == "study" || kind == "lifetimes" || kind == "kernels";
   return readers().contains(kind) && (!reads_more || kSome.contains(path));
 }
 
@@ -224,7 +230,7 @@ TEST_CASE("every shipped file is as the schema of its kind says") {
     CHECK_MESSAGE(errors.empty(), (errors.empty() ? "" : errors.front()));
     ++files[kind];
   }
-  for (const char* kind : {"scenario", "model", "profile", "catalog", "prices", "study", "study_set", "lifetimes",
+  for (const char* kind : {"scenario", "model", "profile", "catalog", "prices", "study", "study_set", "kernels", "lifetimes",
                            "training_logs", "sweep", "provision", "space"})
     CHECK_MESSAGE(files[kind] > 0, kind);
 }

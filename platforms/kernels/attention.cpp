@@ -1,0 +1,55 @@
+#include "platforms/kernels/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rehearse::kernels {
+
+namespace {
+
+constexpr double kForwardShare = 0.75, kBackwardShare = 0.65;  // of what products reach
+constexpr double kBlock = 128;                                 // queries of a block
+
+Seconds unfused_time(const Attention& a, const Gpu& gpu, const Values& values) {
+  const std::int64_t heads = a.batch * a.heads, rows = heads * a.queries;
+  const Product scores{.batch = heads, .m = a.queries, .n = a.keys, .k = a.head_size, .precision = a.precision};
+  const Product output{.batch = heads, .m = a.queries, .n = a.head_size, .k = a.keys, .precision = a.precision};
+  const Streaming scale{.kind = StreamingKind::kUnary, .rows = rows, .columns = a.keys, .precision = a.precision};
+  Streaming softmax{.kind = StreamingKind::kSoftmax, .rows = rows, .columns = a.keys, .precision = a.precision};
+  if (a.is_backward) softmax.kind = StreamingKind::kSoftmaxBackward;
+  const double products = a.is_backward ? 2 : 1;
+  return products * (time(scores, gpu, values) + time(output, gpu, values)) + time(scale, gpu, values) +
+         time(softmax, gpu, values);
+}
+
+}  // namespace
+
+double Attention::flops() const {
+  const double forward =
+      4 * number(batch) * number(heads) * number(queries) * number(keys) * number(head_size) * (is_causal ? 0.5 : 1);
+  return forward * (!is_backward ? 1 : is_fused ? 2.5 : 2);
+}
+
+double Attention::bytes() const {
+  const double query = number(heads) * number(queries), key = number(key_heads) * number(keys);
+  return (is_backward ? 2 : 1) * bytes_of(precision) * number(batch) * number(head_size) * 2 * (query + key);
+}
+
+Seconds roofline(const Attention& attention, const Gpu& gpu) {
+  return Seconds{std::max(attention.flops() / gpu.peak(attention.precision), attention.bytes() / gpu.bandwidth)};
+}
+
+Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values& values) {
+  const Seconds bound = roofline(attention, gpu);
+  if (!attention.is_fused) return std::max(bound, unfused_time(attention, gpu, values));
+  const ProductValues& products = is_reduced(attention.precision) ? values.products_reduced : values.products_fp32;
+  const double blocks =
+      number(attention.batch) * number(attention.heads) * std::ceil(number(attention.queries) / kBlock);
+  const double filled = blocks / (std::ceil(blocks / gpu.multiprocessors) * gpu.multiprocessors);
+  const double share = filled * (attention.is_backward ? kBackwardShare : kForwardShare);
+  const double compute = attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share);
+  const double memory = products.memory * attention.bytes() / (gpu.bandwidth * gpu.delivered);
+  return std::max(bound, Seconds{products.launch / gpu.clock + combined(compute, memory, products.sharpness)});
+}
+
+}  // namespace rehearse::kernels

@@ -1,0 +1,38 @@
+#pragma once
+// Attention, of separate kernels or fused into one.
+
+#include <cstdint>
+
+#include "platforms/kernels/kernels.hpp"
+
+namespace rehearse::kernels {
+
+/// softmax(Q K^T / sqrt(d)) V. Grouped queries: `key_heads` heads of keys and values serve `heads` of queries.
+struct Attention {
+  std::int64_t batch = 1, heads = 1, key_heads = 1;
+  std::int64_t queries = 1, keys = 1;  // tokens
+  std::int64_t head_size = 1;
+  bool is_causal = false;  // a query sees the keys up to its own place: half of the products
+  bool is_backward = false;
+  bool is_fused = true;
+  Precision precision = Precision::kBf16;
+
+  /// 4 batch heads queries keys head_size, half of it if causal; backward twice that, fused 2.5 times: scores are computed
+  /// again.
+  double flops() const;
+  double bytes() const;  // Q, K, V and the output once; backward twice
+};
+
+/// max(FLOPs / peak, bytes / bandwidth).
+Seconds roofline(const Attention& attention, const Gpu& gpu);
+
+/// Unfused: a batched product for the scores, one kernel that scales and masks them, their softmax, a batched product
+/// with the values; backward two products for each, and the softmax's gradient. Nothing is left out for causal ones.
+/// Fused, as FlashAttention: launch / clock + (compute^q + memory^q)^(1 / q), compute = FLOPs arithmetic / (peak e) with e of
+/// products (values.products_reduced) and what FlashAttention-2 reaches beside them, 0.75 forward and 0.65 backward,
+/// on as many multiprocessors as blocks of 128 queries fill. No less than roofline().
+/// Source: Dao, FlashAttention-2, arXiv:2307.08691, 2023, section 4.1: up to 73 % of an A100's peak forward, 63 % backward.
+/// These shares are not fitted here.
+Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values& values);
+
+}  // namespace rehearse::kernels

@@ -1,0 +1,64 @@
+#include "platforms/kernels/gpu.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/errors.hpp"
+
+namespace rehearse::kernels {
+
+double bytes_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      return 4;
+    case Precision::kFp16:
+    case Precision::kBf16:
+      return 2;
+    case Precision::kFp8:
+      return 1;
+  }
+  return 4;
+}
+
+bool is_reduced(Precision precision) { return precision != Precision::kFp32; }
+
+double combined(double a, double b, double q) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return high <= 0 ? 0 : high * std::pow(1 + std::pow(low / high, q), 1 / q);
+}
+
+double delivered_share(const std::string& architecture) {
+  for (const char* early : {"Kepler", "Maxwell", "Pascal"})
+    if (architecture == early) return 0.76;
+  return 0.95;
+}
+
+Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
+  const char* missing = accelerator.cores_per_multiprocessor == 0 ? "cores_per_multiprocessor"
+                        : accelerator.l2 == Bytes{}               ? "l2"
+                                                                  : nullptr;
+  if (missing != nullptr)
+    throw InputError{place + ": GPU \"" + accelerator.name + "\" does not state \"" + missing +
+                     "\", which the times of its kernels depend on"};
+  const auto or_else = [](FlopsPerSecond stated, FlopsPerSecond other) {
+    return stated > FlopsPerSecond{} ? stated.value() : other.value();
+  };
+  return {.name = accelerator.name,
+          .architecture = accelerator.architecture,
+          .multiprocessors = number(accelerator.multiprocessors),
+          .cores = number(accelerator.cores_per_multiprocessor),
+          .clock = accelerator.peak_fp32.value() /
+                   (2.0 * accelerator.multiprocessors * accelerator.cores_per_multiprocessor),
+          .bandwidth = accelerator.memory_bandwidth.value(),
+          .delivered = delivered_share(accelerator.architecture),
+          .l2 = as_double(accelerator.l2),
+          .power = accelerator.power_w,
+          .process = number(accelerator.process_nm),
+          .vector_peak = accelerator.peak_fp32.value(),
+          .peaks = {accelerator.peak_fp32.value(), or_else(accelerator.peak_tf32, accelerator.peak_fp32),
+                    accelerator.peak_fp16.value(), or_else(accelerator.peak_bf16, accelerator.peak_fp16),
+                    or_else(accelerator.peak_fp8, accelerator.peak_fp16)}};
+}
+
+}  // namespace rehearse::kernels

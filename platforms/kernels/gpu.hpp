@@ -1,0 +1,54 @@
+#pragma once
+// What the formulas of kernels know of a GPU: numbers of its data sheet, in cycles, bytes and FLOPs.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "platforms/accelerator.hpp"
+#include "sim/base/named.hpp"
+
+namespace rehearse::kernels {
+
+/// In which a kernel multiplies. Sums are fp32.
+enum class Precision { kFp32, kTf32, kFp16, kBf16, kFp8 };
+inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"tf32", Precision::kTf32},
+                                        Named{"fp16", Precision::kFp16}, Named{"bf16", Precision::kBf16},
+                                        Named{"fp8", Precision::kFp8}};
+
+/// Of one number in memory.
+double bytes_of(Precision precision);
+/// Whether matrix units compute it, where a GPU has them.
+bool is_reduced(Precision precision);
+/// A size as a number of the formulas.
+inline double number(std::int64_t size) { return static_cast<double>(size); }
+/// (a^q + b^q)^(1 / q): two bounds at once, passing smoothly from one to the other.
+double combined(double a, double b, double q);
+
+struct Gpu {
+  std::string name, architecture;
+  double multiprocessors = 0;
+  double cores = 0;               // fp32 units of each
+  double clock = 0;               // cycles per second
+  double bandwidth = 0;           // of device memory, B/s
+  double delivered = 1;           // share of it that a kernel that only copies reaches
+  double l2 = 0;                  // B
+  double power = 0;               // W; 0: not known
+  double process = 0;             // nm; 0: not known
+  double vector_peak = 0;         // FLOP/s of the fp32 units
+  std::array<double, 5> peaks{};  // FLOP/s by Precision
+
+  double peak(Precision precision) const { return peaks[static_cast<std::size_t>(precision)]; }
+};
+
+/// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
+/// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
+double delivered_share(const std::string& architecture);
+
+/// The clock is peak_fp32 / (2 multiprocessors cores). Where a catalog entry does not state the peak of a precision, it is
+/// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16. Throws InputError, which names `place`, if the
+/// entry does not state "cores_per_multiprocessor" and "l2".
+Gpu gpu_of(const Accelerator& accelerator, const std::string& place);
+
+}  // namespace rehearse::kernels

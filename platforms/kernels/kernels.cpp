@@ -1,0 +1,158 @@
+#include "platforms/kernels/kernels.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace rehearse::kernels {
+
+namespace {
+
+/// Calls `use` with the values of a class, whose type has a table().
+template <class ValuesOrConst, class Use>
+decltype(auto) with_class(ValuesOrConst& values, Class kind, Use use) {
+  switch (kind) {
+    case Class::kVectorProduct:
+      return use(values.products_fp32);
+    case Class::kMatrixProduct:
+      return use(values.products_reduced);
+    case Class::kConvolution:
+      return use(values.convolutions);
+    case Class::kElementwise:
+      return use(values.elementwise);
+    case Class::kSoftmax:
+      return use(values.softmax);
+    case Class::kNorm:
+      break;
+  }
+  return use(values.norms);
+}
+
+void read_values(Values& values, Class kind, const JsonReader& json) {
+  std::vector<double> read = values_of(values, kind);
+  const std::vector<ValueBounds> bounds = bounds_of(kind);
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    read[i] = json.required<double>(bounds[i].name);
+    json.expect(read[i] >= bounds[i].low && read[i] <= bounds[i].high, bounds[i].name,
+                "a value from " + Json(bounds[i].low).dump() + " to " + Json(bounds[i].high).dump());
+  }
+  json.reject_unknown_keys();
+  set_values(values, kind, read);
+}
+
+}  // namespace
+
+Class class_of(const Kernel& kernel) {
+  if (const auto* product = std::get_if<Product>(&kernel))
+    return is_reduced(product->precision) ? Class::kMatrixProduct : Class::kVectorProduct;
+  if (std::holds_alternative<Convolution>(kernel)) return Class::kConvolution;
+  switch (std::get<Streaming>(kernel).kind) {
+    case StreamingKind::kSoftmax:
+    case StreamingKind::kSoftmaxBackward:
+    case StreamingKind::kReduction:
+    case StreamingKind::kCrossEntropy:
+      return Class::kSoftmax;
+    case StreamingKind::kLayerNorm:
+    case StreamingKind::kLayerNormBackward:
+      return Class::kNorm;
+    default:
+      return Class::kElementwise;
+  }
+}
+
+std::vector<ValueBounds> bounds_of(Class kind) {
+  const Values values;
+  return with_class(values, kind, [](const auto& of_class) {
+    std::vector<ValueBounds> bounds;
+    for (const auto& value : of_class.table()) bounds.push_back({value.name, value.low, value.high});
+    return bounds;
+  });
+}
+
+std::vector<double> values_of(const Values& values, Class kind) {
+  return with_class(values, kind, [](const auto& of_class) {
+    std::vector<double> result;
+    for (const auto& value : of_class.table()) result.push_back(of_class.*value.member);
+    return result;
+  });
+}
+
+void set_values(Values& values, Class kind, std::span<const double> to) {
+  with_class(values, kind, [&](auto& of_class) {
+    std::size_t i = 0;
+    for (const auto& value : of_class.table()) of_class.*value.member = to[i++];
+  });
+}
+
+Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
+  const Class kind = class_of(kernel);
+  if (const auto* product = std::get_if<Product>(&kernel))
+    return plan_product(*product, gpu, kind == Class::kMatrixProduct ? values.products_reduced : values.products_fp32)
+        .time;
+  if (const auto* convolution = std::get_if<Convolution>(&kernel))
+    return plan_convolution(*convolution, gpu, values.convolutions).time;
+  return streaming_time(std::get<Streaming>(kernel), gpu,
+                        kind == Class::kSoftmax ? values.softmax
+                        : kind == Class::kNorm  ? values.norms
+                                                : values.elementwise);
+}
+
+Seconds roofline(const Kernel& kernel, const Gpu& gpu) {
+  return std::visit([&](const auto& of_class) { return roofline(of_class, gpu); }, kernel);
+}
+
+double flops(const Kernel& kernel) {
+  return std::visit([](const auto& of_class) { return of_class.flops(); }, kernel);
+}
+
+const Values& Model::of(const Gpu& gpu) const {
+  const auto known = by_architecture.find(gpu.architecture);
+  return known != by_architecture.end() ? known->second : otherwise;
+}
+
+Model read_model(const JsonReader& json) {
+  Model model;
+  std::map<std::string, std::vector<std::pair<Class, JsonReader>>> of_architecture;
+  for (const auto& [name, kind] : kClasses) {
+    if (!json.has(name)) continue;
+    const JsonReader of_class = json.child(name);
+    read_values(model.otherwise, kind, of_class.child("values"));
+    if (of_class.has("intervals")) (void)of_class.child("intervals").items();
+    if (of_class.has("by_architecture"))
+      for (const auto& [architecture, values] : of_class.child("by_architecture").items())
+        of_architecture[architecture].emplace_back(kind, values);
+    of_class.reject_unknown_keys();
+  }
+  json.reject_unknown_keys();
+  for (const auto& [architecture, classes] : of_architecture) {
+    Values& values = model.by_architecture.emplace(architecture, model.otherwise).first->second;
+    for (const auto& [kind, reader] : classes) read_values(values, kind, reader);
+  }
+  return model;
+}
+
+std::string model_schema_text() {
+  Json classes = Json::object();
+  for (const auto& [name, kind] : kClasses) {
+    Json properties = Json::object(), required = Json::array(), intervals = Json::object();
+    for (const ValueBounds& value : bounds_of(kind)) {
+      properties[value.name] = {{"type", "number"}, {"minimum", value.low}, {"maximum", value.high}};
+      required.push_back(value.name);
+    }
+    const Json values = {
+        {"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}};
+    classes[name] = {{"type", "object"},
+                     {"required", {"values"}},
+                     {"additionalProperties", false},
+                     {"properties",
+                      {{"values", values},
+                       {"intervals", {{"type", "object"}, {"description", "of 95 %, by value"}}},
+                       {"by_architecture", {{"type", "object"}, {"additionalProperties", values}}}}}};
+  }
+  return Json{{"type", "object"},
+              {"description", "values of kernels' formulas (platforms/kernels)"},
+              {"additionalProperties", false},
+              {"properties", classes}}
+      .dump();
+}
+
+}  // namespace rehearse::kernels

@@ -1,0 +1,55 @@
+#pragma once
+// Matrix products: which tiles a library cuts them into, and how long that takes.
+
+#include <array>
+#include <cstdint>
+
+#include "platforms/kernels/gpu.hpp"
+#include "platforms/kernels/tiles.hpp"
+#include "platforms/kernels/value.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse::kernels {
+
+/// `batch` products C [m, n] = A [m, k] B [k, n]; each at least 1.
+struct Product {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  Precision precision = Precision::kFp32;
+
+  double flops() const;  // 2 batch m n k
+  double bytes() const;  // A, B and C once
+};
+
+/// Values of a class of products (fp32 units, or matrix units), the same for all GPUs of an architecture.
+struct ProductValues : TileValues {
+  double launch = 4000;    // cycles from the launch to the end besides the work
+  double memory = 1.1;     // time of the memory by bytes / delivered bandwidth, >= 1
+  double sharpness = 2.5;  // of the passage from one bound to the other
+
+  static constexpr std::array<Value<ProductValues>, 10> table() {
+    return {{{"launch", &ProductValues::launch, 500, 20000},
+             {"arithmetic", &ProductValues::arithmetic, 1, 3},
+             {"operands", &ProductValues::operands, 1e-3, 5},
+             {"wave", &ProductValues::wave, 1, 20000},
+             {"step", &ProductValues::step, 1, 20000},
+             {"split", &ProductValues::split, 1, 40000},
+             {"energy", &ProductValues::energy, 0.1, 40},
+             {"memory", &ProductValues::memory, 1, 4},
+             {"sharpness", &ProductValues::sharpness, 1, 10},
+             {"batched_cells", &ProductValues::batched_cells, 0, 65536}}};
+  }
+};
+
+/// max(FLOPs / peak, bytes / bandwidth).
+Seconds roofline(const Product& product, const Gpu& gpu);
+
+struct ProductPlan {
+  TilePlan tiles;
+  Seconds time{};
+};
+
+/// launch / clock + (tiles^q + (memory bytes / delivered bandwidth)^q)^(1 / q), but no less than roofline(): tiles as
+/// plan_tiles() says, q the sharpness.
+ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductValues& values);
+
+}  // namespace rehearse::kernels

@@ -1,0 +1,85 @@
+#pragma once
+// Kernels that are bound by memory: element by element, row by row, copies, updates.
+
+#include <array>
+#include <cstdint>
+
+#include "platforms/kernels/gpu.hpp"
+#include "platforms/kernels/value.hpp"
+#include "sim/base/units.hpp"
+
+namespace rehearse::kernels {
+
+/// What such a kernel does to a matrix of rows x columns numbers.
+enum class StreamingKind {
+  kUnary,
+  kBinary,
+  kCopy,
+  kReduction,
+  kSoftmax,
+  kSoftmaxBackward,
+  kLayerNorm,
+  kLayerNormBackward,
+  kEmbedding,
+  kEmbeddingBackward,
+  kCrossEntropy,
+  kSgd,
+  kMomentum,
+  kAdam
+};
+
+/// A kind: how often it reads or writes all numbers, and whether a row's numbers depend on each other.
+struct StreamingRow {
+  const char* name;
+  StreamingKind value;
+  double passes;
+  bool is_by_rows;
+};
+inline constexpr std::array kStreamingKinds{
+    StreamingRow{"unary", StreamingKind::kUnary, 2, false},    // relu, gelu, by a scalar: x -> y
+    StreamingRow{"binary", StreamingKind::kBinary, 3, false},  // x, y -> z
+    StreamingRow{"copy", StreamingKind::kCopy, 2, false},
+    StreamingRow{"reduction", StreamingKind::kReduction, 1, true},  // a number for each row
+    StreamingRow{"softmax", StreamingKind::kSoftmax, 2, true},
+    StreamingRow{"softmax_backward", StreamingKind::kSoftmaxBackward, 3, true},
+    StreamingRow{"layer_norm", StreamingKind::kLayerNorm, 2, true},
+    StreamingRow{"layer_norm_backward", StreamingKind::kLayerNormBackward, 3, true},
+    StreamingRow{"embedding", StreamingKind::kEmbedding, 2, false},  // a row of the table for each token
+    StreamingRow{"embedding_backward", StreamingKind::kEmbeddingBackward, 3, false},
+    StreamingRow{"cross_entropy", StreamingKind::kCrossEntropy, 2, true},  // of logits, with their gradient
+    StreamingRow{"sgd", StreamingKind::kSgd, 3, false},                    // p, g -> p, in one kernel
+    StreamingRow{"momentum", StreamingKind::kMomentum, 5, false},          // p, g, m -> p, m
+    StreamingRow{"adam", StreamingKind::kAdam, 7, false}};                 // p, g, m, v -> p, m, v
+
+struct Streaming {
+  StreamingKind kind = StreamingKind::kUnary;
+  std::int64_t rows = 1, columns = 1;
+  Precision precision = Precision::kFp32;
+
+  double flops() const { return 0; }  // never what bounds it
+  double bytes() const;               // passes * rows * columns numbers
+};
+
+struct StreamingValues {
+  double launch = 4000;  // cycles from the launch to the end besides the work
+  double memory = 1.1;   // time of the memory by bytes / delivered bandwidth, >= 1
+  double reread = 0.5;   // passes more, of kernels by rows: what does not fit in a multiprocessor is read again
+  double row = 100;      // cycles for a row, of kernels by rows
+
+  static constexpr std::array<Value<StreamingValues>, 4> table() {
+    return {{{"launch", &StreamingValues::launch, 500, 20000},
+             {"memory", &StreamingValues::memory, 1, 4},
+             {"reread", &StreamingValues::reread, 1e-3, 3},
+             {"row", &StreamingValues::row, 1e-3, 10000}}};
+  }
+};
+
+/// bytes / bandwidth.
+Seconds roofline(const Streaming& kernel, const Gpu& gpu);
+
+/// launch / clock + memory (passes + reread) rows columns numbers / delivered bandwidth + row rows / (multiprocessors
+/// clock), reread and row of kernels by rows alone; no less than roofline().
+/// Source: Williams et al., Roofline, CACM 52(4), 2009; passes as the kernels of PyTorch 2.1 read and write.
+Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingValues& values);
+
+}  // namespace rehearse::kernels

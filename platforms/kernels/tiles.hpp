@@ -1,0 +1,45 @@
+#pragma once
+// Matrix products as libraries compute them: in tiles, one after another on each multiprocessor.
+
+#include "platforms/kernels/gpu.hpp"
+
+namespace rehearse::kernels {
+
+/// `batch` products [m, k] by [k, n] in the units of the formula.
+struct TiledWork {
+  double batch = 1, m = 1, n = 1, k = 1;
+  Precision precision = Precision::kFp32;
+};
+
+/// Fitted values of computing tiles. value.hpp says how their tables look.
+struct TileValues {
+  double arithmetic = 1.2;  // cycles per cycle of the peak rate, >= 1
+  double operands =
+      0.2;              // share of the operands' way from L2, at 64 B per cycle and multiprocessor, that is not hidden
+  double wave = 500;    // cycles per wave: first operands, results
+  double step = 150;    // fewest cycles for 64 terms of a sum: latency
+  double split = 4000;  // cycles for adding up the parts of split sums, besides their bytes
+  double energy = 0.1;  // pJ per FLOP in a process of 16 nm: a board's power limits its rate
+  double batched_cells = 0;  // fewest cells of a tile of batched products, for which libraries take a single one
+};
+
+struct TilePlan {
+  double rows = 0, columns = 0, splits = 1;  // of a tile; of the sums of k terms
+  double waves = 0;                          // tiles that the busiest multiprocessor computes
+  double time = 0;                           // s, without what device memory takes
+};
+
+/// The fastest of a list of tiles a x b and of splits s of the sums, for P multiprocessors of clock f:
+///   waves w  = ceil(batch ceil(m / a) ceil(n / b) s / P),  K = ceil(k / (s u)) u terms in each, u = 64 (16 in fp32)
+///   limit    = max(1, peak energy sqrt(process / 16 nm) / power)
+///   cycles   = max(w K (2 a b arithmetic / rate + (a + b) bytes operands / 64) limit, step K / 64) + wave w
+///              rate: FLOPs per cycle of a multiprocessor at the peak
+///   time     = cycles / f + (s > 1: split / f + 8 s batch m n B / bandwidth)
+/// A sum is split where that leaves at least 128 terms, into at most 2 P tiles; batched products are not split.
+/// Sources: NVIDIA, Matrix Multiplication Background User's Guide (tiles and waves); Kerr et al., CUTLASS: Fast Linear
+/// Algebra in CUDA C++, 2017 (tiles, operands through shared memory); latencies count in cycles, as in Jia et al.,
+/// Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018; energy per operation goes down with the
+/// process more slowly than its area, Horowitz, Computing's energy problem, ISSCC 2014.
+TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& values);
+
+}  // namespace rehearse::kernels

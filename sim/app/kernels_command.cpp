@@ -1,0 +1,190 @@
+// `rehearse validate` and `rehearse calibrate` on a study of kind "kernels": times of kernels on GPUs that the fit has
+// not seen, and the values of a profile.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "calibration/kernel_study.hpp"
+#include "sim/app/calibrate_command.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/app/validate_command.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/output_folder.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kLongEnough = 20e-6;  // s: of shorter kernels a good part is launch
+
+/// Errors of one way to predict over the rows that a filter takes.
+template <class Filter>
+ErrorStatistics errors(const KernelStudy& study, const std::vector<double>& predicted, Filter is_taken) {
+  std::vector<ValidationRow> rows;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    if (!is_taken(study.rows[i])) continue;
+    const double measured = study.rows[i].measured;
+    rows.push_back({.measured = measured,
+                    .simulated = predicted[i],
+                    .error_pct = 100 * (predicted[i] / measured - 1),
+                    .problem = {}});
+  }
+  return error_statistics(rows, std::vector<std::optional<double>>(rows.size()));
+}
+
+struct Line {
+  std::string label;
+  ErrorStatistics model, with_host, roofline, nearest;
+};
+
+/// All rows, those above 20 us, and both for each GPU and table.
+std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& predictions) {
+  std::vector<Line> lines;
+  const auto add = [&](const std::string& label, auto is_taken) {
+    Line line{.label = label,
+              .model = errors(study, predictions.model, is_taken),
+              .with_host = errors(study, predictions.with_host, is_taken),
+              .roofline = errors(study, predictions.roofline, is_taken),
+              .nearest = errors(study, predictions.nearest, is_taken)};
+    if (line.model.rows > 0) lines.push_back(std::move(line));
+  };
+  const bool has_short =
+      std::ranges::any_of(study.rows, [](const KernelRow& row) { return row.measured <= kLongEnough; });
+  const auto add_both = [&](const std::string& label, auto is_taken) {
+    add(label, is_taken);
+    if (!has_short) return;
+    add(label + ", above 20 us", [&](const KernelRow& row) { return is_taken(row) && row.measured > kLongEnough; });
+  };
+  add_both("all", [](const KernelRow&) { return true; });
+  for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+    add_both(study.gpus[gpu].name, [gpu](const KernelRow& row) { return row.gpu == gpu; });
+  if (study.tables.size() > 1)
+    for (std::size_t table = 0; table < study.tables.size(); ++table) {
+      add(study.tables[table], [table](const KernelRow& row) { return row.table == table; });
+      for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+        add("  " + study.gpus[gpu].name, [=](const KernelRow& row) { return row.table == table && row.gpu == gpu; });
+    }
+  return lines;
+}
+
+std::string csv_of(const KernelStudy& study, const KernelPredictions& predictions) {
+  CsvWriter csv{
+      {"table", "line", "gpu", "measured_s", "predicted_s", "error_pct", "with_host_s", "roofline_s", "nearest_s"}};
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    const KernelRow& row = study.rows[i];
+    csv.row({study.tables[row.table], static_cast<unsigned long>(row.line), study.gpus[row.gpu].name, row.measured,
+             predictions.model[i], 100 * (predictions.model[i] / row.measured - 1), predictions.with_host[i],
+             predictions.roofline[i], predictions.nearest[i]});
+  }
+  return csv.text();
+}
+
+Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
+  Json groups = Json::object();
+  for (const Line& line : lines)
+    groups[line.label] = {{"kernel_model", to_json(line.model)},
+                          {"kernel_model_with_host", to_json(line.with_host)},
+                          {"roofline", to_json(line.roofline)},
+                          {"nearest_row", to_json(line.nearest)}};
+  return {{"study", study.name}, {"metric", "kernel_time_s"}, {"left_out", Json(study.folds)}, {"errors", groups}};
+}
+
+void print(const KernelStudy& study, const std::vector<Line>& lines) {
+  std::printf("%s: kernel_time_s, errors in %%, median / p90 of their absolute values\n", study.name.c_str());
+  std::printf("each GPU predicted by a fit without it (left out together: ");
+  std::map<std::string, std::string> members;
+  for (std::size_t i = 0; i < study.gpus.size(); ++i) {
+    std::string& names = members[study.folds[i]];
+    names += (names.empty() ? "" : ", ") + study.gpus[i].name;
+  }
+  bool is_first = true;
+  for (const auto& [fold, names] : members) {
+    std::printf("%s%s", is_first ? "" : "; ", names.c_str());
+    is_first = false;
+  }
+  const bool has_hosts = std::ranges::any_of(study.harnesses, [](const std::string& name) { return !name.empty(); });
+  std::printf(")\n%-46s %6s %15s %8s %8s %15s %15s %15s\n", "", "rows", "kernel model", "max", "bias", "roofline",
+              "nearest row", has_hosts ? "launch known" : "");
+  const auto pair = [](const ErrorStatistics& errors) {
+    std::printf(" %6.1f / %6.1f", errors.median_ape, errors.p90_ape);
+  };
+  for (const Line& line : lines) {
+    std::printf("%-46s %6zu", line.label.c_str(), line.model.rows);
+    pair(line.model);
+    std::printf(" %8.1f %+8.1f", line.model.max_ape, line.model.bias);
+    pair(line.roofline);
+    pair(line.nearest);
+    if (has_hosts) pair(line.with_host);
+    std::printf("\n");
+  }
+  if (has_hosts)
+    std::printf("launch known: one number more of each GPU's host, the shortest time of its rows of a class\n");
+}
+
+}  // namespace
+
+int validate_kernels(const ValidateCommand& command) {
+  if (command.measurements)
+    throw InputError{command.study.string() + ": a study of kernels names its tables; --measurements is for others"};
+  const Catalog catalog = load_catalog(command.common);
+  const KernelStudy study = load_kernel_study(command.study, catalog);
+  if (std::set<std::string>{study.folds.begin(), study.folds.end()}.size() < 2)
+    throw NoResultError{study.file_name + ": has nothing to fit where one GPU or architecture is left out"};
+  const auto made = make_folder(command.common.output);
+  Progress progress{"fits", command.common.is_quiet};
+  const KernelPredictions predictions = cross_validate(
+      study, {},
+      [&](std::size_t done, std::size_t total) {
+        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+      },
+      command.common.budget);
+  progress.clear();
+  const std::vector<Line> lines = lines_of(study, predictions);
+  const Json summary = summary_of(study, lines);
+  if (command.common.output) {
+    OutputFolder files{*command.common.output};
+    files.write("validation.csv", csv_of(study, predictions));
+    files.write("summary.json", to_json_text(summary));
+    files.commit();
+  }
+  show(command.common, summary, [&] { print(study, lines); });
+  if (command.common.output) say_written(command.common, *command.common.output);
+  return kSuccess;
+}
+
+int calibrate_kernels(const CalibrateCommand& command) {
+  const Catalog catalog = load_catalog(command.common);
+  const auto made = make_folder_of(command.common.output);
+  Json profile;
+  for (const fs::path& file : command.studies) {
+    const KernelStudy study = load_kernel_study(file, catalog);
+    Json of_study = kernel_profile(study, command.common.command_line, command.common.budget);
+    if (profile.is_null())
+      profile = std::move(of_study);
+    else
+      for (const auto& [name, values] : of_study["kernels"].items()) {
+        if (profile["kernels"].contains(name))
+          throw InputError{study.file_name + ": kernels of class \"" + name + "\" are in a study before it, too"};
+        profile["kernels"][name] = values;
+      }
+  }
+  const std::string text = to_json_text(profile);
+  if (command.common.output) {
+    write_file(*command.common.output, text);
+    say_written(command.common, *command.common.output);
+  } else {
+    std::fputs(text.c_str(), stdout);
+  }
+  return kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,181 @@
+#include "calibration/kernel_study.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/statistics.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const Catalog& catalog() {
+  static const std::string root = source_folder();
+  static const Catalog shipped{
+      {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  return shipped;
+}
+
+const Json kStudy = Json::parse(R"({ "format": 1, "kind": "kernels", "leave_out": "architecture", "tables": [
+    { "file": "rows.csv", "kernel": "product", "precision": "bf16", "gpu": { "column": "gpu", "names": {
+        "a": "A100", "b": "A100 80GB", "h": "H100", "l": "L4" } },
+      "sizes": { "m": "m", "n": "n", "k": 512 }, "time": { "column": "time", "unit": "us" } }] })");
+
+std::string study_refusal(const Json& study, const std::string& rows) {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", rows);
+  const auto file = folder.write("study.json", study.dump());
+  try {
+    (void)load_kernel_study(file, catalog());
+  } catch (const InputError& error) { return error.what(); }
+  return "accepted";
+}
+
+/// Rows whose times follow the formula with `values`.
+std::string exact_rows(const kernels::Values& values) {
+  CsvWriter csv{{"gpu", "m", "n", "time"}};
+  const Json nobody;
+  for (const auto& [key, name] : kStudy["tables"][0]["gpu"]["names"].items()) {
+    const auto gpu = kernels::gpu_of(
+        read_accelerator(name, catalog().accelerator(name.get<std::string>(), JsonReader{nobody, "test"})), "test");
+    for (const std::int64_t m : {1, 30, 100, 500, 2000, 9000})
+      for (const std::int64_t n : {64, 300, 1024, 5000, 20000}) {
+        const kernels::Product product{.m = m, .n = n, .k = 512, .precision = kernels::Precision::kBf16};
+        csv.row({key, m, n, kernels::time(product, gpu, values).value() * 1e6});
+      }
+  }
+  return csv.text();
+}
+
+}  // namespace
+
+TEST_CASE("rows of one kernel on one GPU count once, with their median; architectures are left out whole") {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", "gpu,m,n,time\na,1,2,3\na,1,2,5\na,1,2,10\nb,1,2,4\nh,1,2,7\nz,1,2,7\n");
+  const KernelStudy study = load_kernel_study(folder.write("study.json", kStudy.dump()), catalog());
+  REQUIRE(study.rows.size() == 3);
+  CHECK(study.rows[0].measured == doctest::Approx(5e-6));
+  CHECK(study.rows[0].line == 2);
+  CHECK(std::get<kernels::Product>(study.rows[0].kernel).k == 512);
+  CHECK(study.folds[study.rows[0].gpu] == study.folds[study.rows[1].gpu]);
+  CHECK(study.folds[study.rows[0].gpu] != study.folds[study.rows[2].gpu]);
+}
+
+TEST_CASE("GPUs that follow the formula with the same values are predicted from each other") {
+  kernels::Values values;
+  values.products_reduced.launch = 3000;
+  values.products_reduced.arithmetic = 1.4;
+  values.products_reduced.memory = 1.3;
+  values.products_reduced.sharpness = 3;
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", exact_rows(values));
+  const KernelStudy study = load_kernel_study(folder.write("study.json", kStudy.dump()), catalog());
+  const KernelPredictions predictions = cross_validate(study, {});
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    const double measured = study.rows[i].measured;
+    errors.push_back(std::abs(predictions.model[i] / measured - 1));
+    CHECK(predictions.roofline[i] > 0);
+    CHECK(predictions.nearest[i] > 0);
+  }
+  CHECK(median(errors) < 0.01);
+  CHECK(percentile(errors, 90) < 0.05);
+  CHECK(predictions.values.size() == 3);  // Ampere, Hopper, Ada
+  CHECK(predictions.values.at("Hopper").products_reduced.arithmetic == doctest::Approx(1.4).epsilon(0.02));
+}
+
+TEST_CASE("gap and floor of a harness are found, and that a host launches more slowly than others") {
+  const kernels::Values values;
+  const Json nobody;
+  CsvWriter csv{{"gpu", "rows", "columns", "time"}};
+  for (const auto& [key, name] : kStudy["tables"][0]["gpu"]["names"].items()) {
+    const auto gpu = kernels::gpu_of(
+        read_accelerator(name, catalog().accelerator(name.get<std::string>(), JsonReader{nobody, "test"})), "test");
+    const double host = key == "h" ? 1.5 : 1;
+    for (const std::int64_t rows : {1, 10, 100, 1000, 2000, 5000, 10'000, 30'000})
+      for (const std::int64_t columns : {100, 700, 1000, 1500, 3000, 5000, 7000}) {
+        const kernels::Streaming kernel{.kind = kernels::StreamingKind::kBinary, .rows = rows, .columns = columns};
+        const Harness harness{.gap = host * 15e-6, .floor = host * 30e-6};
+        csv.row({key, rows, columns, harness.measured(kernels::time(kernel, gpu, values).value()) * 1e6});
+      }
+  }
+  Json json = kStudy;
+  Json& table = json["tables"][0];
+  table["kernel"] = "binary";
+  table["precision"] = "fp32";
+  table["harness"] = "eager";
+  table["sizes"] = {{"rows", "rows"}, {"columns", "columns"}};
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", csv.text());
+  const KernelStudy study = load_kernel_study(folder.write("study.json", json.dump()), catalog());
+  const KernelPredictions predictions = cross_validate(study, {});
+  std::vector<double> without, with;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    if (study.gpus[study.rows[i].gpu].name != "H100") continue;
+    without.push_back(std::abs(predictions.model[i] / study.rows[i].measured - 1));
+    with.push_back(std::abs(predictions.with_host[i] / study.rows[i].measured - 1));
+  }
+  CHECK(median(without) > 0.2);
+  CHECK(median(with) < 0.02);
+}
+
+TEST_CASE("the profile of a study of kernels can be read as one") {
+  kernels::Values values;
+  values.products_reduced.arithmetic = 1.5;
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", exact_rows(values));
+  const KernelStudy study = load_kernel_study(folder.write("study.json", kStudy.dump()), catalog());
+  const Json profile = kernel_profile(study, "test");
+  const kernels::Model model = kernels::read_model(JsonReader{profile, "p.json"}.child("kernels"));
+  CHECK(model.otherwise.products_reduced.arithmetic == doctest::Approx(1.5).epsilon(0.02));
+  CHECK(profile["kernels"]["products_reduced"]["intervals"]["arithmetic"].size() == 2);
+}
+
+TEST_CASE("mistakes in a study of kernels are named with their place") {
+  const std::string rows = "gpu,m,n,time\na,1,2,3\n";
+  CHECK(study_refusal(kStudy, rows) == "accepted");
+  const auto changed = [&](const char* pointer, const Json& value) {
+    Json study = kStudy;
+    study[Json::json_pointer{pointer}] = value;
+    return study_refusal(study, rows);
+  };
+  CHECK(changed("/leave_out", "row")
+            .find("/leave_out: expected \"gpu\", \"multiprocessor\" or \"architecture\"; found \"row\"") !=
+        std::string::npos);
+  CHECK(changed("/tables/0/gpu/names/a", "A1000").find("/tables/0/gpu/names/a: unknown accelerator \"A1000\"") !=
+        std::string::npos);
+  CHECK(changed("/tables/0/precision", "bf15").find("did you mean \"bf16\"?") != std::string::npos);
+  CHECK(changed("/tables/0/sizes/k", 0).find("/tables/0/sizes/k: expected") != std::string::npos);
+  CHECK(changed("/tables/0/sizes/m", "mm").find("\"mm\"") != std::string::npos);
+  CHECK(changed("/tables/0/where", Json{{"gpu", {"h"}}}).find("/tables/0: no row of") != std::string::npos);
+  CHECK(study_refusal(kStudy, "gpu,m,n,time\na,0,2,3\n").find("rows.csv:2: column \"m\": expected 1 to 1e9") !=
+        std::string::npos);
+  CHECK(study_refusal(kStudy, "gpu,m,n,time\na,1,2,-3\n").find("rows.csv:2: column \"time\": expected a time") !=
+        std::string::npos);
+}
+
+TEST_CASE("products in bf16 on a GPU that no fit has seen") {
+  const KernelStudy study =
+      load_kernel_study(source_folder() + "/scenarios/studies/kernels-bf16-products.json", catalog());
+  const KernelPredictions predictions = cross_validate(study, {});
+  for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu) {
+    std::vector<double> all, longer;
+    for (std::size_t i = 0; i < study.rows.size(); ++i) {
+      if (study.rows[i].gpu != gpu) continue;
+      all.push_back(100 * std::abs(predictions.model[i] / study.rows[i].measured - 1));
+      if (study.rows[i].measured > 20e-6) longer.push_back(all.back());
+    }
+    CAPTURE(study.gpus[gpu].name);
+    CHECK(median(all) < 15);
+    CHECK(percentile(all, 90) < 40);
+    CHECK(median(longer) < 12);
+    CHECK(percentile(longer, 90) < 28);
+  }
+}
+
+}  // namespace rehearse

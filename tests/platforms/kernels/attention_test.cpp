@@ -1,0 +1,35 @@
+#include "platforms/kernels/attention.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/platforms/kernels/gpus.hpp"
+
+namespace rehearse::kernels {
+
+TEST_CASE("attention takes no less than its FLOPs and bytes, and fused less than in separate kernels") {
+  const Gpu gpu = test::gpu_of_hundred();
+  Attention attention{.batch = 8, .heads = 16, .key_heads = 16, .queries = 2048, .keys = 2048, .head_size = 64};
+  // 4 * 8 * 16 * 2048^2 * 64 FLOPs
+  CHECK(attention.flops() == doctest::Approx(137'438'953'472.0));
+  for (const bool is_backward : {false, true}) {
+    attention.is_backward = is_backward;
+    attention.is_fused = true;
+    const Seconds fused = attention_time(attention, gpu, {});
+    CHECK(fused > roofline(attention, gpu));
+    attention.is_fused = false;
+    CHECK(attention_time(attention, gpu, {}) > fused);
+  }
+}
+
+TEST_CASE("causal attention computes half, and grouped queries read less") {
+  const Gpu gpu = test::gpu_of_hundred();
+  Attention attention{.batch = 8, .heads = 32, .key_heads = 32, .queries = 4096, .keys = 4096, .head_size = 128};
+  const double all = attention_time(attention, gpu, {}).value();
+  attention.is_causal = true;
+  CHECK(attention_time(attention, gpu, {}).value() == doctest::Approx(all / 2).epsilon(0.05));
+  const double bytes = attention.bytes();
+  attention.key_heads = 4;
+  CHECK(attention.bytes() == doctest::Approx(bytes * (32 + 4) / 64));
+}
+
+}  // namespace rehearse::kernels

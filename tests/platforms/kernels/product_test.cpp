@@ -1,0 +1,142 @@
+#include "platforms/kernels/product.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/base/random.hpp"
+#include "tests/platforms/kernels/gpus.hpp"
+
+namespace rehearse::kernels {
+
+namespace {
+
+using test::gpu_of_hundred;
+
+/// Software that costs nothing.
+ProductValues ideal_values() {
+  ProductValues values;
+  values.launch = values.operands = values.wave = values.step = values.split = 0;
+  values.arithmetic = values.memory = 1;
+  return values;
+}
+
+Product random_product(Rng& rng) {
+  const auto size = [&](int most) { return 1 + static_cast<std::int64_t>(rng.uniform() * most); };
+  return {.batch = size(8), .m = size(5000), .n = size(5000), .k = size(5000), .precision = Precision::kBf16};
+}
+
+double seconds(const Product& product, const Gpu& gpu, const ProductValues& values = {}) {
+  return plan_product(product, gpu, values).time.value();
+}
+
+}  // namespace
+
+TEST_CASE("a product takes no less than its FLOPs at the peak, and its bytes at the memory's rate") {
+  Rng rng{1, "products"};
+  for (int i = 0; i < 200; ++i) {
+    Product product = random_product(rng);
+    for (const auto& [name, precision] : kPrecisions) {
+      product.precision = precision;
+      for (const ProductValues& values : {ProductValues{}, ideal_values()})
+        CHECK(seconds(product, gpu_of_hundred(), values) >= roofline(product, gpu_of_hundred()).value());
+    }
+  }
+  // 2 * 1000^3 FLOPs at 100 Tflops: 20 us; 3 * 1000^2 * 2 B at 1 TB/s: 6 us.
+  const Product cube{.m = 1000, .n = 1000, .k = 1000, .precision = Precision::kBf16};
+  CHECK(roofline(cube, gpu_of_hundred()).value() == doctest::Approx(20e-6).epsilon(1e-12));
+  // A vector by a matrix: 2 B of each of 10^8 numbers, and little more.
+  const Product vector{.m = 1, .n = 10'000, .k = 10'000, .precision = Precision::kBf16};
+  CHECK(roofline(vector, gpu_of_hundred()).value() == doctest::Approx(200.04e-6).epsilon(1e-12));
+}
+
+TEST_CASE("tiles that fill the multiprocessors to the last are computed at the peak") {
+  // 100 tiles of 256 x 128, 6400 terms: 2 * 256 * 128 * 6400 / 1000 = 419430.4 cycles of 1 ns.
+  const Product full{.m = 2560, .n = 1280, .k = 6400, .precision = Precision::kBf16};
+  const ProductPlan plan = plan_product(full, gpu_of_hundred(), ideal_values());
+  CHECK(plan.tiles.waves == 1);
+  CHECK(plan.tiles.splits == 1);
+  CHECK(plan.time.value() == doctest::Approx(419.4304e-6).epsilon(0.01));  // bytes beside it, by the sharpness
+}
+
+TEST_CASE("one tile more than a multiple of the multiprocessors costs a wave") {
+  const Gpu gpu = gpu_of_hundred();
+  ProductValues values;
+  values.operands = 1;  // small tiles are slow, so the large ones are taken
+  const auto time = [&](std::int64_t m) {
+    return seconds({.m = m, .n = 128, .k = 4096, .precision = Precision::kBf16}, gpu, values);
+  };
+  const double full = time(25'600), more = time(25'601), last = time(25'601 + 100);
+  CHECK(more > 1.2 * full);
+  CHECK(last == doctest::Approx(more).epsilon(0.01));
+}
+
+TEST_CASE("more rows, columns or products take no less time; more terms neither, where sums are not split") {
+  Rng rng{2, "growing products"};
+  for (int i = 0; i < 100; ++i) {
+    const Product product = random_product(rng);
+    const double time = seconds(product, gpu_of_hundred());
+    const auto more = [&](std::int64_t Product::*size) {
+      Product larger = product;
+      larger.*size += 1 + static_cast<std::int64_t>(rng.uniform() * 500);
+      return seconds(larger, gpu_of_hundred());
+    };
+    CHECK(more(&Product::m) >= time);
+    CHECK(more(&Product::n) >= time);
+    CHECK(more(&Product::batch) >= time);
+    if (product.m > 2000 && product.n > 2000) CHECK(more(&Product::k) >= time);
+  }
+}
+
+TEST_CASE("a GPU of twice the clock, peaks and bandwidth takes half as long") {
+  Rng rng{3, "scaled GPUs"};
+  Gpu twice = gpu_of_hundred();
+  twice.clock *= 2;
+  twice.bandwidth *= 2;
+  for (double& peak : twice.peaks) peak *= 2;
+  for (int i = 0; i < 50; ++i) {
+    const Product product = random_product(rng);
+    CHECK(2 * seconds(product, twice) == doctest::Approx(seconds(product, gpu_of_hundred())).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("long sums of few tiles are split over the multiprocessors that would have nothing to do") {
+  const Product few{.m = 64, .n = 64, .k = 32'768, .precision = Precision::kBf16};
+  const ProductPlan plan = plan_product(few, gpu_of_hundred(), {});
+  CHECK(plan.tiles.splits > 1);
+  const Product many{.m = 8192, .n = 8192, .k = 32'768, .precision = Precision::kBf16};
+  CHECK(plan_product(many, gpu_of_hundred(), {}).tiles.splits == 1);
+}
+
+TEST_CASE("a board that cannot feed its peak computes as fast as its power allows") {
+  // 100 TFLOP/s at 10 pJ are 1000 W, of which the board has 400.
+  ProductValues values = ideal_values();
+  const Product cube{.m = 12'800, .n = 12'800, .k = 4096, .precision = Precision::kBf16};
+  const double free = plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, gpu_of_hundred(), values).time;
+  values.energy = 10;
+  CHECK(plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, gpu_of_hundred(), values).time ==
+        doctest::Approx(2.5 * free).epsilon(1e-9));
+  Gpu finer = gpu_of_hundred();
+  finer.process = 4;  // half the energy
+  CHECK(plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, finer, values).time ==
+        doctest::Approx(1.25 * free).epsilon(1e-9));
+  CHECK(seconds(cube, gpu_of_hundred(), values) >= 2.5 * free * (1 - 1e-9));
+}
+
+TEST_CASE("batched products are cut into no smaller tiles than the library's") {
+  ProductValues values;
+  const Product small{.batch = 1000, .m = 20, .n = 20, .k = 500, .precision = Precision::kFp32};
+  const double fitting = seconds(small, gpu_of_hundred(), values);
+  values.batched_cells = 16'384;
+  CHECK(plan_product(small, gpu_of_hundred(), values).tiles.rows == 128);
+  CHECK(plan_product(small, gpu_of_hundred(), values).tiles.waves == 10);
+  CHECK(seconds(small, gpu_of_hundred(), values) > 4 * fitting);
+}
+
+TEST_CASE("terms that do not fill the last step of a sum are computed all the same") {
+  const auto time = [](std::int64_t k) {
+    return seconds({.m = 2560, .n = 1280, .k = k, .precision = Precision::kBf16}, gpu_of_hundred(), ideal_values());
+  };
+  CHECK(time(4097) > 1.005 * time(4096));  // as 4160 terms
+  CHECK(time(4160) == doctest::Approx(time(4097)).epsilon(5e-3));
+}
+
+}  // namespace rehearse::kernels
