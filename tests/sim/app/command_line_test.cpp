@@ -296,7 +296,7 @@ TEST_CASE("a fit whose files cannot be written is not begun") {
 
 TEST_CASE("list and schema print what the catalogs hold") {
   const std::string gpus = rehearse_with("list gpus").out;
-  CHECK(std::count(gpus.begin(), gpus.end(), '\n') == 17);
+  CHECK(std::count(gpus.begin(), gpus.end(), '\n') == 20);
   CHECK(gpus.starts_with("A100            40GiB "));
   CHECK(gpus.find("\nV100            16GiB ") != std::string::npos);
   CHECK(parse_json(rehearse_with("list gpus --json").out, "gpus")[0]["name"] == "A100");
