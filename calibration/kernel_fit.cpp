@@ -117,6 +117,9 @@ double predicted(const KernelStudy& study, const KernelRow& row, const KernelFit
   return harness != nullptr ? Harness{host * harness->gap, host * harness->floor}.measured(time) : time;
 }
 
+/// How slow a host is, within what hosts differ by: a table without any short kernel says nothing.
+double host_factor(double ratio) { return std::clamp(ratio, 0.5, 2.0); }
+
 /// The shortest measured time of each GPU, class and harness.
 using HostKey = std::tuple<std::size_t, kernels::Class, std::string>;
 HostKey host_key(const KernelStudy& study, const KernelRow& row) {
@@ -289,7 +292,8 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
         const double bound = kernels::roofline(row.kernel, gpu).value();
         predictions.model[i] = predictions.with_host[i] = predicted(study, row, fit);
         if (const Harness* harness = harness_of(study, row, fit))
-          predictions.with_host[i] = predicted(study, row, fit, shortest.at(host_key(study, row)) / harness->floor);
+          predictions.with_host[i] = predicted(
+              study, row, fit, host_factor(shortest.at(host_key(study, row)) / std::max(harness->floor, harness->gap)));
         predictions.roofline[i] = bound * factor;
         const KernelRow& like = nearest(study, others, row);
         predictions.nearest[i] = like.measured * bound / kernels::roofline(like.kernel, study.gpus[like.gpu]).value();
