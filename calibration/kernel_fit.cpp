@@ -218,6 +218,8 @@ std::array<double, 12> size_logarithms(const kernels::Kernel& kernel) {
   else if (const auto* c = std::get_if<kernels::Convolution>(&kernel))
     add({c->batch, c->in_channels, c->out_channels, c->height, c->width, c->kernel_height, c->kernel_width,
          c->stride_height, c->stride_width, c->groups});
+  else if (const auto* t = std::get_if<kernels::Transformer>(&kernel))
+    add({t->batch, t->sequence, t->layers, t->hidden, t->heads, t->feed_forward, t->vocabulary});
   else
     add({std::get<kernels::Streaming>(kernel).rows, std::get<kernels::Streaming>(kernel).columns});
   return result;
@@ -230,9 +232,7 @@ const KernelRow& nearest(const KernelStudy& study, const std::vector<std::size_t
   double least = INFINITY;
   for (const std::size_t other : others) {
     const KernelRow& candidate = study.rows[other];
-    if (candidate.table != row.table && study.tables[candidate.table] != study.tables[row.table] &&
-        candidate.kernel.index() != row.kernel.index())
-      continue;
+    if (candidate.kernel.index() != row.kernel.index()) continue;
     const std::array sizes = size_logarithms(candidate.kernel);
     double distance = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) distance += (sizes[i] - wanted[i]) * (sizes[i] - wanted[i]);
@@ -257,7 +257,9 @@ KernelFit fit_kernels(const KernelStudy& study, const std::vector<std::size_t>& 
                       const Budget& budget) {
   KernelFit fit{.values = start, .intervals = {}};
   std::map<kernels::Class, std::vector<std::size_t>> classes;
-  for (const std::size_t row : rows) classes[kernels::class_of(study.rows[row].kernel)].push_back(row);
+  for (const std::size_t row : rows)
+    if (!kernels::is_composite(study.rows[row].kernel))
+      classes[kernels::class_of(study.rows[row].kernel)].push_back(row);
   for (const auto& [kind, members] : classes) {
     choose_tile(fit, study, members, kind, budget);
     fit_class(fit, study, members, kind, budget);
@@ -280,11 +282,12 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
     if (!seen.empty()) {
       const KernelFit fit = fit_kernels(study, seen, start, budget);
       predictions.values[fold] = fit.values;
-      std::vector<double> ratios;
+      std::map<std::string, std::vector<double>> ratios;  // by table
       for (const std::size_t i : seen)
-        ratios.push_back(study.rows[i].measured /
-                         kernels::roofline(study.rows[i].kernel, study.gpus[study.rows[i].gpu]).value());
-      const double factor = median(ratios);
+        ratios[study.tables[study.rows[i].table]].push_back(
+            study.rows[i].measured / kernels::roofline(study.rows[i].kernel, study.gpus[study.rows[i].gpu]).value());
+      std::map<std::string, double> factors;
+      for (const auto& [table, values] : ratios) factors[table] = median(values);
       const std::vector<std::size_t> others = sample(study, seen).first;
       for (const std::size_t i : unseen) {
         const KernelRow& row = study.rows[i];
@@ -294,7 +297,8 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
         if (const Harness* harness = harness_of(study, row, fit))
           predictions.with_host[i] = predicted(
               study, row, fit, host_factor(shortest.at(host_key(study, row)) / std::max(harness->floor, harness->gap)));
-        predictions.roofline[i] = bound * factor;
+        const auto factor = factors.find(study.tables[row.table]);
+        predictions.roofline[i] = factor != factors.end() ? bound * factor->second : bound;
         const KernelRow& like = nearest(study, others, row);
         predictions.nearest[i] = like.measured * bound / kernels::roofline(like.kernel, study.gpus[like.gpu]).value();
       }
@@ -310,7 +314,8 @@ Json kernel_profile(const KernelStudy& study, const std::string& command, const 
   const KernelFit together = fit_kernels(study, all, {}, budget);
   std::map<std::string, std::map<kernels::Class, std::vector<std::size_t>>> by_architecture;
   for (const std::size_t i : all)
-    by_architecture[study.gpus[study.rows[i].gpu].architecture][kernels::class_of(study.rows[i].kernel)].push_back(i);
+    if (!kernels::is_composite(study.rows[i].kernel))
+      by_architecture[study.gpus[study.rows[i].gpu].architecture][kernels::class_of(study.rows[i].kernel)].push_back(i);
   Json classes = Json::object();
   for (const auto& [kind, intervals] : together.intervals) {
     const auto as_json = [kind = kind](const kernels::Values& values) {

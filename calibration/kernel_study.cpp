@@ -36,6 +36,9 @@ const SizeNames kConvolutionSizes{
     {"batch", "in_channels", "out_channels", "height", "width", "kernel_height", "kernel_width", "stride_height",
      "stride_width", "padding_height", "padding_width", "groups"},
     7};
+const SizeNames kTransformerSizes{
+    {"batch", "sequence", "layers", "hidden", "heads", "feed_forward", "vocabulary", "activation_passes", "is_causal"},
+    9};
 constexpr std::size_t kMostSizes = 12;
 using Sizes = std::array<std::int64_t, kMostSizes>;
 
@@ -80,7 +83,11 @@ class TableReader {
       word_ += " " + pass;
       return read_sizes(kConvolutionSizes);
     }
-    std::vector<std::string> names{"product", "convolution"};
+    if (word_ == "transformer" || word_ == "transformer_training") {
+      is_transformer_ = true;
+      return read_sizes(kTransformerSizes);
+    }
+    std::vector<std::string> names{"product", "convolution", "transformer", "transformer_training"};
     for (const kernels::StreamingRow& row : kernels::kStreamingKinds) {
       names.emplace_back(row.name);
       if (word_ == row.name) streaming_ = row.value;
@@ -103,7 +110,7 @@ class TableReader {
     const JsonReader sizes = json_.child("sizes");
     for (std::size_t i = 0; i < known.names.size(); ++i) {
       const std::string& name = known.names[i];
-      const std::int64_t least = name.starts_with("padding") ? 0 : 1;
+      const std::int64_t least = name.starts_with("padding") || name == "is_causal" ? 0 : 1;
       Size size{.column = {}, .number = least, .least = least};
       if (i < known.required || sizes.has(name)) {
         const JsonReader value = sizes.child(name);
@@ -171,6 +178,18 @@ class TableReader {
   kernels::Kernel kernel(const Sizes& s) const {
     if (streaming_)
       return kernels::Streaming{.kind = *streaming_, .rows = s[0], .columns = s[1], .precision = precision_};
+    if (is_transformer_)
+      return kernels::Transformer{.batch = s[0],
+                                  .sequence = s[1],
+                                  .layers = s[2],
+                                  .hidden = s[3],
+                                  .heads = s[4],
+                                  .feed_forward = s[5],
+                                  .vocabulary = s[6],
+                                  .activation_passes = s[7],
+                                  .is_causal = s[8],
+                                  .is_training = word_ == "transformer_training",
+                                  .precision = precision_};
     if (!pass_) return kernels::Product{.batch = s[3], .m = s[0], .n = s[1], .k = s[2], .precision = precision_};
     return kernels::Convolution{.batch = s[0],
                                 .in_channels = s[1],
@@ -202,6 +221,7 @@ class TableReader {
   const Catalog& catalog_;
   kernels::Precision precision_{};
   std::string word_;  // the kernel's
+  bool is_transformer_ = false;
   std::optional<kernels::Pass> pass_;
   std::optional<kernels::StreamingKind> streaming_;
   std::vector<Size> sizes_;

@@ -72,7 +72,7 @@ KernelFit fit_kernels(const KernelStudy& study, const std::vector<std::size_t>& 
 
 /// Predictions of all rows, in s, each by a fit to the rows of the other folds; and what a user would try instead,
 /// from the same rows:
-///   roofline   max(FLOPs / peak, bytes / bandwidth) times the median of measured / roofline of the other folds
+///   roofline   max(FLOPs / peak, bytes / bandwidth) times the median of measured / roofline of the table in other folds
 ///   nearest    the measured kernel of another fold whose sizes are nearest (logarithms), times the ratio of the two
 ///              rooflines
 /// `with_host` knows one number more of a GPU that is left out: how slow its host launches, as the shortest time of its

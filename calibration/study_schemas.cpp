@@ -162,7 +162,7 @@ std::string kernel_study_schema() {
       "required": ["file", "kernel", "gpu", "sizes", "precision", "time"], "additionalProperties": false,
       "properties": {
         "file": { "type": "string", "description": "CSV, relative to this file, may be compressed (.gz); rows of the same kernel and GPU count as one, with their median" },
-        "kernel": { "enum": ["product", "convolution", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam"] },
+        "kernel": { "enum": ["product", "convolution", "transformer", "transformer_training", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam"] },
         "pass": { "enum": ["forward", "data", "weights"], "default": "forward", "description": "of a convolution" },
         "harness": { "type": "string", "description": "for tables that were measured alike: what gap and floor are fitted for" },
         "gpu": { "type": "object", "required": ["column", "names"], "additionalProperties": false, "properties": {

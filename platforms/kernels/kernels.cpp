@@ -45,6 +45,8 @@ Class class_of(const Kernel& kernel) {
   if (const auto* product = std::get_if<Product>(&kernel))
     return is_reduced(product->precision) ? Class::kMatrixProduct : Class::kVectorProduct;
   if (std::holds_alternative<Convolution>(kernel)) return Class::kConvolution;
+  if (const auto* transformer = std::get_if<Transformer>(&kernel))
+    return is_reduced(transformer->precision) ? Class::kMatrixProduct : Class::kVectorProduct;
   switch (std::get<Streaming>(kernel).kind) {
     case StreamingKind::kSoftmax:
     case StreamingKind::kSoftmaxBackward:
@@ -83,6 +85,8 @@ void set_values(Values& values, Class kind, std::span<const double> to) {
   });
 }
 
+bool is_composite(const Kernel& kernel) { return std::holds_alternative<Transformer>(kernel); }
+
 Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
   const Class kind = class_of(kernel);
   if (const auto* product = std::get_if<Product>(&kernel))
@@ -90,6 +94,7 @@ Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
         .time;
   if (const auto* convolution = std::get_if<Convolution>(&kernel))
     return plan_convolution(*convolution, gpu, values.convolutions).time;
+  if (const auto* transformer = std::get_if<Transformer>(&kernel)) return transformer_time(*transformer, gpu, values);
   return streaming_time(std::get<Streaming>(kernel), gpu,
                         kind == Class::kSoftmax ? values.softmax
                         : kind == Class::kNorm  ? values.norms

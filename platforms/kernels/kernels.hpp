@@ -2,6 +2,7 @@
 // How long a kernel takes on a GPU that is known by its data sheet. Start here to read platforms/kernels:
 //   gpu.hpp     what is taken from the data sheet
 //   product.hpp, convolution.hpp, streaming.hpp, attention.hpp   kernels
+//   transformer.hpp   many kernels as one
 //   tiles.hpp   what products and convolutions share
 //   value.hpp   tables of fitted values
 // A class of kernels has a few values (calibration/profiles/kernels.json). They belong to an architecture; a GPU of
@@ -18,12 +19,13 @@
 #include "platforms/kernels/gpu.hpp"
 #include "platforms/kernels/product.hpp"
 #include "platforms/kernels/streaming.hpp"
+#include "platforms/kernels/transformer.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse::kernels {
 
-using Kernel = std::variant<Product, Convolution, Streaming>;
+using Kernel = std::variant<Product, Convolution, Streaming, Transformer>;
 
 /// Kernels that share fitted values.
 enum class Class { kVectorProduct, kMatrixProduct, kConvolution, kElementwise, kSoftmax, kNorm };
@@ -33,7 +35,10 @@ inline constexpr std::array kClasses{Named{"products_fp32", Class::kVectorProduc
                                      Named{"elementwise", Class::kElementwise},
                                      Named{"softmax", Class::kSoftmax},
                                      Named{"norms", Class::kNorm}};
+/// That of its products, of a kernel that consists of others.
 Class class_of(const Kernel& kernel);
+/// Whether it consists of kernels with values of their own.
+bool is_composite(const Kernel& kernel);
 
 struct Values {
   ProductValues products_fp32, products_reduced;

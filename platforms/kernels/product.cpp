@@ -4,9 +4,7 @@
 
 namespace rehearse::kernels {
 
-double Product::flops() const {
-  return 2 * number(batch) * number(m) * number(n) * number(k);
-}
+double Product::flops() const { return 2 * number(batch) * number(m) * number(n) * number(k); }
 
 double Product::bytes() const {
   const auto rows = number(m), columns = number(n), terms = number(k);

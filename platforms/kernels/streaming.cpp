@@ -13,9 +13,7 @@ const StreamingRow& row_of(StreamingKind kind) {
 
 }  // namespace
 
-double Streaming::bytes() const {
-  return row_of(kind).passes * number(rows) * number(columns) * bytes_of(precision);
-}
+double Streaming::bytes() const { return row_of(kind).passes * number(rows) * number(columns) * bytes_of(precision); }
 
 Seconds roofline(const Streaming& kernel, const Gpu& gpu) { return Seconds{kernel.bytes() / gpu.bandwidth}; }
 
