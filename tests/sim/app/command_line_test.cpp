@@ -321,6 +321,27 @@ TEST_CASE("list and schema print what the catalogs hold") {
   CHECK_NOTHROW((void)parse_json(rehearse_with("schema provision").out, "schema"));
 }
 
+TEST_CASE("a study of kernels is compared GPU by GPU, and calibrated alone or with others of other kernels") {
+  const TemporaryFolder folder;
+  const std::string study = kRoot + "/scenarios/studies/kernels-bf16-products.json";
+  const Outcome outcome = rehearse_with("validate " + study + " --quiet -o " + (folder.path / "out").string());
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.find("left out together: A100 80GB; B200; H100") != std::string::npos);
+  const Json summary = load_json_file(folder.path / "out" / "summary.json");
+  CHECK(summary["metric"] == "kernel_time_s");
+  CHECK(summary["errors"]["all"]["kernel_model"]["median_ape"].get<double>() <
+        summary["errors"]["all"]["nearest_row"]["median_ape"].get<double>());
+  check_refused("validate " + study + " --measurements x.csv", 2, "a study of kernels names its tables");
+  check_refused("calibrate " + study + " " + study, 2,
+                "kernels of class \"products_reduced\" are in a study before it, too");
+  Json alone = load_json_file(study);
+  Json& table = alone["tables"][0];
+  table["gpu"]["names"] = {{"H100-SXM5-80GB", "H100"}};
+  table["file"] = kRoot + "/calibration/data/aiconfigurator-kernels/gemm_bf16.csv.gz";
+  check_refused("validate " + folder.write("alone.json", alone.dump()).string(), 3,
+                "has nothing to fit where one GPU or architecture is left out");
+}
+
 TEST_CASE("a name that is too long for a file is the user's mistake") {
   test::check_refused("init " + std::string(300, 'x'), 2, "File name too long");
 }
