@@ -276,6 +276,7 @@ std::vector<ColumnMapping> read_mappings(const JsonReader& columns, const CsvTab
 struct TargetUnit {
   double scale = 1;          // in the metric's unit
   std::string noise_column;  // with their standard deviations; empty: none
+  std::string trials;        // column with the number of trials that counts are out of; empty: no counts
 };
 TargetUnit read_target(const JsonReader& target, Study& study) {
   const CsvTable& table = *study.table;
@@ -287,6 +288,8 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
   expect_column(target.child("column"), study.target_column, table);
   if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
+  const auto trials = target.optional<std::string>("trials", "");
+  if (!trials.empty()) expect_column(target.child("trials"), trials, table);
   study.sample_of = read_columns(target, "sample_of", table);
   study.quantile = target.maybe<double>("quantile");
   target.expect(!study.quantile || (*study.quantile > 0 && *study.quantile < 1 && study.sample_of.empty()), "quantile",
@@ -296,7 +299,7 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   target.expect(is_replayed(study.metric) == target.has("traces"), "traces",
                 "a trace beside a metric of replays, and none beside another");
   target.reject_unknown_keys();
-  return {.scale = units.at(unit), .noise_column = noise_column};
+  return {.scale = units.at(unit), .noise_column = noise_column, .trials = trials};
 }
 
 /// One filter for each entry of study.excluded, which this fills with their reasons.
@@ -313,6 +316,13 @@ std::vector<RowFilter> read_exclusions(const JsonReader& json, Study& study) {
 
 void read_measured(const CsvRow& row, const TargetUnit& unit, const std::string& column, StudyRow& entry) {
   entry.measured = row.number(column);
+  if (!unit.trials.empty()) {
+    entry.trials = row.number(unit.trials);
+    if (!(*entry.trials >= 1)) row.fail(unit.trials, "expected at least one trial");
+    if (!(entry.measured >= 0 && entry.measured <= *entry.trials)) row.fail(column, "expected a count of trials");
+    entry.measured /= *entry.trials;
+    return;
+  }
   if (entry.measured <= 0) row.fail(column, "expected a number above 0");
   if (!unit.noise_column.empty() && !row.text(unit.noise_column).empty())
     entry.noise = row.number(unit.noise_column) * unit.scale;

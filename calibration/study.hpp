@@ -37,6 +37,7 @@ struct StudyRow {
   RowUse use = RowUse::kPredicted;
   double measured = 0;
   std::optional<double> noise{};        // standard deviation, in the unit of `measured`
+  std::optional<double> trials{};       // of which `measured` is the share with an outcome
   std::optional<double> probability{};  // of a sample's value: `measured` is to be compared with this quantile
 
   bool fits(const RowFilter& filter) const;

@@ -39,6 +39,7 @@ std::string study_schema() {
       "unit": { "enum": ["", "s", "ms", "us"], "description": "of the column, for a metric in seconds" },
       "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
       "quantile": { "type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "below 1: the column has this quantile of a random value; default: its mean" },
+      "trials": { "type": "string", "description": "column with the number of trials of which the target's column counts those with an outcome; errors are differences of shares, in percentage points" },
       "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },

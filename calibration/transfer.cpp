@@ -20,6 +20,7 @@ constexpr int kMessages = 4000;
 struct Way {
   Path path;
   BytesPerSecond rate{};
+  Bytes burst{};  // that passes at once, all links being idle
 };
 
 Way way_of(const Scenario& scenario) {
@@ -29,6 +30,7 @@ Way way_of(const Scenario& scenario) {
   const auto rate_of = [&](int link) { return site.topology.links()[static_cast<std::size_t>(link)].rate; };
   way.rate = way.path.per_flow_rate.value_or(rate_of(way.path.links.front()));
   for (const int link : way.path.links) way.rate = std::min(way.rate, rate_of(link));
+  way.burst = site.topology.burst(way.path);
   return way;
 }
 
@@ -49,6 +51,7 @@ std::vector<Outcome> lossy_transfers(const Scenario& scenario, const Way& way) {
   const auto segments = std::max<std::int64_t>(1, std::llround(std::ceil(part / as_double(tcp.segment))));
   // Of the last segment, which is shorter, only what is in it takes time.
   const Seconds spared{(static_cast<double>(segments) * as_double(tcp.segment) - part) / lossy.rate.value()};
+  const Seconds at_once = std::min(way.burst, scenario.workload.parameter_bytes()) / way.rate;
   std::vector<Outcome> outcomes(kMessages);
   for (Outcome& outcome : outcomes) {
     Seconds longest{};
@@ -57,7 +60,7 @@ std::vector<Outcome> lossy_transfers(const Scenario& scenario, const Way& way) {
       longest = std::max(longest, transfer.sending - spared + transfer.waiting);
       outcome.has_timeout = outcome.has_timeout || transfer.timeouts > 0;
     }
-    outcome.seconds = (longest + way.path.latency).value();
+    outcome.seconds = (longest + way.path.latency - at_once).value();
   }
   return outcomes;
 }
@@ -68,7 +71,8 @@ double transfer_rate(const Scenario& scenario) { return way_of(scenario).rate.va
 
 double transfer_time(const Scenario& scenario, std::optional<double> probability) {
   const Way way = way_of(scenario);
-  if (!(way.path.packet_loss > 0)) return (way.path.latency + scenario.workload.parameter_bytes() / way.rate).value();
+  const Bytes size = scenario.workload.parameter_bytes();
+  if (!(way.path.packet_loss > 0)) return (way.path.latency + (size - std::min(size, way.burst)) / way.rate).value();
   std::vector<double> seconds;
   for (const Outcome& outcome : lossy_transfers(scenario, way)) seconds.push_back(outcome.seconds);
   if (probability) return percentile(seconds, 100 * *probability);

@@ -11,7 +11,7 @@ namespace rehearse {
 double transfer_rate(const Scenario& scenario);
 
 /// From the first byte that leaves to the last that arrives, in s, of a message as large as the workload's parameters:
-/// latency + size / rate; where packets are lost, the mean, or the quantile at `probability`, over many messages on
+/// latency + (size - burst) / rate, the NICs having been idle; where packets are lost, the mean, or the quantile at `probability`, over many messages on
 /// connections that stay open (sim/resources/tcp_loss.hpp).
 double transfer_time(const Scenario& scenario, std::optional<double> probability);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,15 @@ std::optional<double> ratio_of_means(const Study& study, const Validation& valid
   }
   if (values[0].empty() || values[1].empty()) return {};
   return mean(values[0]) / mean(values[1]);
+}
+
+/// Whether the bounds of 95 % of a count of trials hold a share.
+bool is_within_bounds(double measured, double trials, double share) {
+  using Binomial = boost::math::binomial_distribution<>;
+  constexpr double kEachSide = 0.025;
+  const double count = std::round(measured * trials);
+  return share >= (count > 0 ? Binomial::find_lower_bound_on_p(trials, count, kEachSide) : 0) &&
+         share <= (count < trials ? Binomial::find_upper_bound_on_p(trials, count, kEachSide) : 1);
 }
 
 }  // namespace
@@ -155,7 +165,12 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
                          .simulated = predictions[i].value,
                          .error_pct = -100,
                          .problem = row.problem.empty() ? predictions[i].problem : row.problem};
-    if (result.simulated) result.error_pct = 100 * (*result.simulated / row.measured - 1);
+    if (result.simulated)
+      result.error_pct = 100 * (row.trials ? *result.simulated - row.measured : *result.simulated / row.measured - 1);
+    if (result.simulated && row.trials) {
+      ++validation.within_bounds.rows;
+      validation.within_bounds.inside += is_within_bounds(row.measured, *row.trials, *result.simulated) ? 1 : 0;
+    }
     validation.rows.push_back(std::move(result));
   }
   validation.all = error_statistics(study, validation.rows);
@@ -249,10 +264,9 @@ StudyQuality study_quality(const Study& study, const Validation& validation, con
   return {.of = StudyQuality::Of::kFitted, .errors = validation.fitted};
 }
 
-IntervalCoverage interval_coverage(const Study& study, const Validation& validation,
-                                   const PredictionUncertainty& uncertainty) {
-  IntervalCoverage coverage;
-  if (!(uncertainty.residual > 0)) return coverage;
+RowCount interval_coverage(const Study& study, const Validation& validation, const PredictionUncertainty& uncertainty) {
+  RowCount coverage;
+  if (!(uncertainty.residual > 0) || validation.within_bounds.rows > 0) return coverage;
   const auto [low, high] = uncertainty.interval(0);
   const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
@@ -305,6 +319,8 @@ Json to_json(const Study& study, const Validation& validation) {
   for (std::size_t i = 0; i < validation.rows.size(); ++i)
     if (!validation.rows[i].simulated)
       problems.push_back(Json{{"line", study.rows[i].row.line()}, {"problem", validation.rows[i].problem}});
+  if (validation.within_bounds.rows > 0)
+    json["within_bounds"] = {{"inside", validation.within_bounds.inside}, {"rows", validation.within_bounds.rows}};
   json["groups"] = std::move(groups);
   json["saturation"] = std::move(saturation);
   json["ratios"] = std::move(ratios);

@@ -9,7 +9,8 @@
 
 namespace rehearse {
 
-/// Errors in percent of the measured value. A row that could not be simulated counts as 100 %.
+/// Errors in percent of the measured value, of shares in percentage points. A row that could not be simulated counts as
+/// 100 %.
 struct ErrorStatistics {
   std::size_t rows = 0;
   double mape = 0;  // mean of the absolute errors
@@ -49,6 +50,11 @@ struct SampleComparison {
   double ks_distance = 0;  // Kolmogorov-Smirnov: the largest difference of the two cumulative shares
 };
 
+/// How many rows hold, of those that could be simulated and are asked.
+struct RowCount {
+  std::size_t inside = 0, rows = 0;
+};
+
 struct Validation {
   std::vector<ValidationRow> rows;                              // [study rows]
   ErrorStatistics all;                                          // but those that give step times
@@ -56,6 +62,7 @@ struct Validation {
   std::vector<std::pair<std::string, ErrorStatistics>> groups;  // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
+  RowCount within_bounds;  // simulated shares in the bounds of 95 % of the measured counts (Clopper, Pearson)
   std::vector<SampleComparison> samples;  // of a study with samples: each, then all together; fitted and others apart
 };
 
@@ -89,11 +96,7 @@ StudyQuality study_quality(const Study& study, const Validation& validation, con
 /// How many of the scored rows that could be simulated lie within the interval of 90 % that `uncertainty`'s errors give
 /// each prediction: measured between `interval(0).first` and `.second` times a simulated rate; a time is one by a rate.
 /// Without the uncertainty of the profile's values, which simulate adds, intervals are narrower and hold fewer.
-struct IntervalCoverage {
-  std::size_t inside = 0, rows = 0;
-};
-IntervalCoverage interval_coverage(const Study& study, const Validation& validation,
-                                   const PredictionUncertainty& uncertainty);
+RowCount interval_coverage(const Study& study, const Validation& validation, const PredictionUncertainty& uncertainty);
 
 /// Why rows are not scored, and the lines of the measurements' file that they stand in: what the study leaves out, what
 /// gives the profile's step times, and what cannot be simulated (which is scored as an error of 100 %).

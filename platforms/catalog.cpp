@@ -107,6 +107,7 @@ Instance read_instance(std::string name, JsonReader json) {
       .accelerators = json.optional<int>("accelerators", 0),
       .nic = json.required<BytesPerSecond>("nic"),
       .nics = json.optional<int>("nics", 1),
+      .nic_burst = json.optional<Bytes>("nic_burst", Bytes{}),
       .usd_per_hour_on_demand = json.maybe<double>("usd_per_hour_on_demand"),
       .usd_per_hour_spot = json.maybe<double>("usd_per_hour_spot"),
       .prices = {},

@@ -29,6 +29,7 @@ struct Instance {
   int accelerators = 0;
   BytesPerSecond nic{};  // of one NIC, each direction, as the provider states it
   int nics = 1;
+  Bytes nic_burst{};  // that pass at once when a NIC has been idle: the depth of the token bucket that limits its rate
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
   std::vector<RegionalPrice> prices;   // where one fits, it goes before the two above, which hold anywhere

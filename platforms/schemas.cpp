@@ -138,6 +138,7 @@ std::string instance_schema() {
     "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
     "nic": { "$ref": "#/$defs/rate", "description": "of all NICs together, one direction" },
     "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+    "nic_burst": { "$ref": "#/$defs/size", "default": "0B", "description": "passes at once, in each direction, after a NIC has been idle: the depth of the token bucket that limits its rate" },
     "usd_per_hour_on_demand": { "type": "number", "minimum": 0 },
     "usd_per_hour_spot": { "type": "number", "minimum": 0 },
     "prices": { "type": "array", "description": "the first that fits a group's market and region holds, otherwise the two above", "items": {

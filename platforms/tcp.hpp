@@ -27,6 +27,9 @@ struct TcpParameters {
   Seconds timer_granularity{8e-3};  // added to the timers of RACK-TLP. Linux: two jiffies of 250 in a second
   int duplicate_acks = 3;           // RFC 5681
   int initial_window = 10;          // segments: RFC 6928
+  Seconds small_queue{0.7365e-3};  // of its rate: as much payload as a connection lets wait in its own machine; 0: all.
+                                   // Linux: 1.2 / 1024 s (tcp_pacing_ca_ratio, sk_pacing_shift) in memory, which is
+                                   // 2304 B for a segment of 1448
   LossRecovery recovery = LossRecovery::kRack;
   CongestionControl congestion = CongestionControl::kCubic;
   int connections = 1;  // that share each message

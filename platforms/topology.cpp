@@ -136,6 +136,14 @@ int Topology::add_link(std::string name, BytesPerSecond rate) {
   return static_cast<int>(links_.size()) - 1;
 }
 
+Bytes Topology::burst(const Path& path) const {
+  Bytes least{};
+  for (const int link : path.links)
+    if (const Bytes burst = links_[index(link)].burst; burst > Bytes{})
+      least = least == Bytes{} ? burst : std::min(least, burst);
+  return least;
+}
+
 void Topology::add_machine(std::size_t m) {
   const TopologyMachine& machine = machines_[m];
   const Interconnect& inside = machine.interconnect;
@@ -147,6 +155,7 @@ void Topology::add_machine(std::size_t m) {
     const std::string nic = "NIC " + std::to_string(n) + of;
     links.nic_up.push_back(add_link(nic + ", sending", machine.nic));
     links.nic_down.push_back(add_link(nic + ", receiving", machine.nic));
+    for (const int link : {links.nic_up.back(), links.nic_down.back()}) links_[index(link)].burst = machine.nic_burst;
   }
   for (std::size_t g = 0; g < gpus; ++g) {
     const std::string gpu = " of GPU " + std::to_string(g) + of;

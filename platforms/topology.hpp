@@ -26,6 +26,7 @@ struct Endpoint {
 struct TopologyMachine {
   std::string region;
   BytesPerSecond nic{};  // payload rate of one NIC, each direction
+  Bytes nic_burst{};     // payload that passes a NIC at once after it has been idle
   int nics = 1;          // GPU i uses NIC i modulo nics; the host the NIC of the GPU at the other end, or NIC 0
   int gpus = 0;
   Interconnect interconnect;
@@ -37,6 +38,7 @@ struct TopologyMachine {
 struct TopologyLink {
   std::string name;
   BytesPerSecond rate{};
+  Bytes burst{};     // that passes at once after the link has been idle
   int machine = -1;  // that it is a part of; -1: of the network
 };
 
@@ -62,6 +64,8 @@ class Topology {
   Topology(std::vector<TopologyMachine> machines, const Fabric& fabric, std::vector<RegionLink> region_links,
            std::optional<Seconds> hop_latency = {});
 
+  /// What passes a path at once if all its links are idle: the least burst of those that have one.
+  Bytes burst(const Path& path) const;
   const std::vector<TopologyLink>& links() const { return links_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }

@@ -87,7 +87,10 @@ std::string unscored_text(const Study& study, const Validation& validation, cons
   return text;
 }
 
-std::string coverage_text(const Study& study, const IntervalCoverage& coverage) {
+std::string coverage_text(const Study& study, const Validation& validation, const RowCount& coverage) {
+  if (const RowCount& bounds = validation.within_bounds; bounds.rows > 0)
+    return "bounds of 95 % of the counts hold " + std::to_string(bounds.inside) + " of " + std::to_string(bounds.rows) +
+           " simulated shares; errors are in percentage points\n";
   if (coverage.rows == 0) return "intervals of 90 %: profile " + in_quotes(study.profile_name) + " states no errors\n";
   return "intervals of 90 % hold " + std::to_string(coverage.inside) + " of " + std::to_string(coverage.rows) +
          " rows, " + display(100 * static_cast<double>(coverage.inside) / static_cast<double>(coverage.rows)) +
@@ -96,7 +99,7 @@ std::string coverage_text(const Study& study, const IntervalCoverage& coverage) 
 }
 
 void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
-                      const IntervalCoverage& coverage, std::size_t free_values) {
+                      const RowCount& coverage, std::size_t free_values) {
   print_rows(study, validation);
   std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
   print_header("");
@@ -119,7 +122,7 @@ void print_validation(const Study& study, const Validation& validation, const St
                 sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
                 100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
   std::printf("%s", unscored_text(study, validation, "").c_str());
-  std::printf("%s", coverage_text(study, coverage).c_str());
+  std::printf("%s", coverage_text(study, validation, coverage).c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
 
@@ -161,9 +164,10 @@ int run(const ValidateCommand& command) {
     const StudyAccuracy accuracy = study_accuracy(study, validation, profile);
     const StudyQuality& quality = accuracy.quality;
     const std::size_t free_values = accuracy.free_values + accuracy.step_times;
-    const IntervalCoverage coverage =
+    const RowCount coverage =
         interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
-    notes += study.name + ": " + coverage_text(study, coverage) + unscored_text(study, validation, study.name + ": ");
+    notes += study.name + ": " + coverage_text(study, validation, coverage) +
+             unscored_text(study, validation, study.name + ": ");
     Json summary = to_json(study, validation);
     summary["free_values"] = free_values;
     summary["quality"] = to_json(quality.errors);

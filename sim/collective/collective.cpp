@@ -481,6 +481,8 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     std::vector<double> per_byte(phase.edges.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Path& path = network.path(phase.edges[e]);
+      if (&phase == plan.data())
+        burst_ = e == 0 ? network.topology().burst(path) : std::min(burst_, network.topology().burst(path));
       const auto flow =
           flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
       if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
@@ -512,14 +514,22 @@ Seconds CollectiveTimer::duration(Bytes payload) const {
   double total = 0;
   for (std::size_t p = 0; p < plan_.size(); ++p)
     total += round(p, payload).value() * static_cast<double>(plan_[p].repeat);
+  if (burst_ > Bytes{}) {
+    const Bytes size = message_size(plan_[0], payload);
+    total += time_of_message(0, size - std::min(size, burst_)) - time_of_message(0, size);
+  }
   return Seconds{total};
 }
 
 Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
-  const double size = as_double(message_size(plan_[phase], payload));
+  return Seconds{time_of_message(phase, message_size(plan_[phase], payload))};
+}
+
+double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   double longest = 0;
-  for (const auto& [latency, per_byte] : slowest_[phase]) longest = std::max(longest, latency + size * per_byte);
-  return Seconds{longest};
+  for (const auto& [latency, per_byte] : slowest_[phase])
+    longest = std::max(longest, latency + as_double(size) * per_byte);
+  return longest;
 }
 
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,

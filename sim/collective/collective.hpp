@@ -112,6 +112,7 @@ class CollectiveTimer {
   CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {},
                   const std::vector<int>& watched = {});
 
+  /// All links having been idle.
   Seconds duration(Bytes payload) const;
   /// Time of one of the messages that every edge of the phase carries one after another: until the last has arrived.
   Seconds round(std::size_t phase, Bytes payload) const;
@@ -130,7 +131,10 @@ class CollectiveTimer {
     double rate = 0;
   };
 
+  double time_of_message(std::size_t phase, Bytes size) const;
+
   const CollectivePlan& plan_;
+  Bytes burst_{};                               // of each message of the first round passes at once
   std::vector<std::vector<LinkShare>> shares_;  // [phases]
   std::vector<std::vector<double>> per_byte_;   // [phases][edges]
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.

@@ -30,7 +30,8 @@ void check_invariants(const RunRecord& record, std::int64_t all_samples) {
     const MachineUse& use = record.total[m];
     sent += use.sent;
     received += use.received;
-    const double capacity = machine.nics * machine.nic.value() * record.drained.value() * kTolerated + 1;
+    const double each = machine.nic.value() * record.drained.value() * kTolerated + as_double(machine.nic_burst);
+    const double capacity = machine.nics * each + 1;
     require(as_double(use.sent) <= capacity && as_double(use.received) <= capacity, "no NIC above its capacity");
     require(use.cpu_busy.value() <= machine.cores * record.drained.value() * kTolerated,
             "no core busy for longer than the run");

@@ -29,7 +29,8 @@ struct Cluster {
   bool is_exact;
   Traffic traffic{site.machines.size()};
   LossCounts losses;
-  int lossy_connections = 0;    // that there have been
+  int lossy_connections = 0;                                                          // that there have been
+  std::vector<std::vector<const class LossyChannel*>> sending{site.machines.size()};  // [machines] those that are busy
   std::vector<CorePool> cores;  // [machines] of its parameter servers
 };
 

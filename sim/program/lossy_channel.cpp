@@ -20,7 +20,11 @@ BytesPerSecond rate_of(const Network& network, const Path& path) {
 }  // namespace
 
 LossyChannel::LossyChannel(OwnedClock clock, Cluster& cluster, PathIndex path)
-    : clock_{clock}, cluster_{cluster}, path_{path}, segment_{cluster.site.scenario.tcp.segment} {
+    : clock_{clock},
+      cluster_{cluster},
+      path_{path},
+      machine_{static_cast<std::size_t>(cluster.network.source(path).machine)},
+      segment_{cluster.site.scenario.tcp.segment} {
   const Scenario& scenario = cluster.site.scenario;
   const Path& way = cluster.network.path(path);
   rate_ = rate_of(cluster.network, way) / scenario.tcp.connections;
@@ -32,25 +36,45 @@ LossyChannel::LossyChannel(OwnedClock clock, Cluster& cluster, PathIndex path)
 
 LossyChannel::~LossyChannel() {
   if (!is_busy()) return;
+  std::erase(cluster_.sending[machine_], this);
   for (const Part& part : parts_) cluster_.network.cancel(part.flow);
-  cluster_.network.count(path_, Bytes{} - size_ - losses_.retransmitted);
+  if (has_begun_) cluster_.network.count(path_, Bytes{} - size_ - losses_.retransmitted);
 }
 
 void LossyChannel::send(Bytes size, bool is_followed, std::function<void()> on_sent) {
   size_ = size;
   losses_ = {};
+  started_ = clock_.now();
   on_sent_ = std::move(on_sent);
-  const std::int64_t count = std::clamp<std::int64_t>(size.value(), 1, static_cast<std::int64_t>(parts_.size()));
-  parts_left_ = static_cast<std::size_t>(count);
-  for (std::int64_t i = 0; i < count; ++i)
-    start(parts_[static_cast<std::size_t>(i)], Bytes{size.value() * (i + 1) / count - size.value() * i / count},
-          is_followed);
+  has_begun_ = false;
+  cluster_.sending[machine_].push_back(this);
+  clock_.schedule(started_, [this, is_followed] { begin(is_followed); });
 }
 
-void LossyChannel::start(Part& part, Bytes size, bool is_followed) {
+void LossyChannel::begin(bool is_followed) {
+  has_begun_ = true;
+  TcpSurroundings surroundings{.is_followed = is_followed};
+  const MachineIndex receiver = cluster_.network.destination(path_).machine;
+  for (const LossyChannel* other : cluster_.sending[static_cast<std::size_t>(receiver)]) other->add_to(surroundings);
+  const std::int64_t count = std::clamp<std::int64_t>(size_.value(), 1, static_cast<std::int64_t>(parts_.size()));
+  parts_left_ = static_cast<std::size_t>(count);
+  for (std::int64_t i = 0; i < count; ++i)
+    start(parts_[static_cast<std::size_t>(i)], Bytes{size_.value() * (i + 1) / count - size_.value() * i / count},
+          surroundings);
+}
+
+void LossyChannel::add_to(TcpSurroundings& surroundings) const {
+  const BytesPerSecond rate = rate_ * static_cast<double>(parts_.size());
+  double window = 0;
+  for (const Part& part : parts_) window += part.sender.window();
+  surroundings.opposing += std::max(Seconds{}, size_ / rate - (clock_.now() - started_));
+  surroundings.opposing_queue += segment_ / rate * window;
+}
+
+void LossyChannel::start(Part& part, Bytes size, const TcpSurroundings& surroundings) {
   part.flow = 0;
   const std::int64_t segments = std::max<std::int64_t>(1, (size.value() + segment_.value() - 1) / segment_.value());
-  const TcpTransfer transfer = part.sender.send(segments, is_followed);
+  const TcpTransfer transfer = part.sender.send(segments, surroundings);
   const Bytes again = std::min(segment_, std::max(size, Bytes{1})) * transfer.retransmitted;
   losses_.add({again, transfer.fast_retransmits, transfer.probes, transfer.late_probes, transfer.timeouts});
   const double sent = as_double(segment_) * static_cast<double>(transfer.segments + transfer.retransmitted);
@@ -70,6 +94,7 @@ void LossyChannel::start(Part& part, Bytes size, bool is_followed) {
 
 void LossyChannel::end_part() {
   if (--parts_left_ > 0) return;
+  std::erase(cluster_.sending[machine_], this);
   const Endpoint from = cluster_.network.source(path_), to = cluster_.network.destination(path_);
   cluster_.traffic.sent(from, to, losses_.retransmitted);
   cluster_.traffic.lost(from, to, losses_.retransmitted);

@@ -22,7 +22,8 @@ class LossyChannel : private Pinned {
   /// Cuts what is under way: it counts for nothing.
   ~LossyChannel();
 
-  /// `on_sent` runs when the last byte has left for the last time. TcpSender says what `is_followed` is.
+  /// `on_sent` runs when the last byte has left for the last time. TcpSurroundings says what `is_followed` is. What
+  /// other channels are told to send at the same date counts as under way.
   void send(Bytes size, bool is_followed, std::function<void()> on_sent);
   bool is_busy() const { return on_sent_ != nullptr; }
   /// Of the latest message.
@@ -33,16 +34,22 @@ class LossyChannel : private Pinned {
     TcpSender sender;
     FlowId flow = 0;
   };
-  void start(Part& part, Bytes size, bool is_followed);
+  void begin(bool is_followed);
+  void start(Part& part, Bytes size, const TcpSurroundings& surroundings);
   void end_part();
+  /// Adds what waits at the sender's link.
+  void add_to(TcpSurroundings& surroundings) const;
 
   OwnedClock clock_;
   Cluster& cluster_;
   PathIndex path_;
+  std::size_t machine_;  // the sender's
   Bytes segment_;
   BytesPerSecond rate_{};  // of each connection, while nothing else is on the way
   std::vector<Part> parts_;
   Bytes size_{};
+  Seconds started_{};
+  bool has_begun_ = false;
   LossCounts losses_;  // of the message
   std::size_t parts_left_ = 0;
   std::function<void()> on_sent_;

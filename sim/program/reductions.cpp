@@ -33,9 +33,9 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const GradientExchange& exchange = training.strategy.exchange;
   const bool is_forward = exchange.overlap == Overlap::kForward;
   // Nothing depends on a date.
-  const bool is_lossy = scenario.loses_packets();
+  const bool has_memory = scenario.has_links_with_memory();
   const bool is_regular =
-      training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time && !is_lossy;
+      training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time && !has_memory;
   // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
   if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
     reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
@@ -51,10 +51,10 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere. What stages of a pipeline send one another meets their collectives.
   const Pipeline* pipeline = training.strategy.pipeline();
-  reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows) && !is_lossy;
+  reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows) && !has_memory;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
-                         !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !is_lossy;
+                         !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
   if (pipeline == nullptr)
     reductions.folds_workers = are_alike && !copies_are_flows;
   else if (are_alike)

@@ -19,7 +19,11 @@ void Recorder::watch(Network& network, bool records_gpu_links) {
         if (index < 0) {
           index = static_cast<int>(links.size());
           const TopologyLink& known = topology.links()[static_cast<std::size_t>(link)];
-          links.push_back({.machine = machine, .is_of_gpus = is_of_gpus, .name = known.name, .rate = known.rate});
+          links.push_back({.machine = machine,
+                           .is_of_gpus = is_of_gpus,
+                           .name = known.name,
+                           .rate = known.rate,
+                           .burst = known.burst});
           watched.push_back(link);
         }
         RecordedLink& recorded = links[static_cast<std::size_t>(index)];
@@ -33,6 +37,13 @@ void Recorder::watch(Network& network, bool records_gpu_links) {
     if (records_gpu_links) add(machine, true, topology.gpu_ports(machine));
   }
   current_.resize(links.size());
+  network.on_burst([this, &network](int link, Bytes size) {
+    const auto recorded = find_link(link);
+    if (!recorded) return;
+    constexpr double kBurstRate = 1e3;  // of the link's rate: in no time, as samples see it
+    const double rate = kBurstRate * links[*recorded].rate.value();
+    add_rate(*recorded, {.start = network.now().value(), .length = as_double(size) / rate, .rate = rate});
+  });
   network.watch(watched, [this](int link, Seconds now, double rate) {
     change_rate(static_cast<std::size_t>(index_of_[static_cast<std::size_t>(link)]), now, rate);
   });

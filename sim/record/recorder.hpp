@@ -47,6 +47,7 @@ struct RecordedLink {
   bool receives = false, sends = false;  // both: from one GPU to another
   std::string name;
   BytesPerSecond rate{};
+  Bytes burst{};  // besides, once in any time
 };
 
 /// Bytes per second that cross a recorded link. Its rate at a date is the sum of all of its pulses.

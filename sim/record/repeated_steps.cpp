@@ -137,7 +137,7 @@ bool may_repeat(const Scenario& scenario) {
   const Training& training = scenario.training;
   return training.strategy.is_synchronous() && !training.checkpoint && training.step_time_variation == 0 &&
          training.start_interval == Seconds{} && !training.strategy.exchange.cycle_time &&
-         !scenario.has_changing_membership() && !scenario.has_revocations() && !scenario.loses_packets();
+         !scenario.has_changing_membership() && !scenario.has_revocations() && !scenario.has_links_with_memory();
 }
 
 std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more, std::int64_t cycle) {

@@ -88,7 +88,7 @@ void add_rates(const RunRecord& record, TrafficOf traffic, ResourceProfile& prof
     sums.assign(profile.samples, 0);
     for (const RatePulses* pulses : by_link[l]) add_to_samples(*pulses, period, 0, sums);
     const double most = *std::max_element(sums.begin(), sums.end()) / period;
-    if (most > link.rate.value() * (1 + rounding))
+    if (most > link.rate.value() * (1 + rounding) + as_double(link.burst) / period)
       throw std::logic_error{"invariant broken: " + link.name + " carries " + to_text(BytesPerSecond{most}) +
                              " in one sample, more than its " + to_text(link.rate)};
     ResourceSeries& series = profile.series[static_cast<std::size_t>(link.machine)];

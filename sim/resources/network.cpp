@@ -37,6 +37,31 @@ void Network::fold(int block) {
   for (KnownPath& known : known_) known.path = find(known.from, known.to);
 }
 
+/// What of a message passes at once: what the buckets of all its links with a burst hold. A bucket fills at the link's
+/// rate: it is full so much later for each byte that it has let pass (the generic cell rate algorithm, ITU-T I.371).
+Bytes Network::take_burst(const Path& path, Bytes size) {
+  Bytes passes{};
+  bool has_burst = false;
+  const auto link_of = [this](int link) -> const TopologyLink& {
+    return topology_.links()[static_cast<std::size_t>(link)];
+  };
+  for (const int link : path.links) {
+    const TopologyLink& limited = link_of(link);
+    if (limited.burst == Bytes{}) continue;
+    if (is_full_at_.empty()) is_full_at_.resize(topology_.links().size());
+    Seconds& full = is_full_at_[static_cast<std::size_t>(link)];
+    full = std::max(full, now());
+    const double held = as_double(limited.burst) - (full - now()).value() * limited.rate.value();
+    const Bytes here = std::min(size, Bytes{static_cast<std::int64_t>(std::max(0.0, held))});
+    passes = has_burst ? std::min(passes, here) : here;
+    has_burst = true;
+    full += size / limited.rate;
+  }
+  if (passes > Bytes{} && on_burst_)
+    for (const int link : path.links) on_burst_(link, passes);
+  return passes;
+}
+
 FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent,
                            std::optional<BytesPerSecond> most) {
   if (path(index).links.empty()) {
@@ -45,7 +70,7 @@ FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on
   }
   count(index, size);
   ++started_flows_;
-  return start(index, std::max(size, Bytes{1}), most, std::move(on_sent));
+  return start(index, std::max(size - take_burst(path(index), size), Bytes{1}), most, std::move(on_sent));
 }
 
 }  // namespace rehearse

@@ -48,6 +48,8 @@ class Network : private Pinned {
   void count(PathIndex path, Bytes size) { carried_[static_cast<std::size_t>(path)] += size; }
   /// [paths] bytes that have been sent over each, those under way included.
   const std::vector<Bytes>& carried() const { return carried_; }
+  /// `action` is told of bytes that pass a link at once, as its burst allows, and are in no flow.
+  void on_burst(std::function<void(int link, Bytes)> action) { on_burst_ = std::move(action); }
   /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
   virtual void cancel(FlowId flow) = 0;
   /// Changes the rate of a machine's NICs, both directions, from now on.
@@ -68,6 +70,7 @@ class Network : private Pinned {
     Path path;
   };
   Path find(Endpoint from, Endpoint to) const;
+  Bytes take_burst(const Path& path, Bytes size);
 
   const Topology& topology_;
   int block_ = 0;
@@ -75,6 +78,8 @@ class Network : private Pinned {
   std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated
   std::function<void(std::size_t)> on_path_;
+  std::vector<Seconds> is_full_at_;  // [links with bursts, or none] when the token bucket will be full
+  std::function<void(int, Bytes)> on_burst_;
   std::uint64_t started_flows_ = 0;
 };
 

@@ -19,6 +19,14 @@ struct LossyPath {
   BytesPerSecond rate{};
 };
 
+/// What else is under way when a message begins. ACKs wait in their sender's queue behind its own data.
+struct TcpSurroundings {
+  /// The connection goes on with other data at once, whose ACKs tell of losses at the end of this message.
+  bool is_followed = false;
+  Seconds opposing{};        // that the receiver's link needs for the data that are still to leave there
+  Seconds opposing_queue{};  // the most of them that wait at a time: its windows
+};
+
 /// What became of one message on one connection.
 struct TcpTransfer {
   std::int64_t segments = 0;
@@ -45,28 +53,32 @@ struct LossCounts {
 };
 
 /// The sender of one direction of a connection that stays open. Flight by flight: a flight has a window of segments,
-/// those known to be lost first; each of them is lost with probability p; the next flight follows a round trip later,
-/// or at once where the window is at least rate * RTT. Besides the rate
+/// those known to be lost first; each of them is lost with probability p, and so is each ACK; the next flight follows a
+/// round trip later, or at once where the window is at least rate * RTT. RTT is that of the empty path and the time for
+/// which ACKs wait behind the receiver's own data. Besides the rate
 /// - a loss with `duplicate_acks` later segments that arrive (one is enough for kRack) costs a smaller window, 0.7 W for
-///   kCubic and W / 2 for kReno, at most once in a window; it grows by 0.53 and 1 segment in a round trip, or as the cubic
-///   function of time. So long transfers have C * segment / (RTT * sqrt(p)), C = 1.2 (Mathis et al., ACM CCR 27(3), 1997),
-///   or, where RTT is long, the rate of RFC 8312;
+///   kCubic and W / 2 for kReno in whole segments, at most once in a window; it grows by 0.53 and 1 segment in a round
+///   trip, or as the cubic function of time, while it limits: not above rate * (RTT + `small_queue`), as a sender that
+///   is held back by its own queue is not limited by its window. So long transfers have C * segment / (RTT * sqrt(p)),
+///   C = 1.2 (Mathis et al., ACM CCR 27(3), 1997), or, where RTT is long, the rate of RFC 8312;
+/// - the flight after the loss is as large as the ACKs of the window allow that come after it is known, 0.7 of them
+///   (RFC 6937): a retransmission by itself where W <= 3, so that its loss or that of its ACK waits for the timer;
 /// - at the end of the message it costs what is left of a round trip, and RTT / 4 and the granularity for kRack where
 ///   fewer than `duplicate_acks` arrived;
-/// - where nothing sent later arrives the timer has to expire, after RTT + minimum_timeout, doubled each time that the
-///   retransmission is lost, too; the window is 1 afterwards. For kRack, unless another recovery is under way, a probe
-///   comes first, after two RTT and the granularity. It is late, as that of a time-out, if all but one segment are known
-///   to have arrived, since the ACK of that might be delayed (RFC 8985, section 7.2; Linux waits 200 ms). In half of the
-///   cases they are not: then the ACK of the one before is delayed, as every second one is sent (RFC 5681, section 4.2);
-/// - `is_followed`: the connection goes on with other data at once, whose ACKs tell of losses at the end of this message.
-/// Every lost segment is sent again until it arrives, and no other: retransmitted / segments has the mean p / (1 - p).
-/// Left out: losses of ACKs, which later ones make up for; slow start of a connection that was idle; reordering.
+/// - where nothing sent later arrives, or no ACK of a flight, the timer has to expire, after RTT + minimum_timeout,
+///   doubled each time that the retransmission is lost, too; the window is 1 afterwards. For kRack, unless another
+///   recovery is under way, a probe comes first, after two RTT and the granularity. It is late, as that of a time-out, if
+///   all but one segment are known to have arrived, since the ACK of that might be delayed (RFC 8985, section 7.2; Linux
+///   waits 200 ms). In half of the cases they are not: then the ACK of the one before is delayed, as every second one is
+///   sent (RFC 5681, section 4.2).
+/// Every lost segment is sent again until it arrives, and no other but by a probe: retransmitted / segments has the mean
+/// p / (1 - p). Left out: slow start of a connection that was idle; reordering; delayed ACKs in the middle of a message.
 class TcpSender {
  public:
   /// The window is that which fills the path, at least the initial one.
   TcpSender(const TcpParameters& parameters, const LossyPath& path, Rng random);
 
-  TcpTransfer send(std::int64_t segments, bool is_followed = false);
+  TcpTransfer send(std::int64_t segments, const TcpSurroundings& surroundings = {});
   /// In segments.
   double window() const { return window_; }
 
@@ -84,20 +96,22 @@ class TcpSender {
   void send_flight(TcpTransfer& transfer);
   std::int64_t send_some(std::int64_t count, std::int64_t retransmissions);
   std::optional<Missing> find_losses(TcpTransfer& transfer);
-  void recover_tail(TcpTransfer& transfer, bool is_followed);
+  double round_trip(const TcpTransfer& transfer) const;
+  bool are_acks_lost(std::int64_t arrived);
+  void recover_tail(TcpTransfer& transfer);
   void probe(TcpTransfer& transfer);
   void time_out(TcpTransfer& transfer);
   void shrink(const Missing& missing, TcpTransfer& transfer);
-  void grow(std::int64_t arrived, double time);
+  void grow(std::int64_t arrived, double time, double most);
 
   TcpParameters parameters_;
   double loss_;
-  double round_trip_;   // seconds
-  double per_second_;   // segments
-  double full_window_;  // that fills the path
+  double round_trip_;  // seconds, of an empty path
+  double per_second_;  // segments
   Rng random_;
   std::int64_t gap_;  // segments that arrive before the next one that is lost
   double window_;
+  double recovery_flight_ = 1e18;
   double threshold_;                 // of slow start
   double most_ = 0;                  // cubic: window before the last loss
   double since_loss_ = 0;            // cubic: seconds in which it has grown
@@ -108,7 +122,9 @@ class TcpSender {
   int backoff_ = 0;                  // time-outs in a row
   // Of the message:
   std::int64_t new_left_ = 0, known_lost_ = 0;
+  TcpSurroundings surroundings_;
   bool has_acks_ = false;             // of the last flight
+  std::int64_t unacknowledged_ = 0;   // segments, after the last flight
   std::int64_t arrived_in_turn_ = 0;  // since the last loss
   std::vector<Missing> missing_;
 };

@@ -39,6 +39,8 @@ TcpParameters read_tcp(const JsonReader& json) {
   json.expect(tcp.minimum_timeout <= Seconds{60}, "minimum_timeout", "at most 60s");
   tcp.timer_granularity = json.optional<Seconds>("timer_granularity", tcp.timer_granularity);
   json.expect(tcp.timer_granularity <= Seconds{1}, "timer_granularity", "at most 1s");
+  tcp.small_queue = json.optional<Seconds>("small_queue", tcp.small_queue);
+  json.expect(tcp.small_queue <= Seconds{1}, "small_queue", "at most 1s");
   const auto read_count = [&](const char* key, int fallback, int most) {
     const int count = json.optional<int>(key, fallback);
     json.expect(count >= 1 && count <= most, key, "1 to " + std::to_string(most));
@@ -59,6 +61,7 @@ void write_loss(const Scenario& scenario, Json& network) {
   network["tcp"] = {{"segment", to_text(tcp.segment)},
                     {"minimum_timeout", to_text(tcp.minimum_timeout)},
                     {"timer_granularity", to_text(tcp.timer_granularity)},
+                    {"small_queue", to_text(tcp.small_queue)},
                     {"duplicate_acks", tcp.duplicate_acks},
                     {"initial_window", tcp.initial_window},
                     {"recovery", name_in(kLossRecoveries, tcp.recovery)},

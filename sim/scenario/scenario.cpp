@@ -94,6 +94,11 @@ bool Scenario::loses_packets() const {
          std::any_of(links.begin(), links.end(), [](const RegionLink& link) { return link.packet_loss > 0; });
 }
 
+bool Scenario::has_links_with_memory() const {
+  return loses_packets() || std::any_of(groups.begin(), groups.end(),
+                                        [](const Group& group) { return group.instance.nic_burst > Bytes{}; });
+}
+
 NoResultError Scenario::no_result(const RunError& error) const {
   return NoResultError{file_name + ": " + error.what() + set_by};
 }

@@ -114,6 +114,7 @@ constexpr std::string_view kProperties = R"json({
                 "segment": { "$ref": "#/$defs/size", "default": "1448B", "description": "payload of a packet" },
                 "minimum_timeout": { "$ref": "#/$defs/time", "default": "200ms", "description": "besides a round trip; doubles with each that follows another" },
                 "timer_granularity": { "$ref": "#/$defs/time", "default": "8ms", "description": "rack: added to its timers" },
+                "small_queue": { "$ref": "#/$defs/time", "default": "736.5us", "description": "of its rate: as much as a connection lets wait in its own machine; windows that are larger do not grow; 0s: no limit" },
                 "duplicate_acks": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 3, "description": "later packets that arrive, which tell of a loss" },
                 "initial_window": { "type": "integer", "minimum": 1, "maximum": 100000, "default": 10, "description": "packets; more if the path holds more" },
                 "recovery": { "enum": ["rack", "duplicate_acks"], "default": "rack", "description": "rack: one later packet is enough, and a probe comes before the time-out (RFC 8985); duplicate_acks: neither, and a packet that is lost again waits for the time-out (RFC 6675)" },

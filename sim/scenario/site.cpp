@@ -25,7 +25,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
-                          .nic = group.instance.nic * nic_efficiency});
+                          .nic = group.instance.nic * nic_efficiency,
+                          .nic_burst = Bytes{std::llround(as_double(group.instance.nic_burst) * nic_efficiency)}});
     }
   }
   for (const Group& group : scenario.groups) {
@@ -89,6 +90,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
     nodes.push_back({.region = machine.region,
                      .nic = machine.nic,
+                     .nic_burst = machine.nic_burst,
                      .nics = machine.nics,
                      .gpus = machine.gpus,
                      .interconnect = group.interconnect,

@@ -21,6 +21,7 @@ struct Machine {
   int cores = 0;    // for them
   int nics = 1;
   BytesPerSecond nic{};  // payload rate of one NIC, each direction
+  Bytes nic_burst{};     // payload
 };
 
 /// Resolved once for a run, and handed on. The scenario has to outlive it.
