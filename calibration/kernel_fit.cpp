@@ -23,7 +23,7 @@ constexpr Harness kHarness{.gap = 10e-6, .floor = 20e-6};             // to star
 constexpr double kShortestHarness = 1e-7, kLongestHarness = 1e-3;     // s
 constexpr std::size_t kFewestRows = 100;                              // of an architecture with values of its own
 
-/// Every so-many-th of the rows of each GPU and table, at most kFittedRows of each, and how much each counts.
+/// Every so-many-th of the rows of each GPU and table, at most kFittedRows of each, and how much each counts: once.
 std::pair<std::vector<std::size_t>, Eigen::VectorXd> sample(const KernelStudy& study,
                                                             const std::vector<std::size_t>& rows) {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<std::size_t>> groups;
@@ -34,7 +34,7 @@ std::pair<std::vector<std::size_t>, Eigen::VectorXd> sample(const KernelStudy& s
     const std::size_t taken = std::min(members.size(), kFittedRows);
     for (std::size_t i = 0; i < taken; ++i) {
       sampled.push_back(members[i * members.size() / taken]);
-      counts.push_back(static_cast<double>(kFittedRows) / static_cast<double>(taken));
+      counts.push_back(1);
     }
   }
   return {sampled, Eigen::Map<Eigen::VectorXd>(counts.data(), static_cast<Eigen::Index>(counts.size()))};

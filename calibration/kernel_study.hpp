@@ -57,8 +57,8 @@ struct KernelStudy {
 /// Reads such a file, and the files that it names. Throws InputError.
 KernelStudy load_kernel_study(const std::filesystem::path& path, const Catalog& catalog);
 
-/// Values of each class that the rows have, fitted to `rows` (indices): ln(predicted / measured) with Huber's loss, each
-/// GPU and table with the same weight, from at most `kFittedRows` of each. What libraries choose, the tile of batched
+/// Values of each class that the rows have, fitted to `rows` (indices): ln(predicted / measured) with Huber's loss, from
+/// at most `kFittedRows` of each GPU and table. What libraries choose, the tile of batched
 /// products, is the median over architectures of what fits each best.
 struct KernelFit {
   kernels::Values values;

@@ -58,8 +58,11 @@ TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& val
                     .cycles_per_byte = bytes_of(work.precision) * values.operands * limit / kOperandRate};
   TilePlan best{.time = std::numeric_limits<double>::infinity()};
   const std::span<const Tile> list = is_reduced(work.precision) ? std::span<const Tile>{kMatrixTiles} : kVectorTiles;
+  const bool has_batched_tile = work.batch > 1 && std::ranges::any_of(list, [&](const Tile& tile) {
+                                  return tile.rows * tile.columns == values.batched_cells;
+                                });
   for (const Tile& tile : list) {
-    if (work.batch > 1 && tile.rows * tile.columns < values.batched_cells) continue;
+    if (has_batched_tile && (tile.rows * tile.columns != values.batched_cells || tile.rows > tile.columns)) continue;
     const double tiles = work.batch * std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.columns);
     for (const double splits : kSplits) {
       if (splits > 1 && (work.batch > 1 || work.k < splits * kShortestSum || tiles * splits > 2 * gpu.multiprocessors))

@@ -20,7 +20,8 @@ struct TileValues {
   double step = 150;    // fewest cycles for 64 terms of a sum: latency
   double split = 4000;  // cycles for adding up the parts of split sums, besides their bytes
   double energy = 0.1;  // pJ per FLOP in a process of 16 nm: a board's power limits its rate
-  double batched_cells = 0;  // fewest cells of a tile of batched products, for which libraries take a single one
+  double batched_cells =
+      0;  // of the tile of batched products, for which libraries take a single one, no taller than wide; 0: any
 };
 
 struct TilePlan {
