@@ -24,6 +24,7 @@ declare -A fits=(
   [baidu-deepbench-pascal]="$studies/baidu-deepbench-allreduce-pascal.json"
   [kernels]="$studies/kernels-bf16-products.json $studies/kernels-fp32-products.json $studies/kernels-convolutions.json $studies/kernels-memory-bound.json"
   [testbed]="$studies/testbed-all-reduce.json"
+  [testbed-mpi]="$studies/testbed-all-reduce-mpi.json"
 )
 export PATH=$PWD/build:$PATH
 [ $# -gt 0 ] || set -- "${!fits[@]}" lifetimes

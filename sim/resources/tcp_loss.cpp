@@ -10,7 +10,8 @@ namespace rehearse {
 namespace {
 
 constexpr double kCubicC = 0.4;  // RFC 8312, section 5, segments / s^3
-constexpr double kUnlimited = 1e18;
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr double kAcksBeforeKnown = 2;  // that come before a loss is, on average of segments sent apart and together
 constexpr double kSlowStart = 4 * 2 / 1.2;  // windows grow to twice what waits, paced twice instead of 1.2 times
 constexpr double kBeyondQueue = 4;       // segments let into the queue by each look at it, and on their way. From the
                                          // windows that a kernel states at 2 % of loss: 6.5 and 9 at 100 and 200 Mbit/s
@@ -226,7 +227,8 @@ void TcpSender::shrink(const Missing& missing, TcpTransfer& transfer) {
   ++transfer.fast_retransmits;
   most_ = window_;
   since_loss_ = 0;
-  recovery_flight_ = std::max(1.0, std::ceil(decrease_of(parameters_.congestion) * (std::floor(window_) - 2)));
+  recovery_flight_ =
+      std::max(1.0, std::ceil(decrease_of(parameters_.congestion) * (std::floor(window_) - kAcksBeforeKnown)));
   window_ = threshold_ = friendly_ = reduced(parameters_.congestion, window_);
 }
 

@@ -3,6 +3,7 @@
 // a transfer in, its delays out, so that a calibration can ask for them alone.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -111,15 +112,15 @@ class TcpSender {
   Rng random_;
   std::int64_t gap_;  // segments that arrive before the next one that is lost
   double window_;
-  double recovery_flight_ = 1e18;
-  double threshold_;                 // of slow start
-  double most_ = 0;                  // cubic: window before the last loss
-  double since_loss_ = 0;            // cubic: seconds in which it has grown
-  double friendly_ = 0;              // cubic: Reno's window, with the same mean
-  std::int64_t sent_ = 0;            // segments, with retransmissions
-  std::int64_t arrived_ = 0;         // the same
-  std::int64_t recovery_point_ = 0;  // losses before it have made the window smaller
-  int backoff_ = 0;                  // time-outs in a row
+  double recovery_flight_ = std::numeric_limits<double>::infinity();  // most of the next flight
+  double threshold_;                                                  // of slow start
+  double most_ = 0;                                                   // cubic: window before the last loss
+  double since_loss_ = 0;                                             // cubic: seconds in which it has grown
+  double friendly_ = 0;                                               // cubic: Reno's window, with the same mean
+  std::int64_t sent_ = 0;                                             // segments, with retransmissions
+  std::int64_t arrived_ = 0;                                          // the same
+  std::int64_t recovery_point_ = 0;                                   // losses before it have made the window smaller
+  int backoff_ = 0;                                                   // time-outs in a row
   // Of the message:
   std::int64_t new_left_ = 0, known_lost_ = 0;
   TcpSurroundings surroundings_;
