@@ -12,7 +12,6 @@ namespace rehearse {
 
 namespace {
 
-
 std::vector<LifetimeObservation> hourly(const std::vector<double>& counts, double machines) {
   std::vector<LifetimeObservation> seen;
   double left = machines;

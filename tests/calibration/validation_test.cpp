@@ -170,6 +170,41 @@ TEST_CASE("the values of a sample are compared with the quantiles of their ranks
   CHECK(validation.samples[0].ks_distance == doctest::Approx(1.0 / 3));
 }
 
+TEST_CASE("shares of trials are compared in percentage points, and with the bounds of their counts") {
+  const test::TemporaryFolder folder;
+  const auto study_of = [&](const std::string& rows) {
+    folder.write("data.csv", "late,tries\n" + rows);
+    return folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                          R"(/scenarios/testbed/all-reduce.json", "measurements": "data.csv", )"
+                                          R"("columns": {}, "target": {"column": "late", "trials": "tries", )"
+                                          R"("metric": "transfer_timeout_share"}})");
+  };
+  const Study study = load_studies(study_of("0,300\n0,300\n3,30\n3,30\n30,30\n")).front();
+  CHECK(study.rows[2].measured == doctest::Approx(0.1));
+  // Clopper and Pearson: 0 of 300 up to 1 - 0.025^(1/300) = 0.0122, 3 of 30 from 0.0211 to 0.2653, 30 of 30 from 0.884.
+  const Validation validation = validate(study, {{.value = 0.012, .problem = ""},
+                                                 {.value = 0.013, .problem = ""},
+                                                 {.value = 0.0212, .problem = ""},
+                                                 {.value = 0.266, .problem = ""},
+                                                 {.value = 1, .problem = ""}});
+  CHECK(validation.within_bounds.rows == 5);
+  CHECK(validation.within_bounds.inside == 3);
+  CHECK(validation.rows[0].error_pct == doctest::Approx(1.2));
+  CHECK(validation.rows[3].error_pct == doctest::Approx(16.6));
+  CHECK_THROWS_WITH_AS(load_studies(study_of("4,3\n")), doctest::Contains("expected a count of trials"), InputError);
+  CHECK_THROWS_WITH_AS(load_studies(study_of("0,0\n")), doctest::Contains("expected at least one trial"), InputError);
+}
+
+TEST_CASE("the testbed's transfers and all-reduces are predicted within 1, 5 and 2 %") {
+  CHECK(shipped("testbed-transfers.json").second.all.mape < 1);
+  CHECK(shipped("testbed-all-reduce.json").second.predicted.mape < 5);
+  const auto [mpi, validation] = shipped("testbed-all-reduce-mpi.json");
+  for (const auto& [label, errors] : validation.groups)
+    if (label == "mode ring_eager") CHECK(errors.mape < 2);
+  // Two of 47 rows may lie outside by chance; five do.
+  CHECK(shipped("testbed-transfers-timeouts.json").second.within_bounds.inside >= 42);
+}
+
 TEST_CASE("a column's value goes to each pointer of a list") {
   const test::TemporaryFolder folder;
   folder.write("data.csv", "nic,speed\n3Gbps,1\n");
