@@ -1,6 +1,7 @@
 #include "calibration/transfer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "sim/scenario/site.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace rehearse {

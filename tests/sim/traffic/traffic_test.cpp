@@ -117,7 +117,7 @@ TEST_CASE("the period of bursts is found, although they consist of shorter ones"
     if (i % 30 >= 20) series[i] = 0;
   const auto period = find_period(series, 1e-3);
   REQUIRE(period);
-  CHECK(period->seconds == doctest::Approx(0.742).epsilon(0.02));
+  CHECK(std::abs(period->seconds - 0.742) < 0.03);  // a whole number of the shorter ones
   CHECK_FALSE(find_period(std::vector<double>(100, 5.0), 1e-3));
   CHECK_FALSE(find_period(std::vector<double>{}, 1e-3));
 }
