@@ -14,6 +14,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/traffic/fields.hpp"
 
 namespace rehearse {
 
@@ -26,14 +27,6 @@ constexpr std::array<std::string_view, 9> kColumns{"frame.time", "ip.src",  "ip.
 enum TableColumn { kTime, kFrom, kTo, kFromPort, kToPort, kLength, kPayload, kRawSequence, kSequence };
 constexpr std::size_t kRequiredColumns = 6;
 constexpr std::int64_t kLargestFrame = 1'000'000'000;  // frame, in bytes
-
-std::vector<std::string_view> split_tabs(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (std::size_t end; (end = line.find('\t')) != std::string_view::npos; line.remove_prefix(end + 1))
-    fields.push_back(line.substr(0, end));
-  fields.push_back(line);
-  return fields;
-}
 
 std::string_view without_return(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
@@ -137,7 +130,7 @@ class PacketTable : public PacketSource {
       : input_{std::move(input)}, name_{std::move(name)}, buffer_(kReadAtOnce) {
     std::string_view line;
     if (!read_line(line)) throw InputError{name_ + ": expected a table of packets; found nothing"};
-    const std::vector<std::string_view> columns = split_tabs(line);
+    const std::vector<std::string_view> columns = fields_of(line, '\t');
     for (std::size_t c = 0; c < kColumns.size(); ++c) {
       const auto found = std::ranges::find(columns, kColumns[c]);
       has_[c] = found != columns.end();
@@ -265,7 +258,7 @@ std::int64_t parse_frame_time(std::string_view text) {
 }
 
 bool is_packet_table(std::string_view start) {
-  const std::vector<std::string_view> columns = split_tabs(without_return(start.substr(0, start.find('\n'))));
+  const std::vector<std::string_view> columns = fields_of(without_return(start.substr(0, start.find('\n'))), '\t');
   return std::ranges::find(columns, kColumns[kTime]) != columns.end() &&
          std::ranges::find(columns, kColumns[kLength]) != columns.end();
 }

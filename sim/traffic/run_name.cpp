@@ -5,6 +5,8 @@
 #include <charconv>
 #include <vector>
 
+#include "sim/traffic/fields.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -32,14 +34,6 @@ std::optional<double> read_loss(std::string_view text) {
   return loss;
 }
 
-std::vector<std::string_view> split_name(std::string_view name) {
-  std::vector<std::string_view> fields;
-  for (std::size_t end; (end = name.find('-')) != std::string_view::npos; name.remove_prefix(end + 1))
-    fields.push_back(name.substr(0, end));
-  fields.push_back(name);
-  return fields;
-}
-
 std::optional<RunName> read_fields(const std::vector<std::string_view>& fields) {
   if (fields.size() != kFields || std::ranges::any_of(fields, &std::string_view::empty)) return {};
   const auto batch = read_number<int>(fields[3]);
@@ -63,10 +57,10 @@ int RunName::batch_per_worker() const {
   return framework.starts_with("horovod") || framework.starts_with("kungfu") ? kWorkersOfStudy * batch : batch;
 }
 
-std::optional<RunName> parse_run_name(std::string_view name) { return read_fields(split_name(name)); }
+std::optional<RunName> parse_run_name(std::string_view name) { return read_fields(fields_of(name, '-')); }
 
 std::optional<RunName> parse_setting_name(std::string_view name) {
-  const std::vector<std::string_view> fields = split_name(name);
+  const std::vector<std::string_view> fields = fields_of(name, '-');
   if (fields.size() != 3 && fields.size() != 4) return {};
   auto run = read_fields(
       {fields[0], "model", "optimizer", fields[1], fields[2], "normal", fields.size() == 4 ? fields[3] : "pairs"});
