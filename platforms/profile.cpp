@@ -46,6 +46,12 @@ const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnec
   return found == by_interconnect.end() ? otherwise : found->second;
 }
 
+Framework Profile::framework(const std::string& label) const {
+  const auto named = frameworks.find(label);
+  const auto found = named != frameworks.end() ? named : frameworks.find("otherwise");
+  return found != frameworks.end() ? found->second : Framework{};
+}
+
 namespace {
 
 double share(const JsonReader& json, std::string_view key) {
@@ -59,6 +65,19 @@ HostParameters read_host(JsonReader json) {
                       .step_overhead = json.required<Seconds>("step_overhead")};
   json.reject_unknown_keys();
   return host;
+}
+
+Framework read_framework(const JsonReader& json) {
+  const Framework framework{.dispatch = json.required<Seconds>("dispatch"),
+                            .step_overhead = json.required<Seconds>("step_overhead"),
+                            .kernel_overhead = json.required<Seconds>("kernel_overhead"),
+                            .uses_tf32 = json.optional<bool>("tf32", true)};
+  if (json.has("source")) (void)json.required<std::string>("source");
+  json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
+  json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");
+  json.expect(framework.kernel_overhead <= Seconds{1}, "kernel_overhead", "at most 1s");
+  json.reject_unknown_keys();
+  return framework;
 }
 
 GpuParameters read_gpu(JsonReader json) {
@@ -289,6 +308,9 @@ Profile read_profile(JsonReader json) {
   };
   if (json.has("kernels"))
     profile.kernels = std::make_shared<const kernels::Model>(kernels::read_model(json.child("kernels")));
+  if (json.has("frameworks"))
+    for (const auto& [name, framework] : json.child("frameworks").items())
+      profile.frameworks[name] = read_framework(framework);
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
   if (json.has("checkpoint")) profile.checkpoint = read_checkpoint(json.child("checkpoint"));

@@ -46,6 +46,14 @@ struct GpuParameters {
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
 };
 
+/// What a framework adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
+struct Framework {
+  Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
+  Seconds step_overhead{};    // as that of HostParameters
+  Seconds kernel_overhead{};  // most that a kernel takes besides its work where it is launched before the last one ends
+  bool uses_tf32 = true;      // for products and convolutions in fp32, where a GPU has units for it
+};
+
 /// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.
 struct LocalExchange {
   Seconds time_per_variable{};
@@ -182,7 +190,10 @@ struct Profile {
   std::string source;
   HostParameters host;
   GpuParameters gpu;
-  std::shared_ptr<const kernels::Model> kernels;  // values of the formulas in platforms/kernels; null: none stated
+  /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
+  /// stated.
+  std::shared_ptr<const kernels::Model> kernels;
+  std::map<std::string, Framework> frameworks;  // with `kernels`, by label of a workload; "otherwise": of all others
   ServerParameters servers;
   NetworkParameters network;
   CollectiveLibrary collectives;
@@ -197,6 +208,9 @@ struct Profile {
   int fitted_workers_max = 0, fitted_servers_max = 0;
   PredictionUncertainty uncertainty;
   std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
+
+  /// That of the label, or "otherwise"; one without costs if there is neither.
+  Framework framework(const std::string& label) const;
 };
 
 /// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what

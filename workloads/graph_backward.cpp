@@ -122,6 +122,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .bytes_written = weights.bytes,
                   .matrix = layer.weight_gradient,
                   .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                  .convolution = layer.convolution,
                   .output_shape = weights.shape,
                   .produces_gradients = {layer.variables[0]}};
   append(std::move(weight), std::array{gradient, x.producer});
@@ -134,6 +135,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                 .bytes_written = bytes_of(x),
                 .matrix = layer.data_gradient,
                 .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                .convolution = layer.convolution,
                 .output_shape = shape_of(x)};
   give(x, append(std::move(data), std::array{gradient}));
 }

@@ -259,6 +259,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
               .bytes_written = bytes_of(y),
               .matrix = forward,
               .is_3x3_stride_1 = layer.is_3x3_stride_1,
+              .convolution = layer.convolution,
               .output_shape = shape_of(y),
               .reads_variables = {layer.variables[0]}};
   layer.forward = append(std::move(op), std::array{x.producer});
@@ -285,6 +286,19 @@ GraphBuilder::Tensor GraphBuilder::convolve(const std::string& name, const Tenso
   layer.type = Layer::Type::kMatrix;
   layer.name = name;
   layer.kind = OperatorKind::kConvolution;
+  const Tensor &in = layer.is_transposed ? y : x, &out = layer.is_transposed ? x : y;
+  layer.convolution = ConvolutionShape{.batch = workload_.batch,
+                                       .in_height = in.height,
+                                       .in_width = in.width,
+                                       .in_channels = in.channels,
+                                       .out_height = out.height,
+                                       .out_width = out.width,
+                                       .out_channels = out.channels,
+                                       .kernel_height = window.height,
+                                       .kernel_width = window.width,
+                                       .stride = window.stride,
+                                       .groups = groups,
+                                       .is_transposed = layer.is_transposed};
   layer.inputs = {x};
   layer.output = y;
   layer.variables = {variable(name + "/kernel", {window.height, window.width, x.channels / groups, y.channels}, true)};

@@ -149,6 +149,7 @@ class GraphBuilder {
     Flops flops{};
     MatrixShape data_gradient, weight_gradient;  // of a product: of its first and second factor
     bool is_3x3_stride_1 = false;
+    std::optional<ConvolutionShape> convolution;
     bool has_bias = false;
     bool rereads_inputs = false;  // in its backward pass
     bool is_transposed = false;   // of a convolution

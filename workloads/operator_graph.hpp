@@ -43,6 +43,15 @@ struct MatrixShape {
   double products = 1;   // independent products of this shape in one kernel: groups, or batch * attention heads
 };
 
+/// A convolution of images before it is lowered; of a transposed one, the convolution whose gradient it is.
+struct ConvolutionShape {
+  std::int64_t batch = 1;
+  std::int64_t in_height = 1, in_width = 1, in_channels = 1;  // channels of all groups together
+  std::int64_t out_height = 1, out_width = 1, out_channels = 1;
+  std::int64_t kernel_height = 1, kernel_width = 1, stride = 1, groups = 1;
+  bool is_transposed = false;
+};
+
 /// One kernel launch. Sizes are for the whole batch.
 struct Operator {
   std::string name;
@@ -53,6 +62,7 @@ struct Operator {
   Bytes bytes_written{};
   MatrixShape matrix{};
   bool is_3x3_stride_1 = false;            // eligible for Winograd convolution
+  std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
   std::optional<Seconds> measured_time;    // overrides the kernel-time model; includes the host's dispatch
   std::vector<std::int64_t> output_shape;  // [batch, height, width, channels] or [batch, features]
   std::vector<int>

@@ -26,4 +26,9 @@ Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingV
   return std::max(Seconds{time}, roofline(kernel, gpu));
 }
 
+Seconds memory_time(double bytes, const Gpu& gpu, const StreamingValues& values) {
+  const double time = values.launch / gpu.clock + values.memory * bytes / (gpu.bandwidth * gpu.delivered);
+  return std::max(Seconds{time}, Seconds{bytes / gpu.bandwidth});
+}
+
 }  // namespace rehearse::kernels

@@ -82,4 +82,7 @@ Seconds roofline(const Streaming& kernel, const Gpu& gpu);
 /// Source: Williams et al., Roofline, CACM 52(4), 2009; passes as the kernels of PyTorch 2.1 read and write.
 Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingValues& values);
 
+/// The same of a kernel of which only its bytes are known, and whose numbers do not depend on each other by rows.
+Seconds memory_time(double bytes, const Gpu& gpu, const StreamingValues& values);
+
 }  // namespace rehearse::kernels

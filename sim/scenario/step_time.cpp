@@ -4,15 +4,29 @@
 #include <cmath>
 #include <map>
 
+#include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
 namespace {
 
+KernelSetting setting_of(const Scenario& scenario, const Group& group) {
+  return kernel_setting(scenario.profile, scenario.framework, scenario.precision, *group.accelerator, group.place);
+}
+
+/// By kernels, if the profile has them.
+ComputePlan plan_of(const Scenario& scenario, const Group& group, const Workload& workload) {
+  if (scenario.profile.kernels) return plan_kernels(workload, setting_of(scenario, group));
+  return plan_compute(workload, *group.accelerator, scenario.peak_of(*group.accelerator), scenario.profile);
+}
+
 /// Servers do it themselves.
 Seconds update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
+  if (scenario.profile.kernels && !scenario.workload.is_whole_step)
+    return scenario.workload.optimizer_time +
+           update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end() || scenario.workload.is_whole_step)
@@ -36,8 +50,7 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
     other = build_workload(scenario.model, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }
-  const ComputePlan plan =
-      plan_compute(*workload, *group.accelerator, scenario.peak_of(*group.accelerator), scenario.profile);
+  const ComputePlan plan = plan_of(scenario, group, *workload);
   return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group), plan.input};
 }
 
@@ -81,8 +94,7 @@ Seconds step_time_with(const Scenario& scenario, const Group& group, double fact
 }
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
-  ComputePlan plan = plan_compute(scenario.workload_of(group), *group.accelerator, scenario.peak_of(*group.accelerator),
-                                  scenario.profile);
+  ComputePlan plan = plan_of(scenario, group, scenario.workload_of(group));
   plan.update = update_time(scenario, group);
   if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
       all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "platforms/gpu_distance.hpp"
+#include "platforms/kernels/gpu.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/collective_protocols.hpp"
@@ -158,11 +159,18 @@ class Substitution {
   }
 
   void compute() {
+    if (profile_.contains("kernels")) return check_kernels();
     if (!profile_.contains("gpu") || !profile_.contains("host")) take_kernels();
     std::set<std::pair<std::string, int>> done;
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker && done.insert({group.accelerator->name, batch_of(group)}).second)
         compute_on(group);
+  }
+
+  /// GPUs without what kernels depend on are refused.
+  void check_kernels() const {
+    for (const Group& group : scenario_.groups)
+      if (group.role == Role::kWorker) (void)kernels::gpu_of(*group.accelerator, group.place);
   }
 
   static int batch_of(const Group& group) { return group.batch / group.gpus_per_worker; }

@@ -1,0 +1,148 @@
+#include "sim/scenario/kernel_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kBytesOfCopy = 6;  // of a scalar in fp32 to one in fp16
+
+std::int64_t whole(double size) { return std::max<std::int64_t>(1, std::llround(size)); }
+
+/// On each side, for as many outputs as the layer has.
+std::int64_t padding(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  return std::max<std::int64_t>(0, ((out - 1) * stride + kernel - in + 1) / 2);
+}
+
+kernels::Pass pass_of(Phase phase, bool is_transposed) {
+  if (phase == Phase::kBackwardWeights) return kernels::Pass::kWeights;
+  return (phase == Phase::kForward) != is_transposed ? kernels::Pass::kForward : kernels::Pass::kData;
+}
+
+kernels::Convolution convolution_of(const Operator& op, kernels::Precision precision) {
+  const ConvolutionShape& c = *op.convolution;
+  return {.batch = c.batch,
+          .in_channels = c.in_channels,
+          .out_channels = c.out_channels,
+          .height = c.in_height,
+          .width = c.in_width,
+          .kernel_height = c.kernel_height,
+          .kernel_width = c.kernel_width,
+          .stride_height = c.stride,
+          .stride_width = c.stride,
+          .padding_height = padding(c.in_height, c.out_height, c.kernel_height, c.stride),
+          .padding_width = padding(c.in_width, c.out_width, c.kernel_width, c.stride),
+          .groups = c.groups,
+          .pass = pass_of(op.phase, c.is_transposed),
+          .precision = precision};
+}
+
+/// A kernel over all numbers of the operator's output, whose rows are its last dimension.
+kernels::Streaming by_rows(const Operator& op, kernels::StreamingKind kind, kernels::Precision precision) {
+  kernels::Streaming kernel{.kind = kind, .precision = precision};
+  if (op.output_shape.empty()) return kernel;
+  kernel.columns = op.output_shape.back();
+  for (std::size_t i = 0; i + 1 < op.output_shape.size(); ++i) kernel.rows *= op.output_shape[i];
+  return kernel;
+}
+
+template <class ClassValues>
+void limit_launch(ClassValues& values, double cycles) {
+  values.launch = std::min(values.launch, cycles);
+}
+
+kernels::StreamingKind kind_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return kernels::StreamingKind::kSgd;
+    case Optimizer::kMomentum:
+      break;
+    case Optimizer::kAdam:
+      return kernels::StreamingKind::kAdam;
+  }
+  return kernels::StreamingKind::kMomentum;
+}
+
+}  // namespace
+
+KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
+                             const Accelerator& accelerator, const std::string& place) {
+  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place),
+                        .values = {},
+                        .framework = profile.framework(framework)};
+  setting.values = profile.kernels->of(setting.gpu);
+  const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;
+  limit_launch(setting.values.products_fp32, most);
+  limit_launch(setting.values.products_reduced, most);
+  limit_launch(setting.values.convolutions, most);
+  limit_launch(setting.values.elementwise, most);
+  limit_launch(setting.values.softmax, most);
+  limit_launch(setting.values.norms, most);
+  if (precision == Precision::kFp16)
+    setting.products = setting.scalars = kernels::Precision::kFp16;
+  else if (setting.framework.uses_tf32 && accelerator.peak_tf32 > FlopsPerSecond{})
+    setting.products = kernels::Precision::kTf32;
+  return setting;
+}
+
+std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting) {
+  if (op.convolution) return convolution_of(op, setting.products);
+  if (op.matrix.reduction > 0)
+    return kernels::Product{.batch = whole(op.matrix.products),
+                            .m = whole(op.matrix.rows),
+                            .n = whole(op.matrix.columns),
+                            .k = whole(op.matrix.reduction),
+                            .precision = setting.products};
+  const bool is_forward = op.phase == Phase::kForward;
+  if (op.kind == OperatorKind::kLayerNorm)
+    return by_rows(op, is_forward ? kernels::StreamingKind::kLayerNorm : kernels::StreamingKind::kLayerNormBackward,
+                   setting.scalars);
+  if (op.kind == OperatorKind::kSoftmaxLoss)
+    return by_rows(op, kernels::StreamingKind::kCrossEntropy, setting.scalars);
+  return {};
+}
+
+KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
+  const double bytes = as_double(op.bytes_read + op.bytes_written);
+  const auto kernel = kernel_of(op, setting);
+  const Seconds total = kernel ? kernels::time(*kernel, setting.gpu, setting.values)
+                               : kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
+  return {.total = total, .memory = std::min(total, Seconds{bytes / setting.gpu.bandwidth})};
+}
+
+ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
+  ComputePlan plan{.kernels = {},
+                   .step_overhead = workload.is_whole_step ? Seconds{} : setting.framework.step_overhead,
+                   .input = workload.input_bytes};
+  for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
+    const Operator& op = workload.graph[vertex];
+    if (op.phase == Phase::kUpdate) continue;
+    const KernelTime time =
+        op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
+    plan.gpu_time += time.total;
+    plan.memory_time += time.memory;
+    plan.kernels.push_back({static_cast<int>(vertex), time,
+                            op.measured_time ? Seconds{} : setting.framework.dispatch, op.reads_variables,
+                            op.produces_gradients});
+  }
+  return plan;
+}
+
+Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting) {
+  Seconds sum{};
+  for (const Variable& variable : workload.variables) {
+    if (!variable.is_trainable) continue;
+    const std::int64_t scalars =
+        variable.rows_used.value_or(variable.bytes).value() / bytes_per_scalar(precision);
+    Seconds time = kernels::time(kernels::Streaming{.kind = kind_of(optimizer), .rows = 1, .columns = scalars},
+                                 setting.gpu, setting.values);
+    if (precision == Precision::kFp16)
+      time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
+    sum += std::max(time, setting.framework.dispatch);
+  }
+  return sum;
+}
+
+}  // namespace rehearse

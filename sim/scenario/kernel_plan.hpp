@@ -1,0 +1,41 @@
+#pragma once
+// A step as kernels whose times follow from the GPU's data sheet: platforms/kernels, for profiles that state "kernels".
+
+#include <optional>
+#include <string>
+
+#include "platforms/kernels/kernels.hpp"
+#include "sim/scenario/kernel_time.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// All that the time of an operator depends on besides itself.
+struct KernelSetting {
+  kernels::Gpu gpu;
+  kernels::Values values;  // with launches of at most the framework's kernel_overhead
+  Framework framework;
+  kernels::Precision products = kernels::Precision::kFp32;  // of products and convolutions
+  kernels::Precision scalars = kernels::Precision::kFp32;   // of activations
+};
+
+/// Of a profile with kernels. fp32 products are computed in tf32 where the framework uses it and the GPU has units for
+/// it. Throws InputError, which names `place`, if the GPU's entry in the catalog does not state what kernels depend on.
+KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
+                             const Accelerator& accelerator, const std::string& place);
+
+/// The kernel that an operator launches, by its shape: a convolution (a transposed one's passes are the other way
+/// round), a product, a layer normalisation or a loss by rows. None of others, which are bound by their bytes.
+std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting);
+
+/// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes.
+KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
+
+/// As plan_compute(): a kernel for each operator, with the framework's dispatch, and its overhead of a step.
+ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting);
+
+/// Of all trained variables, in fp32, a kernel for each:
+///   sum over variables of max(dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16))
+Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting);
+
+}  // namespace rehearse
