@@ -61,10 +61,10 @@ struct Operator {
   Bytes bytes_read{};  // from device memory
   Bytes bytes_written{};
   MatrixShape matrix{};
-  bool is_3x3_stride_1 = false;            // eligible for Winograd convolution
+  bool is_3x3_stride_1 = false;                 // eligible for Winograd convolution
   std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
-  std::optional<Seconds> measured_time;    // overrides the kernel-time model; includes the host's dispatch
-  std::vector<std::int64_t> output_shape;  // [batch, height, width, channels] or [batch, features]
+  std::optional<Seconds> measured_time;         // overrides the kernel-time model; includes the host's dispatch
+  std::vector<std::int64_t> output_shape;       // [batch, height, width, channels] or [batch, features]
   std::vector<int>
       reads_variables;  // indices into Workload::variables that must have arrived before the kernel is dispatched
   std::vector<int> produces_gradients;  // indices into Workload::variables whose gradient (or moving-average update) is

@@ -222,6 +222,25 @@ std::string market_text(const Scenario& scenario, const Group& group) {
   return text;
 }
 
+std::string gpu_text(const Scenario& scenario, const Group& group) {
+  std::string text;
+  const Accelerator& gpu = *group.accelerator;
+  const ComputePlan plan = plan_step(scenario, group);
+  const bool by_kernels = scenario.profile.kernels != nullptr;
+  const Seconds dispatch =
+      by_kernels ? scenario.profile.framework(scenario.framework).dispatch : scenario.profile.host.dispatch;
+  append(text, "GPU %s: peak %s, memory %s, ", gpu.name.c_str(), to_text(scenario.peak_of(gpu)).c_str(),
+         to_text(gpu.memory_bandwidth).c_str());
+  if (by_kernels)
+    text += "kernels by their shapes: ";
+  else
+    append(text, "e_max %.3g: ", scenario.profile.gpu.efficiency_for(gpu.name));
+  append(text, "one step computes for %.2f ms in %zu kernels; dispatching them takes %.2f ms\n",
+         plan.gpu_time.value() * 1e3, plan.kernels.size(),
+         dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+  return text;
+}
+
 }  // namespace
 
 std::string explain(const Scenario& scenario) {
@@ -248,14 +267,7 @@ std::string explain(const Scenario& scenario) {
     }
     if (!group.accelerator || !explained.insert(group.accelerator->name).second) continue;
     const Accelerator& gpu = *group.accelerator;
-    const FlopsPerSecond peak = scenario.peak_of(gpu);
-    const ComputePlan plan = plan_step(scenario, group);
-    append(text,
-           "GPU %s: peak %s, memory %s, e_max %.3g: one step computes for %.2f ms in %zu kernels; dispatching them "
-           "takes %.2f ms\n",
-           gpu.name.c_str(), to_text(peak).c_str(), to_text(gpu.memory_bandwidth).c_str(),
-           scenario.profile.gpu.efficiency_for(gpu.name), plan.gpu_time.value() * 1e3, plan.kernels.size(),
-           scenario.profile.host.dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+    text += gpu_text(scenario, group);
     text += "  source: " + gpu.source + "\n";
   }
   text += "strategy: " + describe_strategy(scenario.training.strategy) + "; " + exchange_text(scenario) + "\n";

@@ -29,7 +29,24 @@ void stretch(Workload& workload, double factor) {
     if (auto& time = workload.graph[i].measured_time) *time = *time * factor;
 }
 
+/// Its clock, too, which follows from its peak: kernels from data sheets take `factor` times as long.
+void slow_down(Accelerator& gpu, double factor) {
+  for (FlopsPerSecond* peak : {&gpu.peak_fp32, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_bf16, &gpu.peak_fp8})
+    *peak = *peak / factor;
+  gpu.memory_bandwidth = gpu.memory_bandwidth / factor;
+}
+
+void slow_down_kernels(Scenario& scenario, double factor) {
+  for (auto& [name, framework] : scenario.profile.frameworks) {
+    framework.dispatch = framework.dispatch * factor;
+    framework.kernel_overhead = framework.kernel_overhead * factor;
+  }
+  for (Group& group : scenario.groups)
+    if (group.accelerator) slow_down(*group.accelerator, factor);
+}
+
 void slow_down_gpus(Scenario& scenario, double factor) {
+  if (scenario.profile.kernels) slow_down_kernels(scenario, factor);
   for (StepTime& step : scenario.profile.step_times) step.time = step.time * factor;
   HostParameters& host = scenario.profile.host;
   host.dispatch = host.dispatch * factor;

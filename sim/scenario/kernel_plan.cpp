@@ -53,6 +53,14 @@ void limit_launch(ClassValues& values, double cycles) {
   values.launch = std::min(values.launch, cycles);
 }
 
+/// Values of convolutions are fitted to what frameworks run in fp32, which is tf32 where a GPU has units for it; in fp16
+/// convolutions are the products that they are lowered to.
+void share_tiles(kernels::ConvolutionValues& convolutions, const kernels::ProductValues& products) {
+  static_cast<kernels::TileValues&>(convolutions) = products;
+  convolutions.memory = products.memory;
+  convolutions.sharpness = products.sharpness;
+}
+
 kernels::StreamingKind kind_of(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -69,10 +77,10 @@ kernels::StreamingKind kind_of(Optimizer optimizer) {
 
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place) {
-  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place),
-                        .values = {},
-                        .framework = profile.framework(framework)};
+  KernelSetting setting{
+      .gpu = kernels::gpu_of(accelerator, place), .values = {}, .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
+  if (precision == Precision::kFp16) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;
   limit_launch(setting.values.products_fp32, most);
   limit_launch(setting.values.products_reduced, most);
@@ -99,8 +107,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
   if (op.kind == OperatorKind::kLayerNorm)
     return by_rows(op, is_forward ? kernels::StreamingKind::kLayerNorm : kernels::StreamingKind::kLayerNormBackward,
                    setting.scalars);
-  if (op.kind == OperatorKind::kSoftmaxLoss)
-    return by_rows(op, kernels::StreamingKind::kCrossEntropy, setting.scalars);
+  if (op.kind == OperatorKind::kSoftmaxLoss) return by_rows(op, kernels::StreamingKind::kCrossEntropy, setting.scalars);
   return {};
 }
 
@@ -123,9 +130,8 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
-    plan.kernels.push_back({static_cast<int>(vertex), time,
-                            op.measured_time ? Seconds{} : setting.framework.dispatch, op.reads_variables,
-                            op.produces_gradients});
+    plan.kernels.push_back({static_cast<int>(vertex), time, op.measured_time ? Seconds{} : setting.framework.dispatch,
+                            op.reads_variables, op.produces_gradients});
   }
   return plan;
 }
@@ -134,8 +140,7 @@ Seconds update_time(const Workload& workload, Optimizer optimizer, Precision pre
   Seconds sum{};
   for (const Variable& variable : workload.variables) {
     if (!variable.is_trainable) continue;
-    const std::int64_t scalars =
-        variable.rows_used.value_or(variable.bytes).value() / bytes_per_scalar(precision);
+    const std::int64_t scalars = variable.rows_used.value_or(variable.bytes).value() / bytes_per_scalar(precision);
     Seconds time = kernels::time(kernels::Streaming{.kind = kind_of(optimizer), .rows = 1, .columns = scalars},
                                  setting.gpu, setting.values);
     if (precision == Precision::kFp16)
