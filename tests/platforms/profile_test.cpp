@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/json.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
 
 namespace rehearse {
@@ -47,6 +48,29 @@ TEST_CASE("mistakes in times of checkpoints and in a window are named") {
         "p.json: /network/connection_window: expected at least 1KiB; found \"0B\"");
   CHECK(refusal("/startup/staging/0/time/sigma", "0") ==
         "p.json: /startup/staging/0/time/sigma: expected 1e-6 to 10; found 0");
+}
+
+TEST_CASE("a framework is that of the label, or else the one for all others") {
+  Json json = shipped("kernels");
+  json["frameworks"] = {
+      {"otherwise", {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}}},
+      {"graphs", {{"dispatch", "1us"}, {"step_overhead", "0s"}, {"kernel_overhead", "1us"}, {"tf32", false}}}};
+  const Profile profile = read_profile(JsonReader{json, "p.json"});
+  CHECK(profile.framework("graphs").dispatch == Seconds{1e-6});
+  CHECK_FALSE(profile.framework("graphs").uses_tf32);
+  CHECK(profile.framework("any").step_overhead == Seconds{1e-3});
+  CHECK(profile.framework("any").uses_tf32);
+  CHECK(Profile{}.framework("any").dispatch == Seconds{});
+  const auto refused = [&](const char* pointer, const char* value) {
+    Json changed = json;
+    set_json_pointer(changed, pointer, value);
+    return test::error_of([&] { (void)read_profile(JsonReader{changed, "p.json"}); });
+  };
+  CHECK(refused("/frameworks/graphs/dispatch", "2s") ==
+        "p.json: /frameworks/graphs/dispatch: expected at most 1s; found \"2s\"");
+  CHECK(refused("/frameworks/graphs/kernel_overhead", "2s") ==
+        "p.json: /frameworks/graphs/kernel_overhead: expected at most 1s; found \"2s\"");
+  CHECK(refused("/frameworks/graphs/fusion", "1").find("unknown key \"fusion\"") != std::string::npos);
 }
 
 TEST_CASE("how uncertain a value is can only be said of one that the profile has") {

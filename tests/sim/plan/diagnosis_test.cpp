@@ -7,6 +7,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/plan/slowdown.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -159,6 +160,13 @@ TEST_CASE("the job of a scenario that is made worse gives the summary of that sc
   }
   CHECK_THROWS_WITH(run_job(kSimulateWorse.job(scenario, {{"mechanism", "luck"}, {"strength", 3}, {"step_s", 0.2}})),
                     "unknown mechanism \"luck\"");
+}
+
+TEST_CASE("kernels from data sheets take as many times as long on a slower GPU") {
+  const Scenario scenario = test::resolved(load_json_file(source_folder() + "/scenarios/data-sheet.json"));
+  const Scenario slower = made_worse(scenario, "gpu", 2, Seconds{1});
+  const auto gpu_time = [](const Scenario& s) { return plan_step(s, s.groups[0]).gpu_time.value(); };
+  CHECK(gpu_time(slower) == doctest::Approx(2 * gpu_time(scenario)).epsilon(1e-6));
 }
 
 }  // namespace rehearse
