@@ -47,8 +47,13 @@ const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnec
 }
 
 Framework Profile::framework(const std::string& label) const {
-  const auto named = frameworks.find(label);
-  const auto found = named != frameworks.end() ? named : frameworks.find("otherwise");
+  auto found = frameworks.find("otherwise");
+  std::size_t longest = 0;
+  for (auto named = frameworks.begin(); named != frameworks.end(); ++named)
+    if (named->first.size() > longest && label.find(named->first) != std::string::npos) {
+      found = named;
+      longest = named->first.size();
+    }
   return found != frameworks.end() ? found->second : Framework{};
 }
 
@@ -71,11 +76,13 @@ Framework read_framework(const JsonReader& json) {
   const Framework framework{.dispatch = json.required<Seconds>("dispatch"),
                             .step_overhead = json.required<Seconds>("step_overhead"),
                             .kernel_overhead = json.required<Seconds>("kernel_overhead"),
+                            .composition = json.optional<double>("composition", 1),
                             .uses_tf32 = json.optional<bool>("tf32", true)};
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
   json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");
   json.expect(framework.kernel_overhead <= Seconds{1}, "kernel_overhead", "at most 1s");
+  json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
   json.reject_unknown_keys();
   return framework;
 }

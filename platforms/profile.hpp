@@ -51,6 +51,7 @@ struct Framework {
   Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
   Seconds step_overhead{};    // as that of HostParameters
   Seconds kernel_overhead{};  // most that a kernel takes besides its work where it is launched before the last one ends
+  double composition = 1;     // elementary kernels of a layer normalisation, dropout or GELU; 1: it has one for each
   bool uses_tf32 = true;      // for products and convolutions in fp32, where a GPU has units for it
 };
 
@@ -193,7 +194,7 @@ struct Profile {
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
-  std::map<std::string, Framework> frameworks;  // with `kernels`, by label of a workload; "otherwise": of all others
+  std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others
   ServerParameters servers;
   NetworkParameters network;
   CollectiveLibrary collectives;
@@ -209,7 +210,7 @@ struct Profile {
   PredictionUncertainty uncertainty;
   std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
 
-  /// That of the label, or "otherwise"; one without costs if there is neither.
+  /// That with the longest name that the label contains, or "otherwise"; one without costs if there is neither.
   Framework framework(const std::string& label) const;
 };
 

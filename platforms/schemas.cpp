@@ -261,10 +261,11 @@ constexpr std::string_view kProfileCompute = R"json({
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
-    "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by label of a workload, or \"otherwise\"", "additionalProperties": {
+    "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise", "additionalProperties": {
       "type": "object", "required": ["dispatch", "step_overhead", "kernel_overhead"], "additionalProperties": false, "properties": {
         "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" },
         "kernel_overhead": { "$ref": "#/$defs/time", "description": "at most, besides a kernel's work" },
+        "composition": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "elementary kernels of a layer normalisation, dropout or GELU" },
         "tf32": { "type": "boolean", "default": true, "description": "products and convolutions in fp32 on matrix units" },
         "source": { "type": "string" } } } },
     "gpu": {

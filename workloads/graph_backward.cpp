@@ -83,6 +83,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .kind = layer.kind,
               .phase = Phase::kBackward,
               .bytes_read = bytes_of(layer.output),
+              .is_composite = layer.is_composite,
               .output_shape = shape_of(layer.inputs[0]),
               .produces_gradients = layer.variables};
   for (const Tensor& x : layer.inputs) {

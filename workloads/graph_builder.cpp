@@ -157,8 +157,10 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
   return output;
 }
 
-GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x) {
+GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x, bool is_composite) {
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
+  workload_.graph[static_cast<std::size_t>(y.producer)].is_composite = is_composite;
+  layers_.back().is_composite = is_composite;
   if (y.needs_gradient) keep_for_backward(y, static_cast<std::size_t>(y.producer));
   return y;
 }

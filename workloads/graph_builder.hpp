@@ -86,8 +86,8 @@ class GraphBuilder {
   Tensor rms_norm(const std::string& name, const Tensor& x);
   /// Any of them: kBatchNorm, or kLayerNorm, which also stands for those over groups of channels.
   Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, NormVariables variables);
-  /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept.
-  Tensor activation(const std::string& name, const Tensor& x);
+  /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept; GELU is composite.
+  Tensor activation(const std::string& name, const Tensor& x, bool is_composite = false);
   Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
   /// Element-wise product of inputs and tables, whose factors are kept.
@@ -150,6 +150,7 @@ class GraphBuilder {
     MatrixShape data_gradient, weight_gradient;  // of a product: of its first and second factor
     bool is_3x3_stride_1 = false;
     std::optional<ConvolutionShape> convolution;
+    bool is_composite = false;
     bool has_bias = false;
     bool rereads_inputs = false;  // in its backward pass
     bool is_transposed = false;   // of a convolution

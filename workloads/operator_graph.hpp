@@ -61,7 +61,8 @@ struct Operator {
   Bytes bytes_read{};  // from device memory
   Bytes bytes_written{};
   MatrixShape matrix{};
-  bool is_3x3_stride_1 = false;                 // eligible for Winograd convolution
+  bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
+  bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
   std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
   std::optional<Seconds> measured_time;         // overrides the kernel-time model; includes the host's dispatch
   std::vector<std::int64_t> output_shape;       // [batch, height, width, channels] or [batch, features]

@@ -103,7 +103,7 @@ class Stack {
           graph_.activation(at + "/activation", graph_.linear(at + "/gates", from, net_.feed_forward, has_biases));
       inner = graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
     } else {
-      inner = graph_.activation(at + "/activation", inner);
+      inner = graph_.activation(at + "/activation", inner, true);
     }
     return graph_.linear(at + "/outer", inner, net_.width, has_biases);
   }
@@ -265,7 +265,7 @@ std::vector<Tensor> build(GraphBuilder& graph, const Transformer& net) {
     return {net.is_tied ? graph.score("logits", x, words, false) : graph.linear("logits", x, net.vocabulary, false)};
   const auto masked_logits = [&](const Tensor& at) {
     Tensor masked = graph.linear("masked/transform", at, net.width);
-    masked = stack.norm("masked/norm", graph.activation("masked/activation", masked));
+    masked = stack.norm("masked/norm", graph.activation("masked/activation", masked, true));
     return graph.score("masked/logits", masked, words, true);
   };
   if (net.head == Transformer::Head::kMaskedLanguageModel) return {masked_logits(x)};

@@ -48,6 +48,15 @@ kernels::Streaming by_rows(const Operator& op, kernels::StreamingKind kind, kern
   return kernel;
 }
 
+bool is_composite(const Operator& op) {
+  return op.is_composite || op.kind == OperatorKind::kLayerNorm || op.kind == OperatorKind::kDropout;
+}
+
+/// Kernels that the framework launches for it.
+double launches(const Operator& op, const KernelSetting& setting) {
+  return is_composite(op) ? setting.framework.composition : 1;
+}
+
 template <class ClassValues>
 void limit_launch(ClassValues& values, double cycles) {
   values.launch = std::min(values.launch, cycles);
@@ -113,10 +122,11 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   const double bytes = as_double(op.bytes_read + op.bytes_written);
-  const auto kernel = kernel_of(op, setting);
+  const double count = launches(op, setting);
+  const auto kernel = count > 1 ? std::nullopt : kernel_of(op, setting);
   const Seconds total = kernel ? kernels::time(*kernel, setting.gpu, setting.values)
-                               : kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
-  return {.total = total, .memory = std::min(total, Seconds{bytes / setting.gpu.bandwidth})};
+                               : count * kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
+  return {.total = total, .memory = std::min(total, Seconds{count * bytes / setting.gpu.bandwidth})};
 }
 
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
@@ -130,7 +140,8 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
-    plan.kernels.push_back({static_cast<int>(vertex), time, op.measured_time ? Seconds{} : setting.framework.dispatch,
+    plan.kernels.push_back({static_cast<int>(vertex), time,
+                            op.measured_time ? Seconds{} : launches(op, setting) * setting.framework.dispatch,
                             op.reads_variables, op.produces_gradients});
   }
   return plan;

@@ -28,7 +28,8 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
 /// round), a product, a layer normalisation or a loss by rows. None of others, which are bound by their bytes.
 std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting);
 
-/// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes.
+/// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes; layer normalisations,
+/// dropouts and GELU take that as many times as the framework's composition says, if it is above 1.
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
 
 /// As plan_compute(): a kernel for each operator, with the framework's dispatch, and its overhead of a step.

@@ -50,7 +50,7 @@ TEST_CASE("mistakes in times of checkpoints and in a window are named") {
         "p.json: /startup/staging/0/time/sigma: expected 1e-6 to 10; found 0");
 }
 
-TEST_CASE("a framework is that of the label, or else the one for all others") {
+TEST_CASE("a framework is that whose name the label contains, or else the one for all others") {
   Json json = shipped("kernels");
   json["frameworks"] = {
       {"otherwise", {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}}},
@@ -58,6 +58,7 @@ TEST_CASE("a framework is that of the label, or else the one for all others") {
   const Profile profile = read_profile(JsonReader{json, "p.json"});
   CHECK(profile.framework("graphs").dispatch == Seconds{1e-6});
   CHECK_FALSE(profile.framework("graphs").uses_tf32);
+  CHECK(profile.framework("CUDA graphs, captured").dispatch == Seconds{1e-6});
   CHECK(profile.framework("any").step_overhead == Seconds{1e-3});
   CHECK(profile.framework("any").uses_tf32);
   CHECK(Profile{}.framework("any").dispatch == Seconds{});
@@ -70,6 +71,7 @@ TEST_CASE("a framework is that of the label, or else the one for all others") {
         "p.json: /frameworks/graphs/dispatch: expected at most 1s; found \"2s\"");
   CHECK(refused("/frameworks/graphs/kernel_overhead", "2s") ==
         "p.json: /frameworks/graphs/kernel_overhead: expected at most 1s; found \"2s\"");
+  CHECK(refused("/frameworks/graphs/composition", "0").find("expected 1 to 100 kernels; found 0") != std::string::npos);
   CHECK(refused("/frameworks/graphs/fusion", "1").find("unknown key \"fusion\"") != std::string::npos);
 }
 

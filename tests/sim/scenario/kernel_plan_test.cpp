@@ -118,6 +118,27 @@ TEST_CASE("a plan has the sum of its kernels, the framework's dispatch, and meas
         doctest::Approx(dispatched + slow.kernels.back().time.total.value()).epsilon(1e-9));
 }
 
+TEST_CASE("what a framework composes of elementary kernels takes as many passes over memory, and dispatches") {
+  Operator norm{
+      .kind = OperatorKind::kLayerNorm, .bytes_read = 4_MB, .bytes_written = 4_MB, .output_shape = {1000, 1000}};
+  Operator gelu{.kind = OperatorKind::kActivation, .bytes_read = 4_MB, .bytes_written = 4_MB, .is_composite = true};
+  Operator relu = gelu;
+  relu.is_composite = false;
+  KernelSetting setting = round_numbers();
+  const Seconds pass = kernels::memory_time(8e6, setting.gpu, setting.values.elementwise);
+  CHECK(kernel_time(gelu, setting).total == pass);
+  CHECK(kernel_of(norm, setting).has_value());
+  setting.framework.composition = 6;
+  CHECK(kernel_time(gelu, setting).total.value() == doctest::Approx(6 * pass.value()).epsilon(1e-9));
+  CHECK(kernel_time(norm, setting).total.value() == doctest::Approx(6 * pass.value()).epsilon(1e-9));
+  CHECK(kernel_time(relu, setting).total == pass);
+  Workload workload;
+  for (const Operator& op : {gelu, relu}) workload.graph.add(op);
+  const ComputePlan plan = plan_kernels(workload, setting);
+  CHECK(plan.kernels[0].dispatch.value() * 1e6 == doctest::Approx(30));
+  CHECK(plan.kernels[1].dispatch.value() * 1e6 == doctest::Approx(5));
+}
+
 TEST_CASE("an update takes a kernel of the optimizer for each variable, no less than its dispatch") {
   KernelSetting setting = round_numbers();
   setting.values.elementwise = {.launch = 1000, .memory = 1};
