@@ -65,7 +65,7 @@ void limit_launch(ClassValues& values, double cycles) {
 /// Values of convolutions are fitted to what frameworks run in fp32, which is tf32 where a GPU has units for it; in fp16
 /// convolutions are the products that they are lowered to.
 void share_tiles(kernels::ConvolutionValues& convolutions, const kernels::ProductValues& products) {
-  static_cast<kernels::TileValues&>(convolutions) = products;
+  static_cast<kernels::TileValues&>(convolutions) = static_cast<const kernels::TileValues&>(products);
   convolutions.memory = products.memory;
   convolutions.sharpness = products.sharpness;
 }
