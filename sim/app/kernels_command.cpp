@@ -9,6 +9,7 @@
 #include <set>
 
 #include "calibration/kernel_study.hpp"
+#include "platforms/profile.hpp"
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -130,6 +131,16 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     std::printf("launch known: one number more of each GPU's host, the shortest time of its rows of a class\n");
 }
 
+/// The profile that a fit is going to replace, whose sections besides kernels, such as "frameworks", stay: no study of
+/// kernels tells of them. Empty if there is none. Throws InputError if the file is another one.
+Json profile_before(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return Json::object();
+  Json json = load_json_file(file);
+  (void)read_profile(JsonReader{json, file.string()});
+  return json;
+}
+
 }  // namespace
 
 int validate_kernels(const ValidateCommand& command) {
@@ -163,6 +174,7 @@ int validate_kernels(const ValidateCommand& command) {
 
 int calibrate_kernels(const CalibrateCommand& command) {
   const Catalog catalog = load_catalog(command.common);
+  const Json before = command.common.output ? profile_before(*command.common.output) : Json::object();
   const auto made = make_folder_of(command.common.output);
   Json profile;
   for (const fs::path& file : command.studies) {
@@ -177,6 +189,8 @@ int calibrate_kernels(const CalibrateCommand& command) {
         profile["kernels"][name] = values;
       }
   }
+  for (const auto& [section, values] : before.items())
+    if (!profile.contains(section)) profile[section] = values;
   const std::string text = to_json_text(profile);
   if (command.common.output) {
     write_file(*command.common.output, text);

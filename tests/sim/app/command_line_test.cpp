@@ -342,6 +342,32 @@ TEST_CASE("a study of kernels is compared GPU by GPU, and calibrated alone or wi
                 "has nothing to fit where one GPU or architecture is left out");
 }
 
+TEST_CASE("a fit of kernels keeps the other sections of the profile that it replaces") {
+  const TemporaryFolder folder;
+  folder.write("times.csv",
+               "gpu,rows,time_us\nV100,1024,4\nV100,65536,9\nV100,1048576,12\nV100,16777216,160\nP100,16777216,210\n");
+  const std::string study =
+      folder
+          .write("copies.json", R"({"format": 1, "kind": "kernels", "leave_out": "gpu", "tables": [
+      {"file": "times.csv", "kernel": "copy", "gpu": {"column": "gpu", "names": {"V100": "V100", "P100": "P100"}}, "sizes": {"rows": "rows", "columns": 1},
+       "precision": "fp32", "time": {"column": "time_us", "unit": "us"}}]})")
+          .string();
+  const fs::path profile = folder.path / "kernels.json";
+  const std::string fit = "calibrate " + study + " --quiet -o " + profile.string();
+  REQUIRE(rehearse_with(fit).exit_code == 0);
+  CHECK_FALSE(load_json_file(profile).contains("frameworks"));
+  Json before = load_json_file(kRoot + "/calibration/profiles/kernels.json");
+  before["name"] = "mine";
+  folder.write("kernels.json", before.dump());
+  REQUIRE(rehearse_with(fit).exit_code == 0);
+  const Json after = load_json_file(profile);
+  CHECK(after["frameworks"] == before["frameworks"]);
+  CHECK(after["kernels"] != before["kernels"]);
+  CHECK(after["name"] == "kernels");
+  folder.write("kernels.json", R"({"format": 1, "name": "other"})");
+  check_refused(fit, 2, "kernels.json: expected the key \"source\"");
+}
+
 TEST_CASE("a name that is too long for a file is the user's mistake") {
   test::check_refused("init " + std::string(300, 'x'), 2, "File name too long");
 }
