@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "platforms/gpu_distance.hpp"
+#include "platforms/kernels/gpu.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {
@@ -27,6 +28,14 @@ bool is_of_training(const Profile& profile, const std::string& model) {
   return values.empty() || std::any_of(values.begin(), values.end(), [](const std::string& pointer) {
            return !pointer.starts_with("/checkpoint") && !pointer.starts_with("/startup");
          });
+}
+
+/// Each once.
+std::vector<std::string> names_of(const std::vector<Accelerator>& gpus) {
+  std::vector<std::string> names;
+  for (const Accelerator& gpu : gpus)
+    if (!contains(names, gpu.name)) names.push_back(gpu.name);
+  return names;
 }
 
 /// "GPU A100 (distance 0.93 by ln of peaks and memory bandwidth)".
@@ -52,16 +61,17 @@ std::vector<std::string> fitted_strategies(const Profile& profile) {
 ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catalog, const JsonReader& asked_by) {
   using Rank = std::tuple<bool, bool, bool, double, double>;  // the smallest is the best
   std::optional<std::pair<Rank, ProfileChoice>> best;
+  std::string of_kernels;
+  const std::vector<std::string> gpus = names_of(needs.gpus);
   const std::string strategy = needs.has_servers ? "parameter_server" : "all_reduce";
   for (const std::string& name : catalog.profile_names()) {
     const Profile profile = read_profile(catalog.profile(name, asked_by));
+    if (profile.kernels) of_kernels = name;
     if (!is_of_training(profile, needs.model)) continue;
     bool has_gpus = true;
     double far = 0;
-    std::vector<std::string> gpus, nearest;
+    std::vector<std::string> nearest;
     for (const Accelerator& gpu : needs.gpus) {
-      if (contains(gpus, gpu.name)) continue;
-      gpus.push_back(gpu.name);
       has_gpus = has_gpus && contains(profile.fitted_accelerators, gpu.name);
       const NearestGpu known = nearest_gpu(gpu, known_gpus(profile), catalog);
       far = std::max(far, known.distance);
@@ -82,6 +92,9 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
     if (!has_gpus && !nearest.empty()) reason += "; the nearest that it knows: " + joined(nearest);
     best = {rank, {name, reason}};
   }
+  const bool is_covered = best && !std::get<0>(best->first) && !std::get<2>(best->first);
+  if (needs.computes && !is_covered && !of_kernels.empty() && std::ranges::all_of(needs.gpus, kernels::has_data_sheet))
+    return {of_kernels, "no profile was fitted with model " + in_quotes(needs.model) + " on GPU " + joined(gpus)};
   if (!best) asked_by.fail("expected a profile's name, since the catalogs have none that was fitted; found \"auto\"");
   return best->second;
 }

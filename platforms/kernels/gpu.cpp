@@ -34,10 +34,21 @@ double delivered_share(const std::string& architecture) {
   return 0.95;
 }
 
+namespace {
+
+/// What gpu_of() needs and the entry does not state; null: nothing.
+const char* missing_in(const Accelerator& accelerator) {
+  return accelerator.cores_per_multiprocessor == 0 ? "cores_per_multiprocessor"
+         : accelerator.l2 == Bytes{}               ? "l2"
+                                                   : nullptr;
+}
+
+}  // namespace
+
+bool has_data_sheet(const Accelerator& accelerator) { return missing_in(accelerator) == nullptr; }
+
 Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
-  const char* missing = accelerator.cores_per_multiprocessor == 0 ? "cores_per_multiprocessor"
-                        : accelerator.l2 == Bytes{}               ? "l2"
-                                                                  : nullptr;
+  const char* missing = missing_in(accelerator);
   if (missing != nullptr)
     throw InputError{place + ": GPU \"" + accelerator.name + "\" does not state \"" + missing +
                      "\", which the times of its kernels depend on"};

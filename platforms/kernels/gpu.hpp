@@ -46,6 +46,9 @@ struct Gpu {
 /// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
 double delivered_share(const std::string& architecture);
 
+/// Whether gpu_of() knows enough of it.
+bool has_data_sheet(const Accelerator& accelerator);
+
 /// The clock is peak_fp32 / (2 multiprocessors cores). Where a catalog entry does not state the peak of a precision, it is
 /// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16. Throws InputError, which names `place`, if the
 /// entry does not state "cores_per_multiprocessor" and "l2".

@@ -15,8 +15,10 @@ namespace {
 
 /// The one that covers this training best; says which, and why.
 JsonReader find_profile(const JsonReader& asked_by, const Catalog& catalog, Scenario& scenario) {
-  CalibrationNeeds needs{
-      .gpus = {}, .model = scenario.model.name, .has_servers = scenario.count(Role::kParameterServer) > 0};
+  CalibrationNeeds needs{.gpus = {},
+                         .model = scenario.model.name,
+                         .has_servers = scenario.count(Role::kParameterServer) > 0,
+                         .computes = !scenario.workload.is_whole_step};
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker) needs.gpus.push_back(*group.accelerator);
   const ProfileChoice choice = choose_profile(needs, catalog, asked_by);
@@ -25,11 +27,13 @@ JsonReader find_profile(const JsonReader& asked_by, const Catalog& catalog, Scen
 }
 
 void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& scenario, Json& effective) {
+  static const Json automatic = "auto";
+  const JsonReader asked =
+      root.has("calibration") ? root.child("calibration") : JsonReader{automatic, root.file_name()};
   std::string name;
-  const JsonReader profile =
-      resolve(root, "calibration", effective, name, [&](const std::string& n, const JsonReader& by) {
-        return n == "auto" ? find_profile(by, catalog, scenario) : catalog.profile(n, by);
-      });
+  const JsonReader profile = resolve(asked, effective, name, [&](const std::string& n, const JsonReader& by) {
+    return n == "auto" ? find_profile(by, catalog, scenario) : catalog.profile(n, by);
+  });
   set_profile(scenario, profile, effective, catalog);
   for (const Substitute& substitute : scenario.profile.substitutes) scenario.warnings.push_back(substitute.text);
   if (scenario.training.checkpoint && !checkpoint_time(scenario))
@@ -57,7 +61,10 @@ void read_output(const JsonReader& root, OutputOptions& output, Json& effective)
 
 JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name,
                    const FindEntry& find) {
-  JsonReader value = json.child(key);
+  return resolve(json.child(key), effective, name, find);
+}
+
+JsonReader resolve(const JsonReader& value, Json& effective, std::string& name, const FindEntry& find) {
   if (!value.is_string()) {
     name = name_of_inline(value);
     return value;

@@ -72,6 +72,8 @@ using FindEntry = std::function<JsonReader(const std::string& name, const JsonRe
 /// `effective`.
 JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective, std::string& name,
                    const FindEntry& find);
+/// The same of the value itself.
+JsonReader resolve(const JsonReader& value, Json& effective, std::string& name, const FindEntry& find);
 
 /// Inline objects may carry a "name", which the entries of a catalog do not.
 inline JsonReader without_name(const JsonReader& json) {

@@ -220,7 +220,7 @@ constexpr std::string_view kProperties = R"json({
         }
       }
     },
-    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that covers GPU, strategy and model best", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
+    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that was fitted on GPU, strategy and model, otherwise steps from the GPU's data sheet", "default": "auto", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
     "output": {
       "type": "object",
       "additionalProperties": false,
@@ -236,7 +236,7 @@ constexpr std::string_view kProperties = R"json({
 
 std::string scenario_schema() {
   const std::string text = file_schema(
-      {.title = "Rehearse scenario", .required = {"workload", "cluster", "training", "calibration"}}, kProperties,
+      {.title = "Rehearse scenario", .required = {"workload", "cluster", "training"}}, kProperties,
       {{"model", [] { return std::string{model_schema()}; }},
        {"instance", instance_schema},
        {"spot_pool", spot_pool_schema},

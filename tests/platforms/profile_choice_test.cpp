@@ -11,14 +11,16 @@
 namespace rehearse {
 namespace {
 
-ProfileChoice choice_for(const std::string& gpu, const std::string& model, bool has_servers) {
+ProfileChoice choice_for(const std::string& gpu, const std::string& model, bool has_servers, bool computes = true,
+                         bool has_data_sheet = true) {
   const std::filesystem::path root = source_folder();
   const Catalog catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
   const Json nobody;
   const JsonReader asked_by{nobody, "test"};
-  return choose_profile(
-      {.gpus = {read_accelerator(gpu, catalog.accelerator(gpu, asked_by))}, .model = model, .has_servers = has_servers},
-      catalog, asked_by);
+  Accelerator accelerator = read_accelerator(gpu, catalog.accelerator(gpu, asked_by));
+  if (!has_data_sheet) accelerator.l2 = Bytes{};
+  return choose_profile({.gpus = {accelerator}, .model = model, .has_servers = has_servers, .computes = computes},
+                        catalog, asked_by);
 }
 
 }  // namespace
@@ -30,8 +32,20 @@ TEST_CASE("the profile that covers GPU, strategy and model is taken, and the rea
   CHECK(choice_for("T4", "pollux/yolov3", false).name == "pollux-t4-traces");
 }
 
-TEST_CASE("without a profile of the GPU the nearest is taken, and what it lacks said") {
-  const ProfileChoice choice = choice_for("H100", "nobody's", false);
+TEST_CASE("steps are computed from the data sheet where no profile was fitted on the GPU with the model") {
+  for (const auto& [gpu, model] : {std::pair{"H100", "resnet50"}, {"V100", "nobody's"}, {"H100", "nobody's"}}) {
+    const ProfileChoice choice = choice_for(gpu, model, false);
+    CHECK(choice.name == "kernels");
+    CHECK(choice.reason == std::string{"no profile was fitted with model \""} + model + "\" on GPU " + gpu);
+  }
+  CHECK(choice_for("V100", "resnet50", false).name != "kernels");
+}
+
+TEST_CASE(
+    "without a data sheet, or anything to compute, the profile of the nearest GPU is taken, and what it lacks said") {
+  CHECK(choice_for("H100", "nobody's", false, true, false).name != "kernels");
+  const ProfileChoice choice = choice_for("H100", "nobody's", false, false);
+  CHECK(choice.name != "kernels");
   CHECK(choice.reason.find("not on GPU H100, model \"nobody's\"") != std::string::npos);
   CHECK(choice.reason.find("; the nearest that it knows: GPU ") != std::string::npos);
 }

@@ -78,6 +78,16 @@ TEST_CASE("catalog objects can stand inline") {
                       "multiprocessors": 4, "host_link": "4GBps", "source": "me"}})"}}) == "accepted");
 }
 
+TEST_CASE("a scenario without a profile gets the one that auto takes") {
+  Json json = test::shipped_scenario({{"/workload/model", "mobilenet_v2"}, {"/calibration", "auto"}});
+  const Scenario automatic = test::resolved(json);
+  json.erase("calibration");
+  const Scenario without = test::resolved(json);
+  CHECK(without.profile.name == "kernels");
+  CHECK(without.warnings == automatic.warnings);
+  CHECK(Json::parse(without.effective)["calibration"] == Json::parse(automatic.effective)["calibration"]);
+}
+
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
       {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
