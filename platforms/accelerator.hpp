@@ -26,10 +26,13 @@ struct Accelerator {
   int process_nm = 0;                                   // of the chip
   double power_w = 0;                                   // limit of the board, for one GPU
   FlopsPerSecond peak_tf32{}, peak_bf16{}, peak_fp8{};  // dense, with matrix units
+  double boost_clock_hz = 0;                            // of the multiprocessors; that of matrix units may be lower
   std::string source;
 };
 
-/// Reads one entry of a catalog's "accelerators". Throws InputError.
+/// Reads one entry of a catalog's "accelerators". Its rates must be dense ones at boost clock, as far as it states what
+/// shows that: peak_fp32 = 2 multiprocessors cores_per_multiprocessor boost_clock within 3 %, peak_bf16 = peak_bf16_sparse / 2
+/// within 2 %. Throws InputError.
 Accelerator read_accelerator(std::string name, JsonReader json);
 
 }  // namespace rehearse

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -14,14 +16,30 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "400W" as 400.
-double read_watts(const JsonReader& json, const char* key) {
+/// "400W" as 400 where `unit` is "W".
+double read_number_of(const JsonReader& json, const char* key, std::string_view unit, const char* expected) {
   const auto text = json.required<std::string>(key);
-  double watts = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), watts);
-  json.expect(error == std::errc{} && std::string_view{end} == "W" && watts > 0 && watts <= 1e6, key,
-              "a power in watts, such as \"400W\"");
-  return watts;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  json.expect(error == std::errc{} && std::string_view{end} == unit && number > 0 && number <= 1e6, key, expected);
+  return number;
+}
+
+/// Refuses rates that are not dense ones at boost clock.
+void check_rates(const Accelerator& accelerator, const JsonReader& json) {
+  const auto is_near = [](double a, double b, double share) { return std::abs(a - b) <= share * b; };
+  if (json.has("boost_clock")) {
+    const FlopsPerSecond peak{2.0 * accelerator.multiprocessors * accelerator.cores_per_multiprocessor *
+                              accelerator.boost_clock_hz};
+    json.expect(accelerator.cores_per_multiprocessor > 0, "boost_clock", "\"cores_per_multiprocessor\" beside it");
+    json.expect(is_near(accelerator.peak_fp32.value(), peak.value(), 0.03), "peak_fp32",
+                "2 * multiprocessors * cores_per_multiprocessor * boost_clock = " + to_text(peak) + " within 3 %");
+  }
+  if (json.has("peak_bf16_sparse")) {
+    const auto sparse = json.required<FlopsPerSecond>("peak_bf16_sparse");
+    json.expect(is_near(accelerator.peak_bf16.value(), sparse.value() / 2, 0.02), "peak_bf16",
+                "the dense rate, half of \"peak_bf16_sparse\"");
+  }
 }
 
 /// What only platforms/kernels needs.
@@ -35,7 +53,10 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
   accelerator.process_nm = json.optional<int>("process_nm", 0);
   if (json.has("process_nm"))
     json.expect(accelerator.process_nm >= 1 && accelerator.process_nm <= 1000, "process_nm", "1 to 1000");
-  if (json.has("power")) accelerator.power_w = read_watts(json, "power");
+  if (json.has("power")) accelerator.power_w = read_number_of(json, "power", "W", "a power in watts, such as \"400W\"");
+  if (json.has("boost_clock"))
+    accelerator.boost_clock_hz =
+        1e6 * read_number_of(json, "boost_clock", "MHz", "a clock in megahertz, such as \"1410MHz\"");
   for (const auto& [key, peak] :
        {std::pair{"peak_tf32", &Accelerator::peak_tf32}, std::pair{"peak_bf16", &Accelerator::peak_bf16},
         std::pair{"peak_fp8", &Accelerator::peak_fp8}})
@@ -43,6 +64,7 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
       accelerator.*peak = json.required<FlopsPerSecond>(key);
       json.expect(accelerator.*peak > FlopsPerSecond{0}, key, "a speed above 0flops");
     }
+  check_rates(accelerator, json);
 }
 
 }  // namespace

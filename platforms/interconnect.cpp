@@ -27,6 +27,10 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   interconnect.latency = json.optional<Seconds>("latency", Seconds{0});
   json.expect(interconnect.latency <= Seconds{1}, "latency", "at most 1s");
   if (json.has("nvswitch")) interconnect.nvswitch = read_rate(json, "nvswitch");
+  interconnect.generation = json.optional<std::string>("generation", "");
+  interconnect.reduces_in_switch = json.optional<bool>("reduces_in_switch", false);
+  if (interconnect.reduces_in_switch)
+    json.expect(interconnect.nvswitch.has_value(), "reduces_in_switch", "a rate \"nvswitch\" beside it");
   if (json.has("nvlinks") || json.has("nvlink_rate")) {  // neither means anything without the other
     interconnect.nvlink_rate = read_rate(json, "nvlink_rate");
     const std::vector<JsonReader> pairs = json.children("nvlinks");

@@ -98,6 +98,8 @@ std::string accelerator_schema() {
     "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_fp8": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
+    "peak_bf16_sparse": { "$ref": "#/$defs/speed", "description": "as the data sheet states it for 2:4 sparsity: peak_bf16 must be half of it" },
+    "boost_clock": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?MHz$", "description": "peak_fp32 must be 2 multiprocessors * cores_per_multiprocessor * boost_clock within 3 %: 1410MHz" },
     "source": { "type": "string" }
   })json");
 }
@@ -116,7 +118,9 @@ std::string interconnect_schema() {
     "reaches_nics_directly": { "type": "boolean", "default": false },
     "stages_copies_in_host": { "type": "boolean", "default": false, "description": "copies between GPUs cross the root twice" },
     "latency": { "$ref": "#/$defs/time", "default": "0s" },
+    "generation": { "type": "string", "description": "of the links between GPUs, such as NVLink 4: the profile's by_generation" },
     "nvswitch": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction" },
+    "reduces_in_switch": { "type": "boolean", "default": false, "description": "the nvswitch adds up what it passes on (NVLink SHARP)" },
     "nvlink_rate": { "$ref": "#/$defs/rate", "description": "one direction of one link" },
     "nvlinks": { "type": "array", "maxItems": 4096, "items": {
       "type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
@@ -136,7 +140,7 @@ std::string instance_schema() {
     "accelerator": { "anyOf": [{ "type": "string", "description": "rehearse list gpus" }, { "$ref": "#/$defs/accelerator" }] },
     "accelerators": { "type": "integer", "minimum": 0, "maximum": 64, "description": "default: 1 with an accelerator" },
     "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
-    "nic": { "$ref": "#/$defs/rate", "description": "of all NICs together, one direction" },
+    "nic": { "$ref": "#/$defs/rate", "description": "of one NIC, one direction" },
     "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
     "nic_burst": { "$ref": "#/$defs/size", "default": "0B", "description": "passes at once, in each direction, after a NIC has been idle: the depth of the token bucket that limits its rate" },
     "usd_per_hour_on_demand": { "type": "number", "minimum": 0 },

@@ -198,7 +198,7 @@ class Planner {
   CollectivePlan nvls() const {
     const std::vector<Ranks> machines = by_machine();
     const TopologyMachine& machine = network_.topology().machines()[static_cast<std::size_t>(gpus_.front().machine)];
-    if (machines.size() > 1 || !machine.interconnect.nvswitch) return {};
+    if (machines.size() > 1 || !machine.interconnect.nvswitch || !machine.interconnect.reduces_in_switch) return {};
     const auto count = static_cast<std::int64_t>(gpus_.size());
     CollectivePhase phase{.edges = {}, .parts = count, .pieces = count + 1};
     add_ring(phase, gpus_);

@@ -59,7 +59,8 @@ using CollectivePlan = std::vector<CollectivePhase>;
 ///   in pieces, as NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
 /// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
 ///   writes to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the
-///   n / p that it writes, and receives as many. One machine with an NVSwitch.
+///   n / p that it writes, and receives as many. One machine with an NVSwitch that
+///   reduces.
 ///
 /// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws
 /// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for `fastest`, which is no

@@ -171,11 +171,11 @@ const auto kRefusals = std::to_array<Refusal>({
                                          return is_worker(group) &&
                                                 (group.count != 1 ||
                                                  group.workers() != s.scenario->count(Role::kWorker) ||
-                                                 !group.interconnect.nvswitch);
+                                                 !group.interconnect.reduces_in_switch);
                                        }),
                        "/training/strategy/algorithm");
      },
-     "all workers on one machine with an NVSwitch for \"nvls\"", "the switch adds up what its own GPUs send"},
+     "all workers on one machine with an NVSwitch that \"reduces_in_switch\" for \"nvls\"", "the switch adds up what its own GPUs send"},
     {"a hierarchy of unequal machines",
      [](const Subject& s) {
        const int gpus = s.scenario->first_workers().instance.accelerators;

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "platforms/gpu_distance.hpp"
-#include "platforms/kernels/gpu.hpp"
+#include "platforms/kernels/kernels.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/collective_protocols.hpp"
@@ -48,6 +48,7 @@ class Substitution {
 
   void run() {
     if (computes()) compute();
+    architectures();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
     collectives();
@@ -102,6 +103,23 @@ class Substitution {
       if (!others.empty()) kept.push_back(std::move(others));
     }
     components = std::move(kept);
+  }
+
+  /// Kernels on GPUs of another architecture, or another maker, than any that the profile's values were fitted to.
+  void architectures() {
+    if (scenario_.profile.kernels == nullptr) return;
+    std::set<std::string> named;
+    for (const Group& group : scenario_.groups) {
+      if (group.role != Role::kWorker || !group.accelerator) continue;
+      const std::string& architecture = group.accelerator->architecture;
+      if (scenario_.profile.kernels->by_architecture.contains(architecture) || !named.insert(architecture).second)
+        continue;
+      note(own() + " has no kernels of GPU " + group.accelerator->name + "'s architecture" +
+               (architecture.empty() ? "" : " " + in_quotes(architecture)) +
+               ": as those of all architectures that it was fitted to; predictions may be off by " +
+               percent(kSpreadOfOne),
+           kSpreadOfOne);
+    }
   }
 
   // Sections
@@ -364,12 +382,12 @@ class Substitution {
     Json entry;  // with its protocols, complete
   };
 
-  bool works(const Json& protocol, bool spans_machines, bool has_switch) const {
+  bool works(const Json& protocol, bool spans_machines, bool reduces) const {
     const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm;
     if (!protocol.contains("algorithm")) return true;
     const std::string name = protocol["algorithm"].get<std::string>();
     if (name == "chain_tree" && !spans_machines) return false;
-    if (name == "nvls" && (spans_machines || !has_switch)) return false;
+    if (name == "nvls" && (spans_machines || !reduces)) return false;
     if (wanted == CollectiveAlgorithm::kFastest) return true;
     for (const auto& [word, algorithm] : collective_algorithms())
       if (word == name) return algorithm == wanted;
@@ -411,7 +429,7 @@ class Substitution {
   /// of `needed` not stated, of the nearest rate, of the nearest GPU.
   std::vector<Candidate> nearest_first(const Group& group, const std::vector<std::string>& needed) {
     const LinkKind kind = kind_of(group.interconnect);
-    const bool spans = spans_machines(), has_switch = kind == LinkKind::kSwitch;
+    const bool spans = spans_machines(), reduces = group.interconnect.reduces_in_switch;
     std::vector<Candidate> list = candidates(*group.accelerator);
     const auto lacks = [&](const Candidate& candidate) {
       int most = 0;
@@ -424,7 +442,7 @@ class Substitution {
     };
     const auto rank = [&](const Candidate& candidate) {
       const bool has_algorithm = std::any_of(candidate.entry["protocols"].begin(), candidate.entry["protocols"].end(),
-                                             [&](const Json& protocol) { return works(protocol, spans, has_switch); });
+                                             [&](const Json& protocol) { return works(protocol, spans, reduces); });
       const int other_kind = candidate.kind == kind                                             ? 0
                              : (candidate.kind == LinkKind::kPcie) == (kind == LinkKind::kPcie) ? 1
                                                                                                 : 2;
@@ -441,7 +459,7 @@ class Substitution {
   void collectives_of(const Group& group) {
     const std::string& name = group.interconnect.name;
     const LinkKind kind = kind_of(group.interconnect);
-    const bool spans = spans_machines(), has_switch = kind == LinkKind::kSwitch;
+    const bool spans = spans_machines(), reduces = group.interconnect.reduces_in_switch;
     std::vector<std::string> needed{"launch"};
     if (group.workers_per_machine() > 1) {
       if (kind != LinkKind::kPcie) needed.emplace_back("nvlink_step");
@@ -452,7 +470,7 @@ class Substitution {
     Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
     const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
     const bool is_known = std::any_of(protocols.begin(), protocols.end(),
-                                      [&](const Json& protocol) { return works(protocol, spans, has_switch); });
+                                      [&](const Json& protocol) { return works(protocol, spans, reduces); });
     const std::vector<Candidate> list = nearest_first(group, needed);
     Json components = Json::object();
     std::string pointer = "/collectives";
@@ -461,7 +479,7 @@ class Substitution {
     if (!is_known) {
       if (list.empty()) return;
       const Candidate& nearest = list.front();
-      const Json taken = usable(nearest.entry["protocols"], spans, has_switch);
+      const Json taken = usable(nearest.entry["protocols"], spans, reduces);
       for (const auto& [label, protocol] : taken.items()) {
         entry["protocols"][label] = protocol;
         forget_fit_of(extend_json_pointer(pointer + "/protocols", label));
@@ -479,7 +497,7 @@ class Substitution {
     std::map<std::string, std::set<std::string>> filled;  // donor -> keys
     for (const std::string& key : needed)
       for (auto& [label, protocol] : entry["protocols"].items()) {
-        if (protocol.contains(key) || !works(protocol, spans, has_switch)) continue;
+        if (protocol.contains(key) || !works(protocol, spans, reduces)) continue;
         for (const Candidate& candidate : list) {
           const Json* value = stated(candidate.entry["protocols"], label, key);
           if (value == nullptr) continue;
@@ -508,10 +526,10 @@ class Substitution {
   }
 
   /// Those that carry out what the scenario asks for; otherwise rings, or all, whose costs stand for it.
-  Json usable(const Json& protocols, bool spans, bool has_switch) const {
+  Json usable(const Json& protocols, bool spans, bool reduces) const {
     Json taken = Json::object(), rings = Json::object();
     for (const auto& [label, protocol] : protocols.items()) {
-      if (works(protocol, spans, has_switch)) taken[label] = protocol;
+      if (works(protocol, spans, reduces)) taken[label] = protocol;
       Json any = protocol;
       any.erase("algorithm");
       any.erase("in_gpu_order");

@@ -30,7 +30,7 @@ Json all_reduce(int machines, int gpus, const Json& node, const Json& protocols,
   return scenario;
 }
 
-Json nvswitch() { return {{"pcie", "10GBps"}, {"nvswitch", "100GBps"}}; }
+Json nvswitch() { return {{"pcie", "10GBps"}, {"nvswitch", "100GBps"}, {"reduces_in_switch", true}}; }
 
 double closed_form(const Json& scenario) { return collective_time(test::resolved(scenario)).value(); }
 
@@ -113,13 +113,15 @@ TEST_CASE("NVLink SHARP: a + (1 + 1 / p) n / b, where all GPUs are on one switch
   // Eight GPUs: 1.125 n / 0.8 b + 25 us against 1.75 n / b; they meet at 7.3 MB.
   check_time(all_reduce(1, 8, nvswitch(), protocols, 240'000'000, "fastest"), 25e-6 + 1.125 * 240e6 / (0.8 * kPort));
   check_time(all_reduce(1, 8, nvswitch(), protocols, 2'400'000, "fastest"), 1.75 * 2.4e6 / kPort);
-  // Without a switch, or over two machines, the fastest is the ring.
+  // Without a switch that reduces, or over two machines, the fastest is the ring.
+  check_time(all_reduce(1, 8, {{"pcie", "10GBps"}, {"nvswitch", "100GBps"}}, protocols, 240'000'000, "fastest"),
+             1.75 * 240e6 / kPort);
   check_time(all_reduce(1, 8, {{"pcie", "10GBps"}}, protocols, 240'000'000, "fastest"), 1.75 * 240e6 / 10e9);
   check_time(all_reduce(2, 1, nvswitch(), protocols, 24'000'000, "fastest"), 2 * (kAlpha + 12e6 / kNic));
   CHECK(refusal(all_reduce(2, 2, nvswitch(), protocols, 1000, "nvls")).find("one machine with an NVSwitch") !=
         std::string::npos);
-  CHECK(refusal(all_reduce(1, 2, {{"pcie", "10GBps"}}, protocols, 1000, "nvls")).find("with an NVSwitch") !=
-        std::string::npos);
+  for (const Json& other : {Json{{"pcie", "10GBps"}}, Json{{"pcie", "10GBps"}, {"nvswitch", "100GBps"}}})
+    CHECK(refusal(all_reduce(1, 2, other, protocols, 1000, "nvls")).find("with an NVSwitch that") != std::string::npos);
 }
 
 TEST_CASE("chain tree: 2 ((g - 1) step + d (a + step)) + n / b between two machines") {
