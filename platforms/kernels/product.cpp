@@ -1,8 +1,24 @@
 #include "platforms/kernels/product.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace rehearse::kernels {
+
+namespace {
+
+constexpr double kWidestLoad = 16;  // B
+
+}  // namespace
+
+double numbers_per_load(const Product& product) {
+  const auto widest = static_cast<std::int64_t>(kWidestLoad / bytes_of(product.precision));
+  return number(std::gcd(std::gcd(product.n, product.k), widest));
+}
+
+bool is_aligned(const Product& product) {
+  return numbers_per_load(product) >= kWidestLoad / bytes_of(product.precision);
+}
 
 double Product::flops() const { return 2 * number(batch) * number(m) * number(n) * number(k); }
 
@@ -16,12 +32,14 @@ Seconds roofline(const Product& product, const Gpu& gpu) {
 }
 
 ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductValues& values) {
-  const TilePlan tiles = plan_tiles({.batch = number(product.batch),
-                                     .m = number(product.m),
-                                     .n = number(product.n),
-                                     .k = number(product.k),
-                                     .precision = product.precision},
-                                    gpu, values);
+  const TilePlan tiles =
+      plan_tiles({.batch = number(product.batch),
+                  .m = number(product.m),
+                  .n = number(product.n),
+                  .k = number(product.k),
+                  .precision = product.precision,
+                  .load = is_reduced(product.precision) && !is_aligned(product) ? numbers_per_load(product) : 0},
+                 gpu, values);
   const double memory = values.memory * product.bytes() / (gpu.bandwidth * gpu.delivered);
   const Seconds time{values.launch / gpu.clock + combined(tiles.time, memory, values.sharpness)};
   return {tiles, std::max(time, roofline(product, gpu))};

@@ -20,6 +20,10 @@ struct Product {
   double bytes() const;  // A, B and C once
 };
 
+/// Numbers that one load brings of rows of n and of k numbers: as many as 16 B have, if n and k are multiples of that.
+double numbers_per_load(const Product& product);
+bool is_aligned(const Product& product);
+
 /// Values of a class of products (fp32 units, or matrix units), the same for all GPUs of an architecture.
 struct ProductValues : TileValues {
   double launch = 4000;    // cycles from the launch to the end besides the work

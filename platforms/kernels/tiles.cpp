@@ -22,12 +22,14 @@ constexpr std::array<double, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr double kShortestSum = 128;
 constexpr double kTermsPerStep = 64;
 constexpr double kOperandRate = 64;  // B per cycle and multiprocessor
+constexpr double kLanes = 32;        // loads or stores per cycle and multiprocessor
+constexpr double kLoad = 16;         // B, the widest of a lane
 
 /// What does not depend on the tile.
 struct Rates {
-  double terms;            // of which sums consist
-  double cycles_per_flop;  // of one multiprocessor
-  double cycles_per_byte;  // of operands
+  double terms;               // of which sums consist
+  double cycles_per_flop;     // of one multiprocessor
+  double cycles_per_operand;  // number of rows and columns
 };
 
 TilePlan with_tile(const TiledWork& work, const Gpu& gpu, const TileValues& values, const Rates& rates,
@@ -36,7 +38,7 @@ TilePlan with_tile(const TiledWork& work, const Gpu& gpu, const TileValues& valu
   const double waves = std::ceil(tiles / gpu.multiprocessors);
   const double terms = std::ceil(work.k / (splits * rates.terms)) * rates.terms;
   const double per_term =
-      2 * tile.rows * tile.columns * rates.cycles_per_flop + (tile.rows + tile.columns) * rates.cycles_per_byte;
+      2 * tile.rows * tile.columns * rates.cycles_per_flop + (tile.rows + tile.columns) * rates.cycles_per_operand;
   double cycles = std::max(waves * terms * per_term, values.step * terms / kTermsPerStep) + values.wave * waves;
   double memory = 0;
   if (splits > 1) {
@@ -53,9 +55,11 @@ TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& val
   const double limit = gpu.power > 0 && gpu.process > 0
                            ? std::max(1.0, peak * values.energy * 1e-12 * std::sqrt(gpu.process / 16) / gpu.power)
                            : 1.0;
+  const double bytes = bytes_of(work.precision);
+  const double unaligned = work.load > 0 ? 2 * (1 / work.load - bytes / kLoad) / kLanes : 0;
   const Rates rates{.terms = is_reduced(work.precision) ? 64.0 : 16.0,
                     .cycles_per_flop = values.arithmetic * limit * gpu.multiprocessors * gpu.clock / peak,
-                    .cycles_per_byte = bytes_of(work.precision) * values.operands * limit / kOperandRate};
+                    .cycles_per_operand = (bytes * values.operands / kOperandRate + unaligned) * limit};
   TilePlan best{.time = std::numeric_limits<double>::infinity()};
   const std::span<const Tile> list = is_reduced(work.precision) ? std::span<const Tile>{kMatrixTiles} : kVectorTiles;
   const bool has_batched_tile = work.batch > 1 && std::ranges::any_of(list, [&](const Tile& tile) {

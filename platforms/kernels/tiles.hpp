@@ -9,6 +9,8 @@ namespace rehearse::kernels {
 struct TiledWork {
   double batch = 1, m = 1, n = 1, k = 1;
   Precision precision = Precision::kFp32;
+  double load =
+      0;  // numbers that a matrix unit's operands are loaded by, where rows are not aligned to 16 B; 0: they are
 };
 
 /// Fitted values of computing tiles. value.hpp says how their tables look.
@@ -33,14 +35,17 @@ struct TilePlan {
 /// The fastest of a list of tiles a x b and of splits s of the sums, for P multiprocessors of clock f:
 ///   waves w  = ceil(batch ceil(m / a) ceil(n / b) s / P),  K = ceil(k / (s u)) u terms in each, u = 64 (16 in fp32)
 ///   limit    = max(1, peak energy sqrt(process / 16 nm) / power)
-///   cycles   = max(w K (2 a b arithmetic / rate + (a + b) bytes operands / 64) limit, step K / 64) + wave w
+///   cycles   = max(w K (2 a b arithmetic / rate + (a + b) bytes operands / 64 + c) limit, step K / 64) + wave w
 ///              rate: FLOPs per cycle of a multiprocessor at the peak
+///              c: of operands that are not aligned, (a + b) 2 (1 / load - bytes / 16) / 32: 32 lanes load a number each
+///              instead of 16 B, and store it in shared memory
 ///   time     = cycles / f + (s > 1: split / f + 8 s batch m n B / bandwidth)
 /// A sum is split where that leaves at least 128 terms, into at most 2 P tiles; batched products are not split.
 /// Sources: NVIDIA, Matrix Multiplication Background User's Guide (tiles and waves); Kerr et al., CUTLASS: Fast Linear
 /// Algebra in CUDA C++, 2017 (tiles, operands through shared memory); latencies count in cycles, as in Jia et al.,
 /// Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018; energy per operation goes down with the
-/// process more slowly than its area, Horowitz, Computing's energy problem, ISSCC 2014.
+/// process more slowly than its area, Horowitz, Computing's energy problem, ISSCC 2014; alignment to 16 B, the guide of
+/// products, section 2.1, 32 lanes for loads in each multiprocessor, CUDA C++ Programming Guide.
 TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& values);
 
 }  // namespace rehearse::kernels

@@ -72,11 +72,12 @@ TEST_CASE("one tile more than a multiple of the multiprocessors costs a wave") {
 TEST_CASE("more rows, columns or products take no less time; more terms neither, where sums are not split") {
   Rng rng{2, "growing products"};
   for (int i = 0; i < 100; ++i) {
-    const Product product = random_product(rng);
+    Product product = random_product(rng);
+    for (const auto size : {&Product::n, &Product::k}) product.*size = (product.*size + 7) / 8 * 8;  // aligned
     const double time = seconds(product, gpu_of_hundred());
     const auto more = [&](std::int64_t Product::*size) {
       Product larger = product;
-      larger.*size += 1 + static_cast<std::int64_t>(rng.uniform() * 500);
+      larger.*size += 8 * (1 + static_cast<std::int64_t>(rng.uniform() * 60));
       return seconds(larger, gpu_of_hundred());
     };
     CHECK(more(&Product::m) >= time);
@@ -84,6 +85,25 @@ TEST_CASE("more rows, columns or products take no less time; more terms neither,
     CHECK(more(&Product::batch) >= time);
     if (product.m > 2000 && product.n > 2000) CHECK(more(&Product::k) >= time);
   }
+}
+
+TEST_CASE("rows that are not aligned to 16 B are loaded by fewer numbers, which takes longer") {
+  const auto with = [](std::int64_t n, Precision precision) {
+    return Product{.m = 8192, .n = n, .k = 768, .precision = precision};
+  };
+  for (const auto& [n, numbers] : {std::pair{50304, 8.0}, {50264, 8.0}, {50260, 4.0}, {50258, 2.0}, {50257, 1.0}})
+    CHECK(numbers_per_load(with(n, Precision::kBf16)) == numbers);
+  CHECK(numbers_per_load(with(50260, Precision::kTf32)) == 4);
+  CHECK(is_aligned(with(50260, Precision::kTf32)));
+  const auto time = [&](std::int64_t n, Precision precision) {
+    return seconds(with(n, precision), gpu_of_hundred(), ideal_values());
+  };
+  // Tiles of 256 x 128 and 64 terms: 4194 cycles of arithmetic, and 2 * 384 * 64 * 7 / 8 / 32 = 1344 of single loads.
+  CHECK(time(50257, Precision::kBf16) / time(50264, Precision::kBf16) ==
+        doctest::Approx(1 + 1344 / 4194.0).epsilon(0.02));
+  CHECK(time(50257, Precision::kBf16) > time(50258, Precision::kBf16));
+  CHECK(time(50258, Precision::kBf16) > time(50260, Precision::kBf16));
+  CHECK(time(50257, Precision::kFp32) <= time(50264, Precision::kFp32));
 }
 
 TEST_CASE("a GPU of twice the clock, peaks and bandwidth takes half as long") {
