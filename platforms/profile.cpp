@@ -77,7 +77,8 @@ Framework read_framework(const JsonReader& json) {
                             .step_overhead = json.required<Seconds>("step_overhead"),
                             .kernel_overhead = json.required<Seconds>("kernel_overhead"),
                             .composition = json.optional<double>("composition", 1),
-                            .uses_tf32 = json.optional<bool>("tf32", true)};
+                            .uses_tf32 = json.optional<bool>("tf32", true),
+                            .needs_alignment = json.optional<bool>("needs_alignment", false)};
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
   json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");

@@ -53,6 +53,9 @@ struct Framework {
   Seconds kernel_overhead{};  // most that a kernel takes besides its work where it is launched before the last one ends
   double composition = 1;     // elementary kernels of a layer normalisation, dropout or GELU; 1: it has one for each
   bool uses_tf32 = true;      // for products and convolutions in fp32, where a GPU has units for it
+  /// Products in fp16 run on matrix units only if their rows are aligned to 16 B, otherwise as in fp32. Source: cuBLAS
+  /// before version 11, CUDA 10.2 documentation, cublasGemmEx().
+  bool needs_alignment = false;
 };
 
 /// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.

@@ -271,6 +271,7 @@ constexpr std::string_view kProfileCompute = R"json({
         "kernel_overhead": { "$ref": "#/$defs/time", "description": "at most, besides a kernel's work" },
         "composition": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "elementary kernels of a layer normalisation, dropout or GELU" },
         "tf32": { "type": "boolean", "default": true, "description": "products and convolutions in fp32 on matrix units" },
+        "needs_alignment": { "type": "boolean", "default": false, "description": "products in fp16 on matrix units only where their rows are multiples of 8 numbers, as cuBLAS before version 11" },
         "source": { "type": "string" } } } },
     "gpu": {
       "type": "object",

@@ -39,6 +39,17 @@ kernels::Convolution convolution_of(const Operator& op, kernels::Precision preci
           .precision = precision};
 }
 
+kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
+  kernels::Product product{.batch = whole(op.matrix.products),
+                           .m = whole(op.matrix.rows),
+                           .n = whole(op.matrix.columns),
+                           .k = whole(op.matrix.reduction),
+                           .precision = setting.products};
+  if (setting.framework.needs_alignment && product.precision == kernels::Precision::kFp16 && !is_aligned(product))
+    product.precision = kernels::Precision::kFp32;
+  return product;
+}
+
 /// A kernel over all numbers of the operator's output, whose rows are its last dimension.
 kernels::Streaming by_rows(const Operator& op, kernels::StreamingKind kind, kernels::Precision precision) {
   kernels::Streaming kernel{.kind = kind, .precision = precision};
@@ -106,12 +117,7 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
 
 std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting) {
   if (op.convolution) return convolution_of(op, setting.products);
-  if (op.matrix.reduction > 0)
-    return kernels::Product{.batch = whole(op.matrix.products),
-                            .m = whole(op.matrix.rows),
-                            .n = whole(op.matrix.columns),
-                            .k = whole(op.matrix.reduction),
-                            .precision = setting.products};
+  if (op.matrix.reduction > 0) return product_of(op, setting);
   const bool is_forward = op.phase == Phase::kForward;
   if (op.kind == OperatorKind::kLayerNorm)
     return by_rows(op, is_forward ? kernels::StreamingKind::kLayerNorm : kernels::StreamingKind::kLayerNormBackward,

@@ -52,15 +52,21 @@ TEST_CASE("mistakes in times of checkpoints and in a window are named") {
 
 TEST_CASE("a framework is that whose name the label contains, or else the one for all others") {
   Json json = shipped("kernels");
-  json["frameworks"] = {
-      {"otherwise", {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}}},
-      {"graphs", {{"dispatch", "1us"}, {"step_overhead", "0s"}, {"kernel_overhead", "1us"}, {"tf32", false}}}};
+  json["frameworks"] = {{"otherwise", {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}}},
+                        {"graphs",
+                         {{"dispatch", "1us"},
+                          {"step_overhead", "0s"},
+                          {"kernel_overhead", "1us"},
+                          {"tf32", false},
+                          {"needs_alignment", true}}}};
   const Profile profile = read_profile(JsonReader{json, "p.json"});
   CHECK(profile.framework("graphs").dispatch == Seconds{1e-6});
   CHECK_FALSE(profile.framework("graphs").uses_tf32);
   CHECK(profile.framework("CUDA graphs, captured").dispatch == Seconds{1e-6});
   CHECK(profile.framework("any").step_overhead == Seconds{1e-3});
   CHECK(profile.framework("any").uses_tf32);
+  CHECK(profile.framework("graphs").needs_alignment);
+  CHECK_FALSE(profile.framework("any").needs_alignment);
   CHECK(Profile{}.framework("any").dispatch == Seconds{});
   const auto refused = [&](const char* pointer, const char* value) {
     Json changed = json;

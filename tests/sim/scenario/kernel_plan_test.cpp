@@ -52,6 +52,19 @@ double images_per_s(const Json& scenario) { return test::simulated(scenario).at(
 
 }  // namespace
 
+TEST_CASE("a library that needs aligned rows computes others as in fp32") {
+  KernelSetting setting = round_numbers();
+  setting.products = kernels::Precision::kFp16;
+  const auto precision_of = [&](double columns) {
+    const Operator op{.kind = OperatorKind::kDense, .matrix = {.rows = 320, .columns = columns, .reduction = 768}};
+    return std::get<kernels::Product>(*kernel_of(op, setting)).precision;
+  };
+  CHECK(precision_of(30522) == kernels::Precision::kFp16);
+  setting.framework.needs_alignment = true;
+  CHECK(precision_of(30522) == kernels::Precision::kFp32);
+  CHECK(precision_of(30528) == kernels::Precision::kFp16);
+}
+
 TEST_CASE("an operator becomes a kernel of its shape, in each pass") {
   const Workload workload = two_layers();
   const KernelSetting setting = round_numbers();
