@@ -20,13 +20,14 @@ struct Accelerator {
   int multiprocessors = 0;
   BytesPerSecond host_link{};  // PCIe or equivalent to the host, each direction
   // For the formulas of platforms/kernels; where an entry does not state them they are zero or empty.
-  std::string architecture;                             // "Ampere": values are fitted for each
-  int cores_per_multiprocessor = 0;                     // fp32 units: 2 FLOPs per cycle each
-  Bytes l2{};                                           // second-level cache
-  int process_nm = 0;                                   // of the chip
-  double power_w = 0;                                   // limit of the board, for one GPU
-  FlopsPerSecond peak_tf32{}, peak_bf16{}, peak_fp8{};  // dense, with matrix units
-  double boost_clock_hz = 0;                            // of the multiprocessors; that of matrix units may be lower
+  std::string architecture;          // "Ampere": values are fitted for each
+  int cores_per_multiprocessor = 0;  // fp32 units: 2 FLOPs per cycle each
+  Bytes l2{};                        // second-level cache
+  int process_nm = 0;                // of the chip
+  double power_w = 0;                // limit of the board, for one GPU
+  /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
+  FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
+  double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower
   std::string source;
 };
 

@@ -95,6 +95,7 @@ std::string accelerator_schema() {
     "l2": { "$ref": "#/$defs/size", "description": "second-level cache" },
     "process_nm": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "of the chip, in nm" },
     "power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "limit of the board, for one GPU: 400W" },
+    "peak_fp32_matrix": { "$ref": "#/$defs/speed", "description": "dense, with matrix units that multiply in fp32" },
     "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_fp8": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },

@@ -67,8 +67,9 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
           .power = accelerator.power_w,
           .process = number(accelerator.process_nm),
           .vector_peak = accelerator.peak_fp32.value(),
-          .peaks = {accelerator.peak_fp32.value(), or_else(accelerator.peak_tf32, accelerator.peak_fp32),
-                    accelerator.peak_fp16.value(), or_else(accelerator.peak_bf16, accelerator.peak_fp16),
+          .peaks = {or_else(accelerator.peak_fp32_matrix, accelerator.peak_fp32),
+                    or_else(accelerator.peak_tf32, accelerator.peak_fp32), accelerator.peak_fp16.value(),
+                    or_else(accelerator.peak_bf16, accelerator.peak_fp16),
                     or_else(accelerator.peak_fp8, accelerator.peak_fp16)}};
 }
 

@@ -50,7 +50,8 @@ double delivered_share(const std::string& architecture);
 bool has_data_sheet(const Accelerator& accelerator);
 
 /// The clock is peak_fp32 / (2 multiprocessors cores). Where a catalog entry does not state the peak of a precision, it is
-/// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16. Throws InputError, which names `place`, if the
+/// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16; that of fp32 is with matrix units where it states
+/// those. Throws InputError, which names `place`, if the
 /// entry does not state "cores_per_multiprocessor" and "l2".
 Gpu gpu_of(const Accelerator& accelerator, const std::string& place);
 

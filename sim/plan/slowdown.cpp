@@ -31,7 +31,8 @@ void stretch(Workload& workload, double factor) {
 
 /// Its clock, too, which follows from its peak: kernels from data sheets take `factor` times as long.
 void slow_down(Accelerator& gpu, double factor) {
-  for (FlopsPerSecond* peak : {&gpu.peak_fp32, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_bf16, &gpu.peak_fp8})
+  for (FlopsPerSecond* peak :
+       {&gpu.peak_fp32, &gpu.peak_fp32_matrix, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_bf16, &gpu.peak_fp8})
     *peak = *peak / factor;
   gpu.memory_bandwidth = gpu.memory_bandwidth / factor;
 }
