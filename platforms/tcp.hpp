@@ -30,6 +30,9 @@ struct TcpParameters {
   Seconds small_queue{0.7365e-3};  // of its rate: as much payload as a connection lets wait in its own machine; 0: all.
                                    // Linux: 1.2 / 1024 s (tcp_pacing_ca_ratio, sk_pacing_shift) in memory, which is
                                    // 2304 B for a segment of 1448
+  Bytes
+      turn{};  // the most of a connection that waits at its NIC: connections are served in turns of so much; 0: evenly
+               // at any moment. Linux on a LAN: two packets of 64 KiB (sim/resources/queue_network.hpp)
   LossRecovery recovery = LossRecovery::kRack;
   CongestionControl congestion = CongestionControl::kCubic;
   int connections = 1;  // that share each message

@@ -1,5 +1,6 @@
 #include "sim/job/simulate.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/training_log.hpp"
 #include "sim/program/plain_loop.hpp"
+#include "sim/resources/queue_network.hpp"
 #include "sim/resources/simgrid_backend.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
@@ -73,15 +75,18 @@ std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progre
 template <class Backend>
 RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions& options) {
   const Scenario& scenario = site.scenario;
+  std::optional<QueueNetwork> queues;
+  if (scenario.tcp.turn > Bytes{}) queues.emplace(site.topology, backend.clock(), backend.network(), scenario.tcp);
+  Network& network = queues ? *queues : backend.network();
   RunProgress progress;
   if (options.on_progress) {
     const auto report = [&](std::uint64_t events) {
       progress.events = events;
       progress.simulated = backend.clock().now();
-      progress.messages = backend.network().started_flows();
+      progress.messages = network.started_flows();
       options.on_progress(progress);
     };
-    backend.network().on_path([&, report](std::size_t paths) {
+    network.on_path([&, report](std::size_t paths) {
       if (paths % kPathsBetweenReports == 0) report(progress.is_set_up ? backend.clock().events() : paths);
     });
     backend.clock().on_progress([&, report] { report(backend.clock().events()); });
@@ -89,9 +94,9 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   Recorder recorder;
   recorder.keeps_activity = options.keeps_activity;
   recorder.scope = options.scope;
-  if (options.keeps_activity) recorder.watch(backend.network(), options.records_gpu_links);
+  if (options.keeps_activity) recorder.watch(network, options.records_gpu_links);
   JobState state{site, scenario.seed, backend.clock(), recorder.events};
-  Cluster cluster{site, backend.clock(), backend.network(), recorder, options.is_exact};
+  Cluster cluster{site, backend.clock(), network, recorder, options.is_exact};
   Workers workers{site, state.membership};
   SteadyWindow window{cluster};
   TrainingLog log{cluster, workers, window, state};

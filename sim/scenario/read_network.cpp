@@ -41,6 +41,9 @@ TcpParameters read_tcp(const JsonReader& json) {
   json.expect(tcp.timer_granularity <= Seconds{1}, "timer_granularity", "at most 1s");
   tcp.small_queue = json.optional<Seconds>("small_queue", tcp.small_queue);
   json.expect(tcp.small_queue <= Seconds{1}, "small_queue", "at most 1s");
+  tcp.turn = json.optional<Bytes>("turn", tcp.turn);
+  json.expect(tcp.turn == Bytes{} || (tcp.turn >= Bytes{1024} && tcp.turn <= Bytes{1 << 30}), "turn",
+              "0B, or 1KiB to 1GiB");
   const auto read_count = [&](const char* key, int fallback, int most) {
     const int count = json.optional<int>(key, fallback);
     json.expect(count >= 1 && count <= most, key, "1 to " + std::to_string(most));
@@ -67,6 +70,7 @@ void write_loss(const Scenario& scenario, Json& network) {
                     {"recovery", name_in(kLossRecoveries, tcp.recovery)},
                     {"congestion", name_in(kCongestionControls, tcp.congestion)},
                     {"connections", tcp.connections}};
+  if (tcp.turn > Bytes{}) network["tcp"]["turn"] = to_text(tcp.turn);
 }
 
 }  // namespace

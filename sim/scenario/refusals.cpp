@@ -358,6 +358,19 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "machines of the same group with sharding or a pipeline", "the part of a lost worker fits its like"},
 
+    // Network
+    {"turns of connections that lose packets",
+     [](const Subject& s) {
+       return place_if(s.scenario->tcp.turn > Bytes{} && s.scenario->loses_packets(), "/cluster/network/tcp/turn");
+     },
+     "0B where packets are lost", "windows are then smaller than turns"},
+    {"turns on a way of several switches",
+     [](const Subject& s) {
+       return place_if(s.scenario->tcp.turn > Bytes{} && !std::holds_alternative<Star>(s.scenario->fabric),
+                       "/cluster/network/tcp/turn");
+     },
+     "0B but on a star", "what waits between switches is not modelled"},
+
     // Training
     {"asynchronous workers that wait for a lost one",
      [](const Subject& s) {

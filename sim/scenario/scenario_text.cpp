@@ -108,13 +108,14 @@ constexpr std::string_view kProperties = R"json({
             "packet_loss": { "type": "number", "minimum": 0, "maximum": 0.5, "default": 0, "description": "share of the packets that leave a machine, each by itself; TCP sends them again" },
             "tcp": {
               "type": "object",
-              "description": "how it does; matters where packets are lost",
+              "description": "how it does, which matters where packets are lost; and turns of connections",
               "additionalProperties": false,
               "properties": {
                 "segment": { "$ref": "#/$defs/size", "default": "1448B", "description": "payload of a packet" },
                 "minimum_timeout": { "$ref": "#/$defs/time", "default": "200ms", "description": "besides a round trip; doubles with each that follows another" },
                 "timer_granularity": { "$ref": "#/$defs/time", "default": "8ms", "description": "rack: added to its timers" },
                 "small_queue": { "$ref": "#/$defs/time", "default": "736.5us", "description": "of its rate: as much as a connection lets wait in its own machine; windows that are larger do not grow; 0s: no limit" },
+                "turn": { "$ref": "#/$defs/size", "default": "0B", "description": "the most of a connection that waits at its NIC, which serves connections in turns of so much, first in, first out; 0B: evenly at any moment. 128KiB on a LAN with Linux. On one switch, without loss" },
                 "duplicate_acks": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 3, "description": "later packets that arrive, which tell of a loss" },
                 "initial_window": { "type": "integer", "minimum": 1, "maximum": 100000, "default": 10, "description": "packets; more if the path holds more" },
                 "recovery": { "enum": ["rack", "duplicate_acks"], "default": "rack", "description": "rack: one later packet is enough, and a probe comes before the time-out (RFC 8985); duplicate_acks: neither, and a packet that is lost again waits for the time-out (RFC 6675)" },

@@ -205,6 +205,12 @@ TEST_CASE("the testbed's transfers and all-reduces are predicted within 1, 5 and
   CHECK(shipped("testbed-transfers-timeouts.json").second.within_bounds.inside >= 42);
 }
 
+TEST_CASE("the testbed's servers take turns: steps are predicted within 5 %, lengths of bursts within 20 %") {
+  CHECK(shipped("testbed-servers.json").second.all.mape < 5);
+  CHECK(shipped("testbed-training-servers.json").second.all.mape < 4);
+  CHECK(shipped("testbed-training-servers-bursts.json").second.all.mape < 20);
+}
+
 TEST_CASE("a column's value goes to each pointer of a list") {
   const test::TemporaryFolder folder;
   folder.write("data.csv", "nic,speed\n3Gbps,1\n");
