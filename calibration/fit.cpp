@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/detail/fit_record.hpp"
+#include "calibration/detail/folds.hpp"
 #include "calibration/detail/free_values.hpp"
 #include "calibration/detail/least_squares.hpp"
 #include "calibration/detail/row_simulator.hpp"
@@ -277,7 +278,7 @@ class Fitter {
       if (counts_[static_cast<Eigen::Index>(i)] == 0) continue;
       std::vector<std::string> key{study(i).name};
       if (of_folds && !study(i).cross_validate.empty()) {
-        const auto values = key_of(i, study(i).cross_validate);
+        const auto values = fold_key(row(i), study(i).cross_validate);
         key.insert(key.end(), values.begin(), values.end());
       } else {
         key.push_back(std::to_string(i));
@@ -289,36 +290,18 @@ class Fitter {
     return all;
   }
 
-  std::vector<std::string> key_of(std::size_t i, const std::vector<std::string>& columns) const {
-    std::vector<std::string> key;
-    for (const std::string& column : columns) key.emplace_back(row(i).row.text(column));
-    return key;
-  }
-
-  /// Whether a row can belong to a fold of study `s`: it is one of its rows, or another study's with the same columns.
-  bool is_left_out_with(std::size_t i, std::size_t s) const {
-    if (simulator_.rows()[i].study == s) return true;
-    const std::vector<std::string>& columns = studies_[s].cross_validate;
-    return studies_[s].leaves_out_of_all_studies &&
-           std::all_of(columns.begin(), columns.end(),
-                       [&](const std::string& column) { return study(i).table->has_column(column); });
-  }
-
   std::vector<Fold> folds() const {
     std::vector<Fold> folds;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
-      const std::vector<std::string>& columns = studies_[s].cross_validate;
-      if (columns.empty()) continue;
-      std::map<std::vector<std::string>, Fold> of_study;
+      if (studies_[s].cross_validate.empty()) continue;
+      std::vector<std::size_t> of_study;  // [rows of the study] indices of all rows
       for (const std::size_t i : every_row())
-        if (simulator_.rows()[i].study == s && row(i).use != RowUse::kStepTime) {
-          const auto key = key_of(i, columns);
-          of_study.try_emplace(key, Fold{.study = s, .members = {}, .counts = counts_, .at = {}})
-              .first->second.members.push_back(i);
-        }
-      for (auto& [key, fold] : of_study) {
+        if (simulator_.rows()[i].study == s) of_study.push_back(i);
+      for (const auto& [key, members] : folds_of(studies_[s])) {
+        Fold fold{.study = s, .members = {}, .counts = counts_, .at = {}};
+        for (const std::size_t row : members) fold.members.push_back(of_study[row]);
         for (const std::size_t i : every_row())
-          if (is_left_out_with(i, s) && key_of(i, columns) == key) fold.counts[static_cast<Eigen::Index>(i)] = 0;
+          if (is_left_out(studies_[s], key, study(i), row(i))) fold.counts[static_cast<Eigen::Index>(i)] = 0;
         folds.push_back(std::move(fold));
       }
     }
@@ -413,7 +396,7 @@ class Fitter {
       if (row(i).use == RowUse::kStepTime || (!is_cross_validated && row(i).use == RowUse::kFitted)) continue;
       Unseen one{.row = i, .fold = {study(i).name}, .error = 0};
       if (is_cross_validated) {
-        const auto key = key_of(i, studies_[s].cross_validate);
+        const auto key = fold_key(row(i), studies_[s].cross_validate);
         one.fold.insert(one.fold.end(), key.begin(), key.end());
       } else {
         one.fold.push_back(std::to_string(i));

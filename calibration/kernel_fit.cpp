@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "calibration/detail/least_squares.hpp"
+#include "calibration/detail/like_rows.hpp"
 #include "calibration/kernel_study.hpp"
 #include "sim/base/statistics.hpp"
 
@@ -228,20 +229,11 @@ std::array<double, 12> size_logarithms(const kernels::Kernel& kernel) {
 /// The measured kernel of `others` that is nearest to `row`.
 const KernelRow& nearest(const KernelStudy& study, const std::vector<std::size_t>& others, const KernelRow& row) {
   const std::array wanted = size_logarithms(row.kernel);
-  const KernelRow* best = &study.rows[others.front()];
-  double least = INFINITY;
-  for (const std::size_t other : others) {
-    const KernelRow& candidate = study.rows[other];
-    if (candidate.kernel.index() != row.kernel.index()) continue;
-    const std::array sizes = size_logarithms(candidate.kernel);
-    double distance = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) distance += (sizes[i] - wanted[i]) * (sizes[i] - wanted[i]);
-    if (distance < least) {
-      least = distance;
-      best = &candidate;
-    }
-  }
-  return *best;
+  const auto found = nearest_of(others, [&](std::size_t other) {
+    const kernels::Kernel& kernel = study.rows[other].kernel;
+    return kernel.index() == row.kernel.index() ? squared_distance(size_logarithms(kernel), wanted) : INFINITY;
+  });
+  return study.rows[found.value_or(others.front())];
 }
 
 /// `value` with four digits, as profiles have them.
@@ -282,12 +274,12 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
     if (!seen.empty()) {
       const KernelFit fit = fit_kernels(study, seen, start, budget);
       predictions.values[fold] = fit.values;
-      std::map<std::string, std::vector<double>> ratios;  // by table
+      BoundFactors factors;  // by table
       for (const std::size_t i : seen)
-        ratios[study.tables[study.rows[i].table]].push_back(
-            study.rows[i].measured / kernels::roofline(study.rows[i].kernel, study.gpus[study.rows[i].gpu]).value());
-      std::map<std::string, double> factors;
-      for (const auto& [table, values] : ratios) factors[table] = median(values);
+        factors.add(study.tables[study.rows[i].table], study.rows[i].measured,
+                    kernels::roofline(study.rows[i].kernel, study.gpus[study.rows[i].gpu]).value());
+      std::map<std::string, double> factor_of;
+      for (const std::string& table : study.tables) factor_of[table] = factors.of(table).value_or(1);
       const std::vector<std::size_t> others = sample(study, seen).first;
       for (const std::size_t i : unseen) {
         const KernelRow& row = study.rows[i];
@@ -297,8 +289,7 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
         if (const Harness* harness = harness_of(study, row, fit))
           predictions.with_host[i] = predicted(
               study, row, fit, host_factor(shortest.at(host_key(study, row)) / std::max(harness->floor, harness->gap)));
-        const auto factor = factors.find(study.tables[row.table]);
-        predictions.roofline[i] = factor != factors.end() ? bound * factor->second : bound;
+        predictions.roofline[i] = bound * factor_of.at(study.tables[row.table]);
         const KernelRow& like = nearest(study, others, row);
         predictions.nearest[i] = like.measured * bound / kernels::roofline(like.kernel, study.gpus[like.gpu]).value();
       }

@@ -211,10 +211,12 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   return validation;
 }
 
-std::string validation_csv(const Study& study, const Validation& validation) {
+std::string validation_csv(const Study& study, const Validation& validation,
+                           const std::vector<PredictedColumn>& others) {
   std::vector<std::string> columns = study.table->columns();
-  for (const char* added : {"use", "measured", "simulated", "error_pct", "problem"}) {
-    std::string name = added;
+  std::vector<std::string> added{"use", "measured", "simulated", "error_pct", "problem"};
+  for (const PredictedColumn& other : others) added.push_back(other.name);
+  for (std::string name : added) {
     while (std::find(columns.begin(), columns.end(), name) != columns.end()) name = "rehearse_" + name;
     columns.push_back(name);
   }
@@ -229,6 +231,8 @@ std::string validation_csv(const Study& study, const Validation& validation) {
     fields.push_back(row.simulated ? CsvField{*row.simulated} : CsvField{""});
     fields.emplace_back(row.error_pct);
     fields.emplace_back(row.problem);
+    for (const PredictedColumn& other : others)
+      fields.push_back(other.values[i] ? CsvField{*other.values[i]} : CsvField{""});
     csv.row(fields);
   }
   return csv.text();
@@ -242,6 +246,18 @@ Json to_json(const ErrorStatistics& statistics) {
               {"max_ape", statistics.max_ape},
               {"bias", statistics.bias},
               {"noise_floor", statistics.noise_floor ? Json(*statistics.noise_floor) : Json(nullptr)}};
+}
+
+bool is_scored(const StudyRow& row, StudyQuality::Of quality) {
+  switch (quality) {
+    case StudyQuality::Of::kCrossValidated:
+      return row.use != RowUse::kStepTime;
+    case StudyQuality::Of::kPredicted:
+      return row.use == RowUse::kPredicted;
+    case StudyQuality::Of::kFitted:
+      return row.use == RowUse::kFitted;
+  }
+  return false;
 }
 
 StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile) {

@@ -89,6 +89,9 @@ struct StudyQuality {
   ErrorStatistics errors;
 };
 
+/// Whether a row counts for a quality of this kind.
+bool is_scored(const StudyRow& row, StudyQuality::Of quality);
+
 /// Cross-validated errors are those that `profile` (a profile file's value) has kept from its fit to this study with
 /// the same measurements.
 StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile);
@@ -102,9 +105,16 @@ RowCount interval_coverage(const Study& study, const Validation& validation, con
 /// gives the profile's step times, and what cannot be simulated (which is scored as an error of 100 %).
 std::vector<ExcludedRows> unscored_rows(const Study& study, const Validation& validation);
 
+/// Other predictions of the rows, by the name of their column.
+struct PredictedColumn {
+  std::string name;
+  std::vector<std::optional<double>> values;  // [study rows]
+};
+
 /// validation.csv: the measured columns, `use` (step_time, fitted or predicted), `measured`, `simulated`, `error_pct`,
-/// `problem`.
-std::string validation_csv(const Study& study, const Validation& validation);
+/// `problem`, and `others`.
+std::string validation_csv(const Study& study, const Validation& validation,
+                           const std::vector<PredictedColumn>& others = {});
 Json to_json(const ErrorStatistics& statistics);
 Json to_json(const Study& study, const Validation& validation);
 

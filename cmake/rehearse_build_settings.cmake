@@ -62,6 +62,19 @@ macro(rehearse_require_pkg_config prefix module debian_package)
   endif()
 endmacro()
 
+# rehearse_require_libsvm(): the target rehearse_libsvm; LIBSVM comes with neither a CMake package nor pkg-config's file.
+macro(rehearse_require_libsvm)
+  find_path(REHEARSE_LIBSVM_INCLUDE libsvm/svm.h)
+  find_library(REHEARSE_LIBSVM svm)
+  mark_as_advanced(REHEARSE_LIBSVM_INCLUDE REHEARSE_LIBSVM)
+  if(NOT REHEARSE_LIBSVM_INCLUDE OR NOT REHEARSE_LIBSVM)
+    message(FATAL_ERROR "LIBSVM was not found: install the Debian package libsvm-dev")
+  endif()
+  add_library(rehearse_libsvm INTERFACE)
+  target_include_directories(rehearse_libsvm SYSTEM INTERFACE ${REHEARSE_LIBSVM_INCLUDE})
+  target_link_libraries(rehearse_libsvm INTERFACE ${REHEARSE_LIBSVM})
+endmacro()
+
 # rehearse_require_torch(): the target rehearse_torch. A LibTorch other than Debian's is found through CMAKE_PREFIX_PATH.
 # LibTorch calls whichever BLAS is installed: with libopenblas0-pthread training is 10 to 25 times faster than with the reference one.
 macro(rehearse_require_torch)

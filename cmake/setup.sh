@@ -4,7 +4,7 @@
 # Progress goes to stderr after 3 s, what the compiler says only if it fails.
 
 declare -A packages=(
-  [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libboost-dev libcli11-dev
+  [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libsvm-dev libboost-dev libcli11-dev
                nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
   [predictor]="libtorch-dev libopenblas0-pthread"
   [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"

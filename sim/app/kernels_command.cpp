@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calibration/baselines.hpp"
 #include "calibration/kernel_study.hpp"
 #include "platforms/profile.hpp"
 #include "sim/app/calibrate_command.hpp"
@@ -146,6 +147,11 @@ Json profile_before(const fs::path& file) {
 int validate_kernels(const ValidateCommand& command) {
   if (command.measurements)
     throw InputError{command.study.string() + ": a study of kernels names its tables; --measurements is for others"};
+  for (const std::string& name : command.baselines)
+    if (name != name_in(kStudyBaselines, StudyBaseline::kRoofline) &&
+        name != name_in(kStudyBaselines, StudyBaseline::kNearestRow))
+      throw InputError{command.study.string() + ": --baseline " + name +
+                       ": a study of kernels has roofline and nearest-row, and always prints both"};
   const Catalog catalog = load_catalog(command.common);
   const KernelStudy study = load_kernel_study(command.study, catalog);
   if (std::set<std::string>{study.folds.begin(), study.folds.end()}.size() < 2)

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration/baselines.hpp"
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/output/accuracy_document.hpp"
+#include "sim/app/output/baseline_document.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/validation_document.hpp"
 #include "sim/app/progress.hpp"
@@ -25,9 +27,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
+std::string known_baselines() {
+  std::string text;
+  for (const std::string& name : names_in(kStudyBaselines)) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 void add_options(Options options, ValidateCommand& command) {
   options.add_option("STUDY", command.study, "Study file, or a set of studies").required();
   options.add_option("--measurements", command.measurements, "CSV", "Another CSV with the same columns");
+  options.add_flag("--baselines", command.has_all_baselines,
+                   "Predict the rows by what a user would try instead, too, from those that the study's fit knows");
+  options
+      .add_repeatable("--baseline", command.baselines, "NAME",
+                      "One of them alone: " + known_baselines() + "; repeatable")
+      .check([](const std::string& name) {
+        const std::vector<std::string> known = names_in(kStudyBaselines);
+        return std::ranges::find(known, name) == known.end() ? unknown_name_message("baseline", name, known)
+                                                             : std::string{};
+      });
   options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
   add_catalogs(options, command.common);
   add_output(options, command.common,
@@ -134,7 +152,88 @@ void require_result(const Study& study, const std::vector<Prediction>& predictio
                       (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
 }
 
+/// What is asked of each study.
+struct Asked {
+  std::vector<StudyBaseline> baselines;
+};
+
+Asked read_asked(const ValidateCommand& command) {
+  Asked asked;
+  for (const auto& [name, baseline] : kStudyBaselines)
+    if (command.has_all_baselines || std::ranges::find(command.baselines, name) != command.baselines.end())
+      asked.baselines.push_back(baseline);
+  return asked;
+}
+
+/// A study whose rows have been predicted.
+struct ValidatedStudy {
+  const Study& study;
+  Validation validation;
+  StudyAccuracy accuracy;
+  RowCount coverage;
+  std::optional<BaselineComparison> baselines;
+
+  std::size_t free_values() const { return accuracy.free_values + accuracy.step_times; }
+  Json summary() const;
+  std::string notes() const;
+  void write(const fs::path& folder) const;
+  void print() const;
+};
+
+Json ValidatedStudy::summary() const {
+  Json summary = to_json(study, validation);
+  summary["free_values"] = free_values();
+  summary["quality"] = to_json(accuracy.quality.errors);
+  summary["quality"]["of"] = to_text(accuracy.quality.of);
+  if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
+  if (baselines) summary["baselines"] = to_json(*baselines);
+  return summary;
+}
+
+std::string ValidatedStudy::notes() const {
+  std::string notes = study.name + ": " + coverage_text(study, validation, coverage) +
+                      unscored_text(study, validation, study.name + ": ");
+  if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
+  return notes;
+}
+
+void ValidatedStudy::write(const fs::path& folder) const {
+  std::vector<PredictedColumn> others;
+  if (baselines)
+    for (const BaselineResult& result : baselines->results)
+      others.push_back({.name = name_in(kStudyBaselines, result.baseline), .values = result.values});
+  const MadeFolder part{folder};
+  OutputFolder files{folder};
+  files.write("validation.csv", validation_csv(study, validation, others));
+  files.write("summary.json", to_json_text(summary()));
+  files.write("report.html", validation_report(study, validation, accuracy.quality, free_values()));
+  files.commit();
+}
+
+void ValidatedStudy::print() const {
+  print_validation(study, validation, accuracy.quality, coverage, free_values());
+  if (baselines) std::printf("%s", baseline_text(*baselines, accuracy.quality.errors).c_str());
+}
+
+ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>& predictions, const Catalog& catalog,
+                              const Asked& asked, const Budget& budget) {
+  const Json profile = profile_of(study, catalog);
+  ValidatedStudy validated{
+      .study = study, .validation = validate(study, predictions), .accuracy = {}, .coverage = {}, .baselines = {}};
+  validated.accuracy = study_accuracy(study, validated.validation, profile);
+  validated.coverage =
+      interval_coverage(study, validated.validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
+  if (asked.baselines.empty()) return validated;
+  validated.baselines =
+      compare_baselines(study, validated.accuracy.quality.of, profile, catalog, asked.baselines, budget);
+  validated.accuracy.best_baseline.emplace();
+  if (const BaselineResult* best = validated.baselines->best())
+    validated.accuracy.best_baseline = {.name = name_in(kStudyBaselines, best->baseline), .errors = best->errors};
+  return validated;
+}
+
 int run(const ValidateCommand& command) {
+  const Asked asked = read_asked(command);
   if (study_kind(load_json_file(command.study)) == "kernels") return validate_kernels(command);
   const Catalog catalog = load_catalog(command.common);
   const auto [studies, headlines] = load_study_set(command.study, command.measurements);
@@ -159,32 +258,12 @@ int run(const ValidateCommand& command) {
         command.common.budget);
     rows_done += study.rows.size();
     if (!is_set) require_result(study, predictions);
-    const Validation validation = validate(study, predictions);
-    const Json profile = profile_of(study, catalog);
-    const StudyAccuracy accuracy = study_accuracy(study, validation, profile);
-    const StudyQuality& quality = accuracy.quality;
-    const std::size_t free_values = accuracy.free_values + accuracy.step_times;
-    const RowCount coverage =
-        interval_coverage(study, validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
-    notes += study.name + ": " + coverage_text(study, validation, coverage) +
-             unscored_text(study, validation, study.name + ": ");
-    Json summary = to_json(study, validation);
-    summary["free_values"] = free_values;
-    summary["quality"] = to_json(quality.errors);
-    summary["quality"]["of"] = to_text(quality.of);
-    if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
-    if (command.common.output) {
-      const fs::path folder = is_set ? *command.common.output / study.name : *command.common.output;
-      const MadeFolder part{folder};
-      OutputFolder files{folder};
-      files.write("validation.csv", validation_csv(study, validation));
-      files.write("summary.json", to_json_text(summary));
-      files.write("report.html", validation_report(study, validation, quality, free_values));
-      files.commit();
-    }
-    if (!command.common.prints_json && !is_set) print_validation(study, validation, quality, coverage, free_values);
-    summaries.push_back(std::move(summary));
-    accuracies.push_back(accuracy);
+    const ValidatedStudy validated = validate_study(study, predictions, catalog, asked, command.common.budget);
+    notes += validated.notes();
+    if (command.common.output) validated.write(is_set ? *command.common.output / study.name : *command.common.output);
+    if (!command.common.prints_json && !is_set) validated.print();
+    summaries.push_back(validated.summary());
+    accuracies.push_back(validated.accuracy);
   }
   const std::string tables = accuracy_tables(accuracies), lines = headline_table(headlines, accuracies);
   if (is_set && command.common.output) {
@@ -206,7 +285,8 @@ int run(const ValidateCommand& command) {
 CommandVerb validate_verb() {
   return make_verb<ValidateCommand>("validate",
                                     "Simulate every measured row of a study; print the errors\n\n"
-                                    "Example: rehearse validate scenarios/studies/cm-dare-cluster.json -o results",
+                                    "Example: rehearse validate scenarios/studies/cm-dare-cluster.json -o results\n"
+                                    "Example: rehearse validate scenarios/studies/cm-dare-cluster.json --baselines",
                                     add_options, run);
 }
 

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "sim/app/verb.hpp"
 
@@ -12,6 +14,8 @@ struct ValidateCommand {
   CommonOptions common;
   std::filesystem::path study;
   std::optional<std::filesystem::path> measurements;
+  bool has_all_baselines = false;
+  std::vector<std::string> baselines;  // names of single ones
 };
 
 int validate_kernels(const ValidateCommand& command);  // of kind "kernels"; returns the exit code

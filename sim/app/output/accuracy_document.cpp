@@ -21,11 +21,38 @@ std::string markdown_header(const std::vector<std::string>& names) {
   return markdown_row(names) + markdown_row(std::vector<std::string>(names.size(), "---"));
 }
 
+/// "roofline: 12.1 / 13.4".
+std::string best_baseline_text(const StudyAccuracy::BestBaseline& best) {
+  if (best.name.empty()) return "none";
+  return best.name + ": " + display(best.errors.median_ape) + " / " + display(best.errors.mape);
+}
+
 /// One digit after the point: a headline's percent.
 std::string rounded(double percent) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f", percent);
   return text.data();
+}
+
+/// Columns that not every table has.
+struct AddedColumns {
+  bool has_baselines = false;
+};
+
+std::string accuracy_row(const StudyAccuracy& study, const AddedColumns& columns) {
+  const ErrorStatistics& errors = study.quality.errors;
+  std::string values = std::to_string(study.free_values);
+  if (study.step_times > 0) values += " + " + std::to_string(study.step_times) + " step times";
+  std::vector<std::string> cells{study.study,
+                                 std::to_string(errors.rows),
+                                 to_text(study.quality.of),
+                                 values,
+                                 display(errors.median_ape),
+                                 display(errors.mape),
+                                 display(errors.p90_ape),
+                                 errors.noise_floor ? display(*errors.noise_floor) : std::string{}};
+  if (columns.has_baselines) cells.push_back(study.best_baseline ? best_baseline_text(*study.best_baseline) : "");
+  return markdown_row(cells);
 }
 
 }  // namespace
@@ -52,21 +79,16 @@ std::string to_text(StudyQuality::Of of) {
   return {};
 }
 
-std::string accuracy_row(const StudyAccuracy& study) {
-  const ErrorStatistics& errors = study.quality.errors;
-  std::string values = std::to_string(study.free_values);
-  if (study.step_times > 0) values += " + " + std::to_string(study.step_times) + " step times";
-  return markdown_row({study.study, std::to_string(errors.rows), to_text(study.quality.of), values,
-                       display(errors.median_ape), display(errors.mape), display(errors.p90_ape),
-                       errors.noise_floor ? display(*errors.noise_floor) : std::string{}});
-}
-
 std::string accuracy_tables(const std::vector<StudyAccuracy>& studies) {
-  std::string errors = markdown_header({"study", "rows", "of them", "free values", "median", "MAPE", "p90", "noise"});
+  const AddedColumns columns{.has_baselines = std::ranges::any_of(
+                                 studies, [](const StudyAccuracy& study) { return study.best_baseline.has_value(); })};
+  std::vector<std::string> header{"study", "rows", "of them", "free values", "median", "MAPE", "p90", "noise"};
+  if (columns.has_baselines) header.emplace_back("best baseline: median / MAPE");
+  std::string errors = markdown_header(header);
   std::string sources = markdown_header({"study", "source", "hardware"});
   std::vector<std::pair<std::string, std::string>> published;  // the text, and the studies that it goes with
   for (const StudyAccuracy& study : studies) {
-    errors += accuracy_row(study);
+    errors += accuracy_row(study, columns);
     sources += markdown_row({study.study, study.about.source, study.about.hardware});
     if (study.about.best_published.empty()) continue;
     const auto known =

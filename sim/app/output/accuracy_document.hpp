@@ -2,6 +2,7 @@
 // How accurate the predictions of a set of studies are: the tables that validate prints and that the READMEs hold
 // (cmake/refresh_readmes.sh writes them there).
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ struct StudyAccuracy {
   StudyQuality quality;
   std::size_t step_times = 0;   // measured ones in the profile: inputs
   std::size_t free_values = 0;  // values of the profile that were fitted, besides them
+  /// The best of those that were asked for (calibration/baselines.hpp); empty: none predicts a row.
+  struct BestBaseline {
+    std::string name;
+    ErrorStatistics errors;
+  };
+  std::optional<BestBaseline> best_baseline{};  // none if none was asked for
 };
 
 /// `profile`: the profile file's value that the study uses (profile_of()).
@@ -24,10 +31,8 @@ StudyAccuracy study_accuracy(const Study& study, const Validation& validation, c
 
 std::string to_text(StudyQuality::Of of);  // "cross-validated", "not fitted", "fitted"
 
-/// A row of the first table below: errors in percent of the measured value, "| study | 72 | cross-validated | ... |".
-std::string accuracy_row(const StudyAccuracy& study);
-
-/// Markdown: the errors of each study; where its measurements are from; what others have reached on like data.
+/// Markdown: the errors of each study in percent of the measured value, "| study | 72 | cross-validated | ... |", with
+/// the best baseline if a study has one; where its measurements are from; what others have reached on like data.
 std::string accuracy_tables(const std::vector<StudyAccuracy>& studies);
 
 /// Markdown: for each headline the rows of its studies and their lowest and highest MAPE. Empty without headlines.

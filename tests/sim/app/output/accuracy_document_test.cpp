@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "calibration/baselines.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/readme_part.hpp"
@@ -42,9 +43,27 @@ const std::set<std::string> kSlow{"mxnet-perf-ps", "nvidia-deeplearningexamples"
                                   "tensorflow-benchmarks-2017"};
 const std::set<std::string> kSlowest{"cscs-tf-ps-scaling-2017", "pollux-t4-traces", "vtrain-a100-megatron-allreduce"};
 
+StudyAccuracy::BestBaseline best_baseline(const Study& study, StudyQuality::Of quality, const Json& profile) {
+  std::vector<StudyBaseline> all;
+  for (const auto& entry : kStudyBaselines) all.push_back(entry.value);
+  const BaselineComparison comparison = compare_baselines(study, quality, profile, test::shipped_catalog(), all);
+  const BaselineResult* best = comparison.best();
+  if (best == nullptr) return {};
+  return {.name = name_in(kStudyBaselines, best->baseline), .errors = best->errors};
+}
+
+/// "roofline: 12.1 / 13.4".
+StudyAccuracy::BestBaseline stated_baseline(const std::string& cell) {
+  StudyAccuracy::BestBaseline best{.name = cell.substr(0, cell.find(':')), .errors = {}};
+  std::istringstream errors{cell.substr(cell.find(':') + 1)};
+  std::string slash;
+  errors >> best.errors.median_ape >> slash >> best.errors.mape;
+  return best;
+}
+
 /// The studies' accuracy as it is today: cross-validated errors as the profiles state them, others simulated now. Of
-/// studies that are not to be simulated the three errors are those of `stated`; their numbers of rows and values and
-/// their noise are not.
+/// studies that are not to be simulated the three errors, and the best baseline, are those of `stated`; their numbers of
+/// rows and values and their noise are not.
 std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated,
                                       const std::function<bool(const std::string&)>& is_simulated) {
   const Catalog& catalog = test::shipped_catalog();
@@ -55,8 +74,8 @@ std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const s
       return study_accuracy(study, validate(study, predictions), profile);
     };
     StudyAccuracy accuracy = accuracy_with(std::vector<Prediction>(study.rows.size()));
+    const std::vector<std::string> cells = cells_of(stated, study.name);
     if (accuracy.quality.of != StudyQuality::Of::kCrossValidated) {
-      const std::vector<std::string> cells = cells_of(stated, study.name);
       if (is_simulated(study.name)) {
         accuracy = accuracy_with(predict(study, catalog, 2));
       } else if (cells.size() > 6) {
@@ -65,6 +84,10 @@ std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const s
         accuracy.quality.errors.p90_ape = std::stod(cells[6]);
       }
     }
+    if (is_simulated(study.name))
+      accuracy.best_baseline = best_baseline(study, accuracy.quality.of, profile);
+    else if (cells.size() > 8)
+      accuracy.best_baseline = stated_baseline(cells[8]);
     found.push_back(std::move(accuracy));
   }
   return found;
@@ -118,6 +141,17 @@ TEST_CASE("the tables of a set of studies") {
         "\n"
         "- ours, theirs:\n"
         "  7 %: others\n");
+  StudyAccuracy compared = predicted;
+  compared.best_baseline = {.name = "roofline", .errors = {.mape = 21.26, .median_ape = 9.5}};
+  CHECK(
+      accuracy_tables({fitted, compared})
+          .starts_with(
+              "| study | rows | of them | free values | median | MAPE | p90 | noise | best baseline: median / MAPE |\n"
+              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+              "| ours | 72 | cross-validated | 11 | 4.72 | 5.771 | 12.1 | 1.876 |  |\n"
+              "| theirs | 5 | not fitted | 1 + 3 step times | 9 | 9.96 | 12346 |  | roofline: 9.5 / 21.26 |\n"));
+  compared.best_baseline = StudyAccuracy::BestBaseline{};
+  CHECK(accuracy_tables({compared}).find("| 12346 |  | none |\n") != std::string::npos);
   CHECK(headline_table({}, {fitted}).empty());
   CHECK(headline_table({{"our own", {"ours"}}, {"both", {"theirs", "ours"}}}, {fitted, predicted}) ==
         "| what | rows | MAPE |\n"
