@@ -186,12 +186,12 @@ std::vector<std::string> numbers_of(FactsOf kind) {
 }
 
 FactsOf facts_of(const std::string& metric) {
-  static const std::map<std::string, FactsOf> kKinds{{"samples_per_s", FactsOf::kSpeed},
-                                                     {"steps_per_s", FactsOf::kSpeed},
-                                                     {"iteration_time_s", FactsOf::kSpeed},
-                                                     {"training_time_s", FactsOf::kSpeed},
-                                                     {"collective_time_s", FactsOf::kCollective}};
-  if (const auto known = kKinds.find(metric); known != kKinds.end()) return known->second;
+  static const std::map<std::string, FactsOf> kinds{{"samples_per_s", FactsOf::kSpeed},
+                                                    {"steps_per_s", FactsOf::kSpeed},
+                                                    {"iteration_time_s", FactsOf::kSpeed},
+                                                    {"training_time_s", FactsOf::kSpeed},
+                                                    {"collective_time_s", FactsOf::kCollective}};
+  if (const auto known = kinds.find(metric); known != kinds.end()) return known->second;
   if (metric.starts_with("checkpoint_")) return FactsOf::kCheckpoint;
   return metric.starts_with("startup_") ? FactsOf::kStartup : FactsOf::kOther;
 }

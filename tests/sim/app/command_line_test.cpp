@@ -116,9 +116,9 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
                     " --set '/name=\xe2\x80\xae"
                     "ab'",
                 2, "--set /name: expected text without control characters and invisible ones; found \"\\u202eab\"");
-  check_refused("validate scenarios/studies/cm-dare-cluster.json --baseline roof", 2,
+  check_refused("validate " + kRoot + "/scenarios/studies/cm-dare-cluster.json --baseline roof", 2,
                 "--baseline: unknown baseline \"roof\"; known: \"cm-dare-linear\", \"cm-dare-polynomial\"");
-  check_refused("validate scenarios/studies/kernels-bf16-products.json --baseline linear-scaling", 2,
+  check_refused("validate " + kRoot + "/scenarios/studies/kernels-bf16-products.json --baseline linear-scaling", 2,
                 "a study of kernels has roofline and nearest-row, and always prints both");
   check_refused("list cars", 2, "list: unknown kind \"cars\"; known: \"gpus\"");
   check_refused("schema nothing", 2, "schema: unknown kind");
