@@ -86,6 +86,15 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .is_composite = layer.is_composite,
               .output_shape = shape_of(layer.inputs[0]),
               .produces_gradients = layer.variables};
+  if (layer.attention) {
+    constexpr double kProducts = 2.5;  // of the forward pass's
+    const Operator& forward = workload_.graph[static_cast<std::size_t>(layer.forward)];
+    op.attention = layer.attention;
+    op.matrix = forward.matrix;
+    op.matrix.reduction *= kProducts;
+    op.flops = kProducts * forward.flops;
+    op.bytes_read += bytes_of(layer.output);  // and its gradient
+  }
   for (const Tensor& x : layer.inputs) {
     if (rereads) op.bytes_read += bytes_of(x);
     op.bytes_written += bytes_of(x);

@@ -430,6 +430,28 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
   return y;
 }
 
+GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
+                                                   const Tensor& values, AttentionShape shape) {
+  constexpr std::int64_t kBytesOfStatistics = 8;  // largest score and sum of a query
+  const Tensor y = multiply(name, std::array{queries, keys, values}, {}, queries);
+  shape.batch *= workload_.batch;
+  const auto number = [](std::int64_t size) { return static_cast<double>(size); };
+  Operator& op = workload_.graph[static_cast<std::size_t>(y.producer)];
+  op.kind = layers_.back().kind = OperatorKind::kProduct;
+  op.attention = layers_.back().attention = shape;
+  // The products of scores and of values, of the same size, as one with twice the terms.
+  op.matrix = {.rows = number(shape.queries),
+               .columns = number(shape.keys) * (shape.is_causal ? 0.5 : 1),
+               .reduction = 2 * number(shape.head_features),
+               .products = number(shape.batch * shape.heads)};
+  op.flops = Flops{2 * op.matrix.products * op.matrix.rows * op.matrix.columns * op.matrix.reduction};
+  if (y.needs_gradient) {
+    keep_for_backward(y, static_cast<std::size_t>(y.producer));
+    keep(Bytes{shape.batch * shape.heads * shape.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
+  }
+  return y;
+}
+
 GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split) {
   Tensor y{x.height, 1, hidden};
   Tensor gates{x.height, 1, 4 * hidden};

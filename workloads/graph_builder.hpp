@@ -118,6 +118,11 @@ class GraphBuilder {
   /// Products of two values for each sample (and attention head), in one kernel. `shape.products` counts them per
   /// sample.
   Tensor product(const std::string& name, const Tensor& a, const Tensor& b, MatrixShape shape, const Tensor& output);
+  /// softmax(Q K^T) V in one kernel, with mask and dropout. Kept for the backward pass: its inputs, its output and two
+  /// numbers of each query; the backward pass computes the scores again, five products instead of four. Source: Dao et al.,
+  /// FlashAttention, arXiv:2205.14135, algorithms 1 and 4. `shape.batch` counts per sample.
+  Tensor fused_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         AttentionShape shape);
   /// Element-wise kernel of inputs and tables that are read as they are, such as the sum with a row for each position.
   Tensor combine(const std::string& name, std::span<const Tensor> inputs, std::span<const Table> tables,
                  const Tensor& output);
@@ -150,6 +155,7 @@ class GraphBuilder {
     MatrixShape data_gradient, weight_gradient;  // of a product: of its first and second factor
     bool is_3x3_stride_1 = false;
     std::optional<ConvolutionShape> convolution;
+    std::optional<AttentionShape> attention;
     bool is_composite = false;
     bool has_bias = false;
     bool rereads_inputs = false;  // in its backward pass

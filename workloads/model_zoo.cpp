@@ -440,6 +440,7 @@ constexpr std::string_view kModelSchema = R"({
             "gated_feed_forward": { "type": "boolean", "default": false, "description": "three matrices instead of two, as SwiGLU" },
             "rotary_positions": { "type": "boolean", "default": false, "description": "turned into queries and keys" },
             "relative_positions": { "$ref": "#/$defs/extent", "description": "rows of a learned table that is added to the scores of a stack" },
+            "fused_attention": { "type": "boolean", "default": false, "description": "scores, mask, softmax, dropout and sum of the values are one kernel, as FlashAttention, and no scores are kept" },
             "parallel_sublayers": { "type": "boolean", "default": false, "description": "attention and feed-forward layer read the same" },
             "dropout": { "type": "boolean", "default": true },
             "tied_embedding": { "type": "boolean", "default": true, "description": "its matrix also gives the logits" },

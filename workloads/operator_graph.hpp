@@ -52,6 +52,14 @@ struct ConvolutionShape {
   bool is_transposed = false;
 };
 
+/// Attention in one kernel, which keeps no scores.
+struct AttentionShape {
+  std::int64_t batch = 1, heads = 1, key_heads = 1;
+  std::int64_t queries = 1, keys = 1;  // positions
+  std::int64_t head_features = 1;
+  bool is_causal = false;  // no position sees later ones
+};
+
 /// One kernel launch. Sizes are for the whole batch.
 struct Operator {
   std::string name;
@@ -64,6 +72,7 @@ struct Operator {
   bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
   bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
   std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
+  std::optional<AttentionShape> attention;      // the same for both passes
   std::optional<Seconds> measured_time;         // overrides the kernel-time model; includes the host's dispatch
   std::vector<std::int64_t> output_shape;       // [batch, height, width, channels] or [batch, features]
   std::vector<int>

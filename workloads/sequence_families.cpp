@@ -141,6 +141,16 @@ class Stack {
     }
     queries = rotated(name + "/rotated_queries", queries);
     keys = rotated(name + "/rotated_keys", keys);
+    if (net_.has_fused_attention) {
+      const Tensor context = graph_.fused_attention(name + "/context", queries, keys, values,
+                                                    {.heads = heads,
+                                                     .key_heads = net_.kv_heads,
+                                                     .queries = from.height,
+                                                     .keys = to.height,
+                                                     .head_features = net_.head_features,
+                                                     .is_causal = is_own && net_.is_causal()});
+      return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
+    }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
     const double features = net_.head_features, products = net_.heads;
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
@@ -211,6 +221,9 @@ void read_attention(const JsonReader& json, Transformer& net) {
   net.has_joint_projection = json.optional<bool>("joint_projection", false);
   net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
   net.relative_positions = read_optional_size(json, "relative_positions");
+  net.has_fused_attention = json.optional<bool>("fused_attention", false);
+  json.expect(!net.has_fused_attention || net.relative_positions == 0, "fused_attention",
+              "false with \"relative_positions\", which are added to the scores");
 }
 
 }  // namespace

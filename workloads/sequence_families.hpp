@@ -11,7 +11,7 @@ namespace rehearse {
 
 /// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
 /// normalised before it (pre) or after the sum (post). Attention: queries, keys and values, scores, mask, softmax,
-/// dropout, sum of the values, output projection, one kernel each; computed positions are turned into queries and keys
+/// dropout, sum of the values, output projection, one kernel each, or all from scores to sum in one; computed positions are turned into queries and keys
 /// by a kernel each. Of a mixture of experts every worker has all: a router weighs them at each position, tokens are taken
 /// to be spread evenly, and each expert's matrices have its share of a sample's positions as rows. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
 /// Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Raffel et al., T5, JMLR 21, 2020; Touvron
@@ -47,10 +47,14 @@ struct Transformer {
   bool has_feed_forward_biases = true;
   bool has_gates = false;  // the feed-forward layer's inner values are multiplied by activated others
   bool has_rotary_positions = false;
+  bool has_fused_attention = false;     // one kernel from queries, keys and values to their sum, as FlashAttention
   bool has_parallel_sublayers = false;  // attention and feed-forward layer read the same
   bool has_dropout = true;
   bool is_tied = true;  // logits and embedding share their weights
   Head head = Head::kLanguageModel;
+
+  /// Whether a position sees none after it: in a language model of one stack. Only a fused kernel leaves out what is masked.
+  bool is_causal() const { return head == Head::kLanguageModel && decoder_layers == 0; }
 };
 
 /// Word-level language model: embedding, LSTM layers with dropout between them, dense layer to the vocabulary. Source:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "platforms/kernels/attention.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -37,6 +39,20 @@ kernels::Convolution convolution_of(const Operator& op, kernels::Precision preci
           .groups = c.groups,
           .pass = pass_of(op.phase, c.is_transposed),
           .precision = precision};
+}
+
+Seconds attention_time(const Operator& op, const KernelSetting& setting) {
+  const AttentionShape& a = *op.attention;
+  return kernels::attention_time({.batch = a.batch,
+                                  .heads = a.heads,
+                                  .key_heads = a.key_heads,
+                                  .queries = a.queries,
+                                  .keys = a.keys,
+                                  .head_size = a.head_features,
+                                  .is_causal = a.is_causal,
+                                  .is_backward = op.phase != Phase::kForward,
+                                  .precision = setting.products},
+                                 setting.gpu, setting.values);
 }
 
 kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
@@ -129,9 +145,10 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   const double bytes = as_double(op.bytes_read + op.bytes_written);
   const double count = launches(op, setting);
-  const auto kernel = count > 1 ? std::nullopt : kernel_of(op, setting);
-  const Seconds total = kernel ? kernels::time(*kernel, setting.gpu, setting.values)
-                               : count * kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
+  const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
+  const Seconds total = op.attention ? attention_time(op, setting)
+                        : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
+                                     : count * kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
   return {.total = total, .memory = std::min(total, Seconds{count * bytes / setting.gpu.bandwidth})};
 }
 

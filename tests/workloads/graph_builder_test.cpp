@@ -301,4 +301,35 @@ TEST_CASE("what does not fit a sequence is named") {
                        "test: layer logits scores features that its table does not have", InputError);
 }
 
+TEST_CASE("fused attention is a kernel in each pass, and keeps no scores") {
+  // 3 samples, 4 heads of 16 features, which read 2 heads of keys and values; 10 queries, 20 keys.
+  const auto built = [](bool is_fused, bool is_causal) {
+    GraphBuilder graph{"test", "attention", Layout::kNchw, 3, Precision::kFp32};
+    const auto queries = graph.linear("queries", graph.input(10, 1, 5), 64, false);
+    const auto memory = graph.input(20, 1, 5);
+    const auto keys = graph.linear("keys", memory, 32, false), values = graph.linear("values", memory, 32, false);
+    if (is_fused)
+      return graph.finish(std::vector{graph.fused_attention(
+          "attention", queries, keys, values,
+          {.heads = 4, .key_heads = 2, .queries = 10, .keys = 20, .head_features = 16, .is_causal = is_causal})});
+    const auto scores =
+        graph.activation("softmax", graph.product("scores", queries, keys, {10, 20, 16, 4}, {10, 20, 4}));
+    return graph.finish(std::vector{graph.product("attention", scores, values, {10, 16, 20, 4}, {10, 1, 64})});
+  };
+  const Workload fused = built(true, false), plain = built(false, false);
+  const Operator &forward = find(fused, "attention"), &backward = find(fused, "attention/gradient");
+  CHECK(forward.flops == find(plain, "scores").flops + find(plain, "attention").flops);
+  CHECK(forward.flops == Flops{4.0 * 3 * 4 * 10 * 20 * 16});
+  CHECK(backward.flops == 2.5 * forward.flops);
+  CHECK(find(built(true, true), "attention").flops == 0.5 * forward.flops);
+  CHECK(forward.bytes_read == Bytes{4 * 3 * (10 * 64 + 2 * 20 * 32)});
+  CHECK(forward.bytes_written == Bytes{4 * 3 * 10 * 64});
+  CHECK(backward.bytes_read == forward.bytes_read + 2 * forward.bytes_written);
+  CHECK(backward.bytes_written == forward.bytes_read);
+  CHECK(backward.attention->batch == 3);
+  // Queries, keys, values, output, and two numbers of each query instead of the scores.
+  CHECK(fused.activation_bytes == forward.bytes_read + forward.bytes_written + Bytes{8 * 3 * 4 * 10});
+  CHECK(plain.activation_bytes == forward.bytes_read + Bytes{4 * 3 * 4 * 10 * 20});
+}
+
 }  // namespace rehearse

@@ -192,6 +192,10 @@ ImportedModel read_huggingface_config(const Source& source) {
     to.config.fail("model_type", unknown_name_message("model type", type, known));
   }
   conversion->second(to);
+  for (const char* key : {"_attn_implementation", "attn_implementation"})
+    if (const std::string kernels = to.text(key, "eager");
+        kernels != "eager" && !to.structure.contains("relative_positions"))
+      to.structure["fused_attention"] = true;  // "sdpa", "flash_attention_2"
   return {.model_file = model_file(source, "HuggingFace configuration (" + type + ")", std::move(to.structure)),
           .remarks = std::move(to.remarks)};
 }

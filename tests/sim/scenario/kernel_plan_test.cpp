@@ -52,6 +52,23 @@ double images_per_s(const Json& scenario) { return test::simulated(scenario).at(
 
 }  // namespace
 
+TEST_CASE("fused attention takes as long as its kernel, and less than its parts") {
+  const auto step = [](const char* fused, const char* sequence) {
+    Json json = on_one_gpu("a2-highgpu-1g", 4, "fp16");
+    const Json gpt2 = load_json_file(source_folder() + "/workloads/models/gpt2.json");
+    json["workload"]["model"] = gpt2;
+    json["workload"]["model"]["name"] = "gpt2";
+    for (const auto& [key, value] :
+         {std::pair{"fused_attention", fused}, std::pair{"sequence_length", sequence}, std::pair{"positions", "4096"}})
+      set_json_pointer(json, std::string{"/workload/model/structure/"} + key, value);
+    const Scenario scenario = test::resolved(json);
+    return plan_step(scenario, scenario.groups.front()).gpu_time.value();
+  };
+  CHECK(step("true", "1024") < 0.95 * step("false", "1024"));
+  const double saved = step("false", "1024") - step("true", "1024");
+  CHECK(step("false", "2048") - step("true", "2048") > 2.5 * saved);  // scores grow with the square
+}
+
 TEST_CASE("a library that needs aligned rows computes others as in fp32") {
   KernelSetting setting = round_numbers();
   setting.products = kernels::Precision::kFp16;

@@ -128,6 +128,14 @@ TEST_CASE("what a configuration says of its kind is kept") {
   const auto opt = std::get<Transformer>(test::model_of(imported(kOpt)).structure);
   CHECK(opt.has_dropout);
   CHECK(imported(kBert + R"(, "architectures": ["BertForQuestionAnswering"]})").remarks.size() == 1);
+  const auto with_kernels = [](std::string config, const std::string& kernels) {
+    config.insert(1, R"("_attn_implementation": ")" + kernels + "\", ");
+    return std::get<Transformer>(test::model_of(imported(config)).structure).has_fused_attention;
+  };
+  CHECK_FALSE(opt.has_fused_attention);
+  CHECK(with_kernels(kOpt, "sdpa"));
+  CHECK_FALSE(with_kernels(kOpt, "eager"));
+  CHECK_FALSE(with_kernels(kT5, "sdpa"));
 }
 
 TEST_CASE("configurations that are not supported are refused by their key") {
