@@ -90,9 +90,10 @@ std::string csv_of(const std::vector<Column>& columns) {
 }
 
 Scenario load_comparable(const CompareCommand& command, const std::optional<MeasuredSeries>& series) {
+  const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;
-  const Json json = load_scenario_json(command.input, command.overrides, origins);
-  Scenario scenario = read_scenario(json, command.input.string(), load_catalog(command.common), origins);
+  const Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
+  Scenario scenario = read_scenario(json, command.input.string(), catalog, origins);
   require_described(scenario, command.input.string());
   if (series) scenario.output.sampling_period = series->period;
   return scenario;

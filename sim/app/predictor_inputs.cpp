@@ -70,14 +70,14 @@ Dataset load_prediction_input(const PredictCommand& command, const std::optional
   if (!command.scenario) {
     if (is_graph_def(command.input))
       throw InputError{command.input.string() + ": a GraphDef tells of no cluster: expected --scenario beside it"};
-    const Json json = load_scenario_json(command.input, command.overrides, origins);
+    const Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
     if (json.is_object() && json.contains("structure") && !json.contains("cluster"))
       throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
     return dataset_of(described(read_scenario(json, command.input.string(), catalog, origins), command.input));
   }
   if (is_dataset(command.input))
     throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
-  Json json = load_scenario_json(*command.scenario, command.overrides, origins);
+  Json json = load_scenario_json(*command.scenario, command.overrides, catalog, origins);
   if (!is_graph_def(command.input)) {
     set_model(json, command.input);
     return dataset_of(described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario));

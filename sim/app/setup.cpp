@@ -160,13 +160,15 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, JsonOrigins& origins) {
+Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog,
+                        JsonOrigins& origins) {
   Json json = load_json_file(file);
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || text.empty() || text.front() != '/')
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
     const std::string pointer = text.substr(0, equals);
+    make_inline(json, pointer, file.string(), catalog, origins);
     origins.set(json, pointer, text.substr(equals + 1), "--set " + shortened(pointer, 200));
   }
   name_changes(json, overrides);
@@ -175,7 +177,7 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
 
 Json load_checked_scenario(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog) {
   JsonOrigins origins;
-  Json json = load_scenario_json(file, overrides, origins);
+  Json json = load_scenario_json(file, overrides, catalog, origins);
   (void)read_scenario(json, file.string(), catalog, origins);
   return json;
 }

@@ -41,9 +41,10 @@ std::string version_text();
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
-/// A scenario file with overrides, "/pointer=value", which `origins` then knows. Throws InputError.
+/// A scenario file with overrides, "/pointer=value", which `origins` then knows; what names stand for is there inline as
+/// far as overrides lead into it. Throws InputError.
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                        JsonOrigins& origins);
+                        const Catalog& catalog, JsonOrigins& origins);
 
 /// The same, read once against the catalog, so that a mistake of an override names its option.
 Json load_checked_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,

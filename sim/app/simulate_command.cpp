@@ -79,7 +79,7 @@ void require_options_that_go_together(const SimulateCommand& command) {
 
 Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
   JsonOrigins origins;
-  Json json = load_scenario_json(command.scenario, command.overrides, origins);
+  Json json = load_scenario_json(command.scenario, command.overrides, catalog, origins);
   if (command.seed && json.is_object()) origins.set(json, "/seed", std::to_string(*command.seed), "--seed");
   return read_scenario(json, command.scenario.string(), catalog, origins);
 }

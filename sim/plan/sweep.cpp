@@ -105,7 +105,10 @@ struct Sweep::State {
     base = load_json_file(request.scenario);
     const JsonReader reader{base, request.scenario.string()};
     reader.expect(reader.is_object(), "an object");
-    for (const Setting& setting : request.set) set(base, base_origins, setting);
+    for (const Setting& setting : request.set) {
+      make_inline(base, setting.pointer, request.scenario.string(), catalog, base_origins);
+      set(base, base_origins, setting);
+    }
     add_seeds();
     count = count_combinations(request);
     const Json schema = parse_json(scenario_schema(), "schema");
@@ -176,23 +179,10 @@ struct Sweep::State {
       if (starts_with_pointer(pointer, setting.pointer) || starts_with_pointer(setting.pointer, pointer))
         throw InputError{setting.place + ": overlaps with " + other + ": together, put them into one entry of a list"};
     expect_place(schema, setting.place, setting.pointer);
-    inline_name(setting.pointer);
+    make_inline(base, setting.pointer, request.scenario.string(), catalog, base_origins);
     Json trial = base;
     JsonOrigins origins;
     set(trial, origins, setting);
-  }
-
-  /// A pointer into what a name stands for (/calibration/host/dispatch) makes the base scenario hold the object itself.
-  void inline_name(const std::string& pointer) {
-    for (std::size_t slash = pointer.find('/', 1); slash != std::string::npos; slash = pointer.find('/', slash + 1)) {
-      const std::string parent = pointer.substr(0, slash);
-      const Json* place = json_pointer_find(base, parent);
-      if (!place || !place->is_string()) continue;
-      const Json effective = parse_json(read_scenario(base, request.scenario.string(), catalog, base_origins).effective,
-                                        request.scenario.string());
-      const Json* resolved = json_pointer_find(effective, parent);
-      if (resolved && resolved->is_object()) set_json_pointer(base, parent, resolved->dump());
-    }
   }
 
   Json combination(std::size_t index) const {

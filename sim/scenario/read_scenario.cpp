@@ -104,4 +104,16 @@ Scenario read_scenario(const Json& json, const std::string& file_name, const Cat
   return scenario;
 }
 
+void make_inline(Json& scenario, const std::string& pointer, const std::string& file_name, const Catalog& catalog,
+                 const JsonOrigins& origins) {
+  for (std::size_t slash = pointer.find('/', 1); slash != std::string::npos; slash = pointer.find('/', slash + 1)) {
+    const std::string parent = pointer.substr(0, slash);
+    const Json* place = json_pointer_find(scenario, parent);
+    if (!place || !place->is_string()) continue;
+    const Json effective = parse_json(read_scenario(scenario, file_name, catalog, origins).effective, file_name);
+    const Json* resolved = json_pointer_find(effective, parent);
+    if (resolved && resolved->is_object()) set_json_pointer(scenario, parent, resolved->dump());
+  }
+}
+
 }  // namespace rehearse

@@ -324,6 +324,11 @@ std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
                        const JsonOrigins& origins = {});
 
+/// Where `pointer` leads into what a name stands for (/calibration/host/dispatch), puts the object itself in the name's
+/// place, so that the pointer can be set. Throws as read_scenario().
+void make_inline(Json& scenario, const std::string& pointer, const std::string& file_name, const Catalog& catalog,
+                 const JsonOrigins& origins = {});
+
 /// JSON Schema (draft 2020-12) of a scenario file.
 std::string scenario_schema();
 

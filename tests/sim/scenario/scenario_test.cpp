@@ -88,6 +88,20 @@ TEST_CASE("a scenario without a profile gets the one that auto takes") {
   CHECK(Json::parse(without.effective)["calibration"] == Json::parse(automatic.effective)["calibration"]);
 }
 
+TEST_CASE("a pointer into what a name stands for puts the object in its place") {
+  Json json = test::shipped_scenario();
+  REQUIRE(json["calibration"] == "cm-dare");
+  make_inline(json, "/training/steps", "s.json", test::shipped_catalog());
+  CHECK(json == test::shipped_scenario());
+  make_inline(json, "/calibration/host/dispatch", "s.json", test::shipped_catalog());
+  make_inline(json, "/cluster/groups/0/instance/nic", "s.json", test::shipped_catalog());
+  CHECK(json["calibration"]["name"] == "cm-dare");
+  REQUIRE(json["cluster"]["groups"][0]["instance"].is_object());
+  CHECK(test::resolved(json).effective == test::resolved(test::shipped_scenario()).effective);
+  set_json_pointer(json, "/calibration/host/dispatch", "1s");
+  CHECK(test::resolved(json).profile.host.dispatch == 1.0_s);
+}
+
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
       {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
