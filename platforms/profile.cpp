@@ -245,6 +245,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   for (const char* key : {"launch", "nvlink_step", "pcie_step", "network_step"})
     if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
+  protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
   if (json.has("copy")) protocol.copy = read_rate(json, "copy");
   json.reject_unknown_keys();
   return protocol;

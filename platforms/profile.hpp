@@ -168,6 +168,10 @@ struct CollectiveProtocol {
   /// One ring of the GPUs in the order of their numbers, over PCIe between two without an NVLink, instead of the rings
   /// that NVLinks make: NCCL 1 (src/core.cu, commBuildMaps).
   bool is_in_gpu_order = false;
+  /// Data are sent when their receiver has told, in a packet of its own, that it waits for them. That costs time where
+  /// it is lost and nothing follows it: with the last message of a section (CollectivePhase). Gloo: notifySendReady() and
+  /// its counterpart in gloo/transport/tcp/pair.cc, 48 B before each of two parts of a message.
+  bool receivers_announce = false;
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
 };
 

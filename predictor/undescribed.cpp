@@ -117,6 +117,9 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
   if (training.step_time_variation > 0) return Undescribed{"/training/step_time_variation", "steps of random length"};
   if (scenario.loses_packets()) return Undescribed{"/cluster/network", "packets that are lost"};
+  if (scenario.tcp.turn > Bytes{}) return Undescribed{"/cluster/network/tcp/turn", "connections that take turns"};
+  if (scenario.output.reading_interval > Seconds{})
+    return Undescribed{"/output/reading_interval", "counters that are read from time to time"};
   if (training.start_interval > Seconds{})
     return Undescribed{"/training/start_interval", "workers that start one after another"};
   if (!std::holds_alternative<Star>(scenario.fabric))

@@ -83,14 +83,17 @@ class Planner {
     const std::vector<Ranks> machines = by_machine();
     if (machines.size() == 1) {
       const std::vector<Ranks> rings = local_rings(gpus_);
-      CollectivePhase phase{
-          .edges = {}, .parts = count * static_cast<std::int64_t>(rings.size()), .repeat = 2 * (count - 1)};
+      CollectivePhase phase{.edges = {},
+                            .parts = count * static_cast<std::int64_t>(rings.size()),
+                            .repeat = 2 * (count - 1),
+                            .sections = 2};
       for (const Ranks& ring : rings) add_ring(phase, ring);
       phase.steps = mean_steps(phase.edges);
       return {phase};
     }
     const std::size_t channels = channels_between(machines);
-    CollectivePhase phase{.edges = {}, .parts = count * static_cast<std::int64_t>(channels), .repeat = 2 * (count - 1)};
+    CollectivePhase phase{
+        .edges = {}, .parts = count * static_cast<std::int64_t>(channels), .repeat = 2 * (count - 1), .sections = 2};
     for (std::size_t channel = 0; channel < channels; ++channel) {
       Ranks ring;
       for (const Ranks& machine : machines) {
@@ -214,7 +217,7 @@ class Planner {
         throw std::invalid_argument{"a hierarchical all-reduce needs the same number of GPUs on every machine"};
     const auto g = static_cast<std::int64_t>(gpus), m = static_cast<std::int64_t>(machines.size());
     CollectivePhase inside{.edges = {}, .parts = g, .repeat = g - 1},
-        between{.edges = {}, .parts = g * m, .repeat = 2 * (m - 1)};
+        between{.edges = {}, .parts = g * m, .repeat = 2 * (m - 1), .sections = 2};
     for (const Ranks& machine : machines) add_ring(inside, machine);
     for (std::size_t i = 0; i < gpus; ++i) {
       Ranks ring;
@@ -438,7 +441,10 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
     case CollectiveKind::kReduceScatter:
     case CollectiveKind::kAllGather:
       plan = planner.ring();
-      for (CollectivePhase& phase : plan) phase.repeat /= 2;
+      for (CollectivePhase& phase : plan) {
+        phase.repeat /= 2;
+        phase.sections = 1;
+      }
       break;
     case CollectiveKind::kAllToAll:
       plan = planner.clique(gpus, 1);

@@ -37,6 +37,7 @@ struct CollectivePhase {
   std::int64_t parts = 1;  // size = ceil(pieces * payload / parts)
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;
+  std::int64_t sections = 1;  // of as many messages each, of which all have arrived at a rank before it begins the next
   int hops = 1;
   LinkSteps steps{};  // that a message takes part in, one after another
 };

@@ -144,9 +144,12 @@ void Communicator::send(std::size_t index) {
   Message& message = under_way_[index];
   const auto on_sent = [this, index, start = clock_.now()] { sent(index, start); };
   message.channel = free_channel(message.edge);
-  if (message.channel != nullptr)
-    message.channel->send(message.size, round_ < plan()[phase_].repeat, on_sent);
-  else
+  if (message.channel != nullptr) {
+    const CollectivePhase& phase = plan()[phase_];
+    const bool is_last = round_ % (phase.repeat / phase.sections) == 0;  // of a section
+    message.channel->send(message.size, round_ < phase.repeat, on_sent,
+                          method().protocol.receivers_announce && is_last);
+  } else
     message.flow = cluster_.network.start_flow(message.edge, message.size, on_sent);
 }
 

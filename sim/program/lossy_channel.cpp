@@ -24,13 +24,14 @@ LossyChannel::LossyChannel(OwnedClock clock, Cluster& cluster, PathIndex path)
       cluster_{cluster},
       path_{path},
       machine_{static_cast<std::size_t>(cluster.network.source(path).machine)},
-      segment_{cluster.site.scenario.tcp.segment} {
+      segment_{cluster.site.scenario.tcp.segment},
+      announcements_{cluster.site.scenario.seed, "announcements " + std::to_string(cluster.lossy_connections)} {
   const Scenario& scenario = cluster.site.scenario;
   const Path& way = cluster.network.path(path);
   rate_ = rate_of(cluster.network, way) / scenario.tcp.connections;
-  const LossyPath lossy{.loss = way.packet_loss, .round_trip = way.latency * 2, .rate = rate_};
+  lossy_ = {.loss = way.packet_loss, .round_trip = way.latency * 2, .rate = rate_};
   for (int i = 0; i < scenario.tcp.connections; ++i)
-    parts_.push_back({TcpSender{scenario.tcp, lossy,
+    parts_.push_back({TcpSender{scenario.tcp, lossy_,
                                 Rng{scenario.seed, "packet loss " + std::to_string(cluster.lossy_connections++)}}});
 }
 
@@ -41,10 +42,11 @@ LossyChannel::~LossyChannel() {
   if (has_begun_) cluster_.network.count(path_, Bytes{} - size_ - losses_.retransmitted);
 }
 
-void LossyChannel::send(Bytes size, bool is_followed, std::function<void()> on_sent) {
+void LossyChannel::send(Bytes size, bool is_followed, std::function<void()> on_sent, bool is_announced) {
   size_ = size;
   losses_ = {};
   started_ = clock_.now();
+  if (is_announced) started_ += delay_of_lone_packet(cluster_.site.scenario.tcp, lossy_, announcements_, losses_);
   on_sent_ = std::move(on_sent);
   has_begun_ = false;
   cluster_.sending[machine_].push_back(this);
@@ -64,6 +66,7 @@ void LossyChannel::begin(bool is_followed) {
 }
 
 void LossyChannel::add_to(TcpSurroundings& surroundings) const {
+  if (clock_.now() < started_) return;  // not announced yet
   const BytesPerSecond rate = rate_ * static_cast<double>(parts_.size());
   double window = 0;
   for (const Part& part : parts_) window += part.sender.window();

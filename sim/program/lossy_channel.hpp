@@ -23,8 +23,9 @@ class LossyChannel : private Pinned {
   ~LossyChannel();
 
   /// `on_sent` runs when the last byte has left for the last time. TcpSurroundings says what `is_followed` is. What
-  /// other channels are told to send at the same date counts as under way.
-  void send(Bytes size, bool is_followed, std::function<void()> on_sent);
+  /// other channels are told to send at the same date counts as under way. With `is_announced` it waits for a packet of
+  /// the receiver that nothing follows.
+  void send(Bytes size, bool is_followed, std::function<void()> on_sent, bool is_announced = false);
   bool is_busy() const { return on_sent_ != nullptr; }
   /// Of the latest message.
   Bytes retransmitted() const { return losses_.retransmitted; }
@@ -45,6 +46,8 @@ class LossyChannel : private Pinned {
   PathIndex path_;
   std::size_t machine_;  // the sender's
   Bytes segment_;
+  LossyPath lossy_;  // of each connection
+  Rng announcements_;
   BytesPerSecond rate_{};  // of each connection, while nothing else is on the way
   std::vector<Part> parts_;
   Bytes size_{};

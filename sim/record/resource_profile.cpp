@@ -75,9 +75,31 @@ std::vector<std::vector<const RatePulses*>> rates_by_link(const Recorder& record
   return by_link;
 }
 
+/// What a monitor makes of a link's bytes: sums of periods, of a counter that it reads every `interval` and takes to
+/// grow evenly in between. All that crosses the link is in the sums, as the last reading follows its last byte.
+void read_counter(const std::vector<const RatePulses*>& link, double period, double interval,
+                  std::vector<double>& sums) {
+  const double end = period * static_cast<double>(sums.size());
+  std::vector<double> counts(static_cast<std::size_t>(std::ceil(end / interval)) + 1);
+  const std::span<double> growth = std::span{counts}.subspan(1);  // up to each reading
+  for (const RatePulses* pulses : link) add_to_samples(*pulses, interval, 0, growth);
+  std::partial_sum(counts.begin(), counts.end(), counts.begin());
+  const auto count_at = [&](double date) {
+    const double reading = date / interval;
+    const std::size_t before = std::min(static_cast<std::size_t>(reading), counts.size() - 2);
+    const double share = std::min(reading - static_cast<double>(before), 1.0);
+    return counts[before] + (counts[before + 1] - counts[before]) * share;
+  };
+  double counted = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double until = i + 1 < sums.size() ? count_at(static_cast<double>(i + 1) * period) : counts.back();
+    sums[i] = until - std::exchange(counted, until);
+  }
+}
+
 /// Sampled link by link, so that none of them can be above its rate without notice. Dates are rounded to a share of the
 /// run, which is one of a sample the larger the more samples there are.
-void add_rates(const RunRecord& record, TrafficOf traffic, ResourceProfile& profile) {
+void add_rates(const RunRecord& record, TrafficOf traffic, Seconds reading_interval, ResourceProfile& profile) {
   const double period = profile.period.value();
   const double rounding = 1e-9 + 1e-15 * static_cast<double>(profile.samples);
   const auto by_link = rates_by_link(record.recorder);
@@ -91,6 +113,7 @@ void add_rates(const RunRecord& record, TrafficOf traffic, ResourceProfile& prof
     if (most > link.rate.value() * (1 + rounding) + as_double(link.burst) / period)
       throw std::logic_error{"invariant broken: " + link.name + " carries " + to_text(BytesPerSecond{most}) +
                              " in one sample, more than its " + to_text(link.rate)};
+    if (reading_interval > Seconds{}) read_counter(by_link[l], period, reading_interval.value(), sums);
     ResourceSeries& series = profile.series[static_cast<std::size_t>(link.machine)];
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (link.receives) series.receive[i] += sums[i];
@@ -157,8 +180,8 @@ Bursts find_bursts_of_rate(std::span<const double> series, Seconds period, const
   return find_bursts(series, period, thresholds.share_of_maximum * maximum);
 }
 
-ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds,
-                                 TrafficOf traffic) {
+ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds, TrafficOf traffic,
+                                 Seconds reading_interval) {
   if (!(period > Seconds{})) throw std::logic_error{"resource_profile: the sampling period must be above 0"};
   const double samples = std::max(1.0, std::ceil(last_activity(record) / period));
   if (samples * static_cast<double>(record.machines.size()) > kMostSamples)
@@ -173,7 +196,7 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
     profile.series.push_back({static_cast<MachineIndex>(m), zeros, zeros, zeros, zeros});
   }
   add_kernels(record, profile);
-  add_rates(record, traffic, profile);
+  add_rates(record, traffic, reading_interval, profile);
   std::erase_if(profile.series,
                 [&](const ResourceSeries& series) { return !record.recorder.scope.covers(series.machine); });
   for (ResourceSeries& series : profile.series)
@@ -207,7 +230,7 @@ ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstT
 
 ResourceProfile resource_profile(const Scenario& scenario, const RunRecord& record, TrafficOf traffic) {
   try {
-    return resource_profile(record, scenario.output.sampling_period, {}, traffic);
+    return resource_profile(record, scenario.output.sampling_period, {}, traffic, scenario.output.reading_interval);
   } catch (const RunError& error) { throw scenario.no_result(error); }
 }
 

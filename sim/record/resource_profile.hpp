@@ -74,11 +74,12 @@ enum class TrafficOf { kNics, kGpus };
 
 /// Needs a record whose recorder kept activity, and the rates of GPUs' links for their traffic. A kernel's memory time
 /// is spread evenly over its span; received and transmitted are what crossed links in each period, at the rates that
-/// flows had then. Throws RunError if there would be more than ten million samples, std::logic_error if a sample
+/// flows had then. A monitor that reads counters every `reading_interval`, besides at the grid of periods, takes them to
+/// grow in straight lines between two readings: a gap shorter than period + reading_interval may not be seen. Throws RunError if there would be more than ten million samples, std::logic_error if a sample
 /// of a link is above the link's rate.
 ResourceProfile resource_profile(const RunRecord& record, Seconds period, BurstThresholds thresholds = {},
-                                 TrafficOf traffic = TrafficOf::kNics);
-/// The same at the scenario's sampling period, whose place the error names.
+                                 TrafficOf traffic = TrafficOf::kNics, Seconds reading_interval = {});
+/// The same at the scenario's sampling period, whose place the error names, and its reading interval.
 ResourceProfile resource_profile(const Scenario& scenario, const RunRecord& record,
                                  TrafficOf traffic = TrafficOf::kNics);
 

@@ -12,6 +12,7 @@ namespace {
 constexpr double kCubicC = 0.4;  // RFC 8312, section 5, segments / s^3
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr double kAcksBeforeKnown = 2;  // that come before a loss is, on average of segments sent apart and together
+constexpr double kHeldBack = 1;         // duplicate ACKs that the receiver still holds back when the gap is filled
 constexpr double kSlowStart = 4 * 2 / 1.2;  // windows grow to twice what waits, paced twice instead of 1.2 times
 constexpr double kBeyondQueue = 4;       // segments let into the queue by each look at it, and on their way. From the
                                          // windows that a kernel states at 2 % of loss: 6.5 and 9 at 100 and 200 Mbit/s
@@ -30,6 +31,24 @@ double increase_of(CongestionControl congestion) {
 }
 
 }  // namespace
+
+Seconds delay_of_lone_packet(const TcpParameters& parameters, const LossyPath& path, Rng& random, LossCounts& losses) {
+  Seconds delay{};
+  if (random.uniform() >= path.loss) return delay;
+  if (parameters.recovery == LossRecovery::kRack) {
+    delay += path.round_trip * 2 + parameters.minimum_timeout;
+    ++losses.probes;
+    ++losses.late_probes;
+    if (random.uniform() >= path.loss) return delay;
+  }
+  Seconds timeout = path.round_trip + parameters.minimum_timeout;
+  do {
+    delay += timeout;
+    timeout = std::min(timeout * 2, std::max(timeout, Seconds{kLargestTimeout}));
+    ++losses.timeouts;
+  } while (random.uniform() < path.loss);
+  return delay;
+}
 
 TcpSender::TcpSender(const TcpParameters& parameters, const LossyPath& path, Rng random)
     : parameters_{parameters},
@@ -112,8 +131,10 @@ std::int64_t TcpSender::send_some(std::int64_t count, std::int64_t retransmissio
 void TcpSender::send_flight(TcpTransfer& transfer) {
   const auto window =
       static_cast<std::int64_t>(std::min(std::max(1.0, window_), std::exchange(recovery_flight_, kUnlimited)));
-  const std::int64_t flight = std::min(new_left_ + known_lost_, window);
+  std::int64_t flight = std::min(new_left_ + known_lost_, window);
   const std::int64_t retransmissions = std::min(flight, known_lost_);
+  const bool is_alone = std::exchange(is_retransmission_alone_, false) && gap_ >= retransmissions;
+  if (is_alone && retransmissions > 0) flight = retransmissions;
   known_lost_ -= retransmissions;
   new_left_ -= flight - retransmissions;
   transfer.retransmitted += retransmissions;
@@ -227,8 +248,9 @@ void TcpSender::shrink(const Missing& missing, TcpTransfer& transfer) {
   ++transfer.fast_retransmits;
   most_ = window_;
   since_loss_ = 0;
+  is_retransmission_alone_ = std::floor(window_) - 1 <= parameters_.duplicate_acks + kHeldBack;
   recovery_flight_ =
-      std::max(1.0, std::ceil(decrease_of(parameters_.congestion) * (std::floor(window_) - kAcksBeforeKnown)));
+      std::max(2.0, std::ceil(decrease_of(parameters_.congestion) * (std::floor(window_) - kAcksBeforeKnown)));
   window_ = threshold_ = friendly_ = reduced(parameters_.congestion, window_);
 }
 

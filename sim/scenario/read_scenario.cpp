@@ -48,6 +48,11 @@ void read_output(const JsonReader& root, OutputOptions& output, Json& effective)
     output.sampling_period = json.optional<Seconds>("sampling_period", output.sampling_period);
     if (json.has("sampling_period"))
       json.expect(output.sampling_period >= Seconds{1e-4}, "sampling_period", "at least 0.1ms");
+    output.reading_interval = json.optional<Seconds>("reading_interval", output.reading_interval);
+    if (output.reading_interval > Seconds{})
+      json.expect(
+          output.reading_interval * 10 >= output.sampling_period && output.reading_interval <= output.sampling_period,
+          "reading_interval", "0s, or a tenth of the sampling period to that");
     output.timeline_start = json.optional<Seconds>("timeline_start", output.timeline_start);
     output.timeline_length = json.optional<Seconds>("timeline_length", output.timeline_length);
     json.reject_unknown_keys();
@@ -55,6 +60,7 @@ void read_output(const JsonReader& root, OutputOptions& output, Json& effective)
   effective = Json{{"sampling_period", to_text(output.sampling_period)},
                    {"timeline_start", to_text(output.timeline_start)},
                    {"timeline_length", to_text(output.timeline_length)}};
+  if (output.reading_interval > Seconds{}) effective["reading_interval"] = to_text(output.reading_interval);
 }
 
 }  // namespace

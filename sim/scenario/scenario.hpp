@@ -234,6 +234,7 @@ struct Training {
 
 struct OutputOptions {
   Seconds sampling_period{0.1};
+  Seconds reading_interval{};  // of NICs' counters by the monitor, see resource_profile.hpp; 0: at all times
   Seconds timeline_start{0};
   Seconds timeline_length{2};
 };

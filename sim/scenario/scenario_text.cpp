@@ -227,6 +227,7 @@ constexpr std::string_view kProperties = R"json({
       "additionalProperties": false,
       "properties": {
         "sampling_period": { "$ref": "#/$defs/time", "default": "100ms", "description": "of resources.csv" },
+        "reading_interval": { "$ref": "#/$defs/time", "default": "0s", "description": "of NICs' counters, which are taken to grow evenly from one reading to the next, as by a monitor; 0s: read at all times" },
         "timeline_start": { "$ref": "#/$defs/time", "default": "0s" },
         "timeline_length": { "$ref": "#/$defs/time", "default": "2s" }
       }

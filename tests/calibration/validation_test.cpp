@@ -201,14 +201,17 @@ TEST_CASE("the testbed's transfers and all-reduces are predicted within 1, 5 and
   const auto [mpi, validation] = shipped("testbed-all-reduce-mpi.json");
   for (const auto& [label, errors] : validation.groups)
     if (label == "mode ring_eager") CHECK(errors.mape < 2);
-  // Two of 47 rows may lie outside by chance; five do.
-  CHECK(shipped("testbed-transfers-timeouts.json").second.within_bounds.inside >= 42);
+  // Two of 47 rows may lie outside by chance; one does.
+  CHECK(shipped("testbed-transfers-timeouts.json").second.within_bounds.inside >= 45);
+  CHECK(shipped("testbed-all-reduce-lossy.json").second.all.mape < 10);
+  CHECK(shipped("testbed-servers-lossy.json").second.all.mape < 5);
 }
 
 TEST_CASE("the testbed's servers take turns: steps are predicted within 5 %, lengths of bursts within 20 %") {
   CHECK(shipped("testbed-servers.json").second.all.mape < 5);
   CHECK(shipped("testbed-training-servers.json").second.all.mape < 4);
   CHECK(shipped("testbed-training-servers-bursts.json").second.all.mape < 20);
+  CHECK(shipped("testbed-training-all-reduce-bursts.json").second.all.mape < 20);
 }
 
 TEST_CASE("a column's value goes to each pointer of a list") {

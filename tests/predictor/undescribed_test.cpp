@@ -78,6 +78,8 @@ TEST_CASE("each part of a scenario that no column holds is named") {
        {{"/training/checkpoint", R"({"every_steps": 50, "fixed_time": "1s", "rate": "1GBps"})"}}},
       {"/training/step_time_variation", {{"/training/step_time_variation", "0.1"}}},
       {"/training/start_interval", {{"/training/start_interval", "2s"}}},
+      {"/cluster/network/tcp/turn", {{"/cluster/network", R"({"tcp": {"turn": "128KiB"}})"}}},
+      {"/output/reading_interval", {{"/output", R"({"reading_interval": "20ms"})"}}},
       {"/cluster/network/topology",
        {{"/cluster/network", R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})"}}},
   };

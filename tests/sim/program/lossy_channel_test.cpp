@@ -102,6 +102,24 @@ TEST_CASE("a step waits for the slowest of its k messages: for a timer with 1 - 
   }
 }
 
+TEST_CASE("messages that their receivers announce wait for the announcements of both halves of a ring") {
+  const int steps = 3000;
+  const double p = 0.004;
+  const auto stalled = [&](bool announces) {
+    Json json = reduction("ring", 2, p, steps, "40000B");
+    if (announces) {
+      json["calibration"] = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+      json["calibration"]["collectives"]["protocols"] = {{"p", {{"receivers_announce", true}}}};
+    }
+    double sum = 0;
+    for (const double length : step_lengths(run(json), 2)) sum += length > 0.2 ? 1.0 / steps : 0;
+    return sum;
+  };
+  // Two machines, twice each.
+  const double expected = 1 - std::pow(1 - p, 4);
+  CHECK(std::abs(stalled(true) - stalled(false) - expected) < 4 * std::sqrt(3 * expected / steps));
+}
+
 TEST_CASE("of two machines that exchange at once each waits for ACKs behind the other's data") {
   // After a loss in one direction its window is the smaller: its rate falls to the ratio of the two.
   const auto slowdown = [](const std::string& algorithm) {

@@ -78,4 +78,29 @@ TEST_CASE("recording ends with 60 s and 20 steps of the steady state; what follo
   CHECK(result["sent"].get<std::int64_t>() == 100'000LL * 2 * 24'000'000);
 }
 
+TEST_CASE(
+    "between two readings a monitor takes a counter to grow evenly: it sees no gap shorter than period + interval") {
+  RunRecord record;
+  record.machines.push_back({.name = "a", .workers = 0});
+  record.recorder.links.push_back({.machine = 0, .receives = true, .name = "NIC", .rate = BytesPerSecond{1000}});
+  // Bytes until 20 ms, none until 34 ms, and again until 60 ms.
+  for (const auto& [start, end] : {std::pair{0.0, 0.020}, {0.034, 0.060}})
+    record.recorder.rates.push_back({0, {.start = start, .length = end - start, .rate = 1000}});
+  record.end = Seconds{0.060};
+  record.window = {Seconds{}, Seconds{0.060}};
+  const auto received = [&](double interval) {
+    return resource_profile(record, Seconds{0.01}, {}, TrafficOf::kNics, Seconds{interval}).series.front().receive;
+  };
+  const std::vector<double> exact = received(0);
+  CHECK(exact[2] == 0);
+  CHECK(exact[3] == doctest::Approx(600));
+  // Readings at 15, 20 ... ms fall on the periods' ends; at 28 and 35 ms they see 20 and 21 B, at 21 ms 20 B.
+  CHECK(received(0.005)[2] == 0);
+  const std::vector<double> read = received(0.007);
+  CHECK(read[1] == doctest::Approx((14 + 6 * 6.0 / 7 - 10) / 0.01));  // 14 B at 14 ms, 20 B at 21 ms
+  CHECK(read[2] == doctest::Approx((20 + 1 * 2.0 / 7 - 14 - 6 * 6.0 / 7) / 0.01));
+  CHECK(std::accumulate(read.begin(), read.end(), 0.0) ==
+        doctest::Approx(std::accumulate(exact.begin(), exact.end(), 0.0)));
+}
+
 }  // namespace rehearse

@@ -247,7 +247,8 @@ TEST_CASE("a time-out is as likely as in a little TCP of segments and ACKs") {
                                               {LossRecovery::kDuplicateAcks, 0.02, 10},
                                               {LossRecovery::kDuplicateAcks, 0.02, 60},
                                               {LossRecovery::kDuplicateAcks, 0.01, 200}}) {
-    const TcpParameters parameters{.recovery = recovery};
+    // The little receiver holds no ACK back: the fewest that the model takes to be sent before it does are 1 for kRack.
+    const TcpParameters parameters{.duplicate_acks = recovery == LossRecovery::kRack ? 1 : 3, .recovery = recovery};
     const LossyPath path{.loss = p, .round_trip = 100.0_us, .rate = kGigabit};
     const Means model = means_of(parameters, path, segments, 10 * kTransfers);
     const auto [timed_out, stalled] = little_shares(parameters, path, segments, kTransfers);
@@ -362,6 +363,41 @@ TEST_CASE("a window that its own queue holds back does not grow, and a lone retr
         .timed_out;
   };
   CHECK(timed_out(0.1_ms) > 1.5 * timed_out({}));
+}
+
+TEST_CASE("in a window of up to 5 segments the timer waits for the ACK of a retransmission, and not for that itself") {
+  const double p = 0.01;
+  const auto timeouts_of_losses = [&](Seconds small_queue, int duplicate_acks) {
+    const TcpParameters parameters{.duplicate_acks = duplicate_acks, .small_queue = small_queue};
+    TcpSender sender{parameters, {.loss = p, .round_trip = 50.0_us, .rate = BytesPerSecond{3e6}}, Rng{1, "alone"}};
+    double timeouts = 0, losses = 0;
+    for (int i = 0; i < 200; ++i) {
+      const TcpTransfer transfer = sender.send(10'000, {.is_followed = true});
+      timeouts += static_cast<double>(transfer.timeouts);
+      losses += static_cast<double>(transfer.fast_retransmits);
+    }
+    return timeouts / losses;
+  };
+  // Windows of at most 4 + 2072 / s * 0.15 ms; each loss waits with p. With 20 segments they do not.
+  CHECK(timeouts_of_losses(0.1_ms, 3) == doctest::Approx(p).epsilon(0.15));
+  CHECK(timeouts_of_losses(8.0_ms, 3) < 0.3 * p);
+  CHECK(timeouts_of_losses(8.0_ms, 30) == doctest::Approx(p).epsilon(0.15));
+}
+
+TEST_CASE("a lone packet is late by a probe, then by time-outs that double") {
+  const LossyPath path{.loss = 0.2, .round_trip = 10.0_ms, .rate = kGigabit};
+  for (const LossRecovery recovery : {LossRecovery::kRack, LossRecovery::kDuplicateAcks}) {
+    const TcpParameters parameters{.recovery = recovery};
+    Rng random{1, "lone"};
+    LossCounts losses;
+    double mean = 0;
+    for (int i = 0; i < 200'000; ++i) mean += delay_of_lone_packet(parameters, path, random, losses).value() / 200'000;
+    // p^k of k losses. A probe after 0.22 s, time-outs after 0.21, 0.42 ... s.
+    const double p = 0.2, timeouts = p * 0.21 / (1 - 2 * p);
+    CHECK(mean == doctest::Approx(recovery == LossRecovery::kRack ? p * (0.22 + timeouts) : timeouts).epsilon(0.03));
+    CHECK(static_cast<double>(losses.late_probes) / 200'000 ==
+          doctest::Approx(recovery == LossRecovery::kRack ? p : 0).epsilon(0.03));
+  }
 }
 
 TEST_CASE("time-outs in a row double") {
