@@ -3,7 +3,7 @@
 #   cmake/refresh_readmes.sh [PART...]       (default: all)
 #   keys                scenarios/README.md: the keys of a scenario
 #   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
-#   accuracy=FOLDER     the same from what `rehearse validate scenarios/studies/all.json --baselines -o FOLDER` has written
+#   accuracy=FOLDER     the same from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
 # tests/sim/app/output/schema_keys_test.cpp).
 set -euo pipefail
@@ -37,7 +37,7 @@ for part in "$@"; do
       folder=${folder#=}
       if [ -z "$folder" ]; then
         folder=$scratch/accuracy
-        rehearse validate scenarios/studies/all.json --baselines -o "$folder" > "$scratch/printed"
+        rehearse validate scenarios/studies/all.json --baselines --computation predicted -o "$folder" > "$scratch/printed"
       fi
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"

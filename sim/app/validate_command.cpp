@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/baselines.hpp"
+#include "calibration/predicted_computation.hpp"
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
@@ -46,6 +47,17 @@ void add_options(Options options, ValidateCommand& command) {
         return std::ranges::find(known, name) == known.end() ? unknown_name_message("baseline", name, known)
                                                              : std::string{};
       });
+  options
+      .add_option(
+          "--computation", command.computation, "WORD",
+          "\"measured\": step times of the profile where it has them; \"predicted\": besides, the same rows with "
+          "kernels from data sheets (profile kernels) instead, for profiles with step times")
+      .check([](const std::string& word) {
+        const std::vector<std::string> known{"measured", "predicted"};
+        return std::ranges::find(known, word) == known.end() ? unknown_name_message("computation", word, known)
+                                                             : std::string{};
+      })
+      .shows_default();
   options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
   add_catalogs(options, command.common);
   add_output(options, command.common,
@@ -152,9 +164,28 @@ void require_result(const Study& study, const std::vector<Prediction>& predictio
                       (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
 }
 
+std::string interpolation_text(const StudyAccuracy& accuracy) {
+  return "interpolates: " + std::to_string(accuracy.step_times) + " measured step times for " +
+         std::to_string(accuracy.quality.errors.rows) + " rows\n";
+}
+
+std::string computation_text(const Study& study, const PredictedComputation& computation, const std::string& before) {
+  const ErrorStatistics& errors = computation.errors;
+  std::string text = before + "computation predicted, exchange by profile " + in_quotes(study.profile_name) + ": " +
+                     std::to_string(errors.rows) + " rows, MAPE " + display(errors.mape) + ", median " +
+                     display(errors.median_ape) + ", p90 " + display(errors.p90_ape) + ", bias " +
+                     display(errors.bias) + "\n";
+  const std::string file = fs::path{study.measurements_file}.filename().string();
+  for (const auto& [reason, lines] : computation.without)
+    text += before + "computation not predicted: " + std::to_string(lines.size()) +
+            (lines.size() == 1 ? " row: " : " rows: ") + reason + " (" + file + ", lines " + ranges_text(lines) + ")\n";
+  return text;
+}
+
 /// What is asked of each study.
 struct Asked {
   std::vector<StudyBaseline> baselines;
+  bool predicts_computation = false;
 };
 
 Asked read_asked(const ValidateCommand& command) {
@@ -162,6 +193,7 @@ Asked read_asked(const ValidateCommand& command) {
   for (const auto& [name, baseline] : kStudyBaselines)
     if (command.has_all_baselines || std::ranges::find(command.baselines, name) != command.baselines.end())
       asked.baselines.push_back(baseline);
+  asked.predicts_computation = command.computation == "predicted";
   return asked;
 }
 
@@ -172,6 +204,7 @@ struct ValidatedStudy {
   StudyAccuracy accuracy;
   RowCount coverage;
   std::optional<BaselineComparison> baselines;
+  std::optional<PredictedComputation> computation;
 
   std::size_t free_values() const { return accuracy.free_values + accuracy.step_times; }
   Json summary() const;
@@ -187,6 +220,8 @@ Json ValidatedStudy::summary() const {
   summary["quality"]["of"] = to_text(accuracy.quality.of);
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
   if (baselines) summary["baselines"] = to_json(*baselines);
+  if (computation) summary["computation_predicted"] = to_json(*computation);
+  summary["interpolates"] = accuracy.interpolates();
   return summary;
 }
 
@@ -194,6 +229,8 @@ std::string ValidatedStudy::notes() const {
   std::string notes = study.name + ": " + coverage_text(study, validation, coverage) +
                       unscored_text(study, validation, study.name + ": ");
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
+  if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
+  if (computation) notes += computation_text(study, *computation, study.name + ": ");
   return notes;
 }
 
@@ -202,6 +239,7 @@ void ValidatedStudy::write(const fs::path& folder) const {
   if (baselines)
     for (const BaselineResult& result : baselines->results)
       others.push_back({.name = name_in(kStudyBaselines, result.baseline), .values = result.values});
+  if (computation) others.push_back({.name = "computation_predicted", .values = computation->values});
   const MadeFolder part{folder};
   OutputFolder files{folder};
   files.write("validation.csv", validation_csv(study, validation, others));
@@ -212,23 +250,42 @@ void ValidatedStudy::write(const fs::path& folder) const {
 
 void ValidatedStudy::print() const {
   print_validation(study, validation, accuracy.quality, coverage, free_values());
+  if (accuracy.interpolates()) std::printf("%s", interpolation_text(accuracy).c_str());
   if (baselines) std::printf("%s", baseline_text(*baselines, accuracy.quality.errors).c_str());
+  if (computation) std::printf("%s", computation_text(study, *computation, "").c_str());
 }
 
-ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>& predictions, const Catalog& catalog,
-                              const Asked& asked, const Budget& budget) {
-  const Json profile = profile_of(study, catalog);
-  ValidatedStudy validated{
-      .study = study, .validation = validate(study, predictions), .accuracy = {}, .coverage = {}, .baselines = {}};
-  validated.accuracy = study_accuracy(study, validated.validation, profile);
-  validated.coverage =
-      interval_coverage(study, validated.validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
-  if (asked.baselines.empty()) return validated;
+void predict_computation(ValidatedStudy& validated, const Catalog& catalog, const CommonOptions& common) {
+  const Study study = with_predicted_computation(validated.study, catalog);
+  const std::vector<Prediction> predictions = predict(study, catalog, common.parallel, {}, common.budget);
+  validated.computation = score_predicted_computation(study, validated.accuracy.quality.of, predictions);
+  validated.accuracy.computation = {.errors = validated.computation->errors,
+                                    .rows_without = validated.computation->rows_without()};
+}
+
+void compare_with_baselines(ValidatedStudy& validated, const Json& profile, const Catalog& catalog,
+                            const std::vector<StudyBaseline>& baselines, const Budget& budget) {
   validated.baselines =
-      compare_baselines(study, validated.accuracy.quality.of, profile, catalog, asked.baselines, budget);
+      compare_baselines(validated.study, validated.accuracy.quality.of, profile, catalog, baselines, budget);
   validated.accuracy.best_baseline.emplace();
   if (const BaselineResult* best = validated.baselines->best())
     validated.accuracy.best_baseline = {.name = name_in(kStudyBaselines, best->baseline), .errors = best->errors};
+}
+
+ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>& predictions, const Catalog& catalog,
+                              const Asked& asked, const CommonOptions& common) {
+  const Json profile = profile_of(study, catalog);
+  ValidatedStudy validated{.study = study,
+                           .validation = validate(study, predictions),
+                           .accuracy = {},
+                           .coverage = {},
+                           .baselines = {},
+                           .computation = {}};
+  validated.accuracy = study_accuracy(study, validated.validation, profile);
+  validated.coverage =
+      interval_coverage(study, validated.validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
+  if (!asked.baselines.empty()) compare_with_baselines(validated, profile, catalog, asked.baselines, common.budget);
+  if (asked.predicts_computation && validated.accuracy.step_times > 0) predict_computation(validated, catalog, common);
   return validated;
 }
 
@@ -258,7 +315,7 @@ int run(const ValidateCommand& command) {
         command.common.budget);
     rows_done += study.rows.size();
     if (!is_set) require_result(study, predictions);
-    const ValidatedStudy validated = validate_study(study, predictions, catalog, asked, command.common.budget);
+    const ValidatedStudy validated = validate_study(study, predictions, catalog, asked, command.common);
     notes += validated.notes();
     if (command.common.output) validated.write(is_set ? *command.common.output / study.name : *command.common.output);
     if (!command.common.prints_json && !is_set) validated.print();

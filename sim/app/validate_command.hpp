@@ -16,6 +16,7 @@ struct ValidateCommand {
   std::optional<std::filesystem::path> measurements;
   bool has_all_baselines = false;
   std::vector<std::string> baselines;  // names of single ones
+  std::string computation = "measured";
 };
 
 int validate_kernels(const ValidateCommand& command);  // of kind "kernels"; returns the exit code

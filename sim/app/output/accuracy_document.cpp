@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration/predicted_computation.hpp"
 #include "sim/app/output/document.hpp"
 
 namespace rehearse {
@@ -27,6 +28,14 @@ std::string best_baseline_text(const StudyAccuracy::BestBaseline& best) {
   return best.name + ": " + display(best.errors.median_ape) + " / " + display(best.errors.mape);
 }
 
+/// "15.5 / 30.1, without 5 rows".
+std::string computation_text(const StudyAccuracy::Computation& computation) {
+  if (computation.errors.rows == 0) return "no row";
+  std::string text = display(computation.errors.median_ape) + " / " + display(computation.errors.p90_ape);
+  if (computation.rows_without > 0) text += ", without " + std::to_string(computation.rows_without) + " rows";
+  return text;
+}
+
 /// One digit after the point: a headline's percent.
 std::string rounded(double percent) {
   std::array<char, 32> text{};
@@ -36,13 +45,14 @@ std::string rounded(double percent) {
 
 /// Columns that not every table has.
 struct AddedColumns {
-  bool has_baselines = false;
+  bool has_baselines = false, has_computation = false;
 };
 
 std::string accuracy_row(const StudyAccuracy& study, const AddedColumns& columns) {
   const ErrorStatistics& errors = study.quality.errors;
   std::string values = std::to_string(study.free_values);
   if (study.step_times > 0) values += " + " + std::to_string(study.step_times) + " step times";
+  if (study.interpolates()) values += ": interpolates";
   std::vector<std::string> cells{study.study,
                                  std::to_string(errors.rows),
                                  to_text(study.quality.of),
@@ -51,6 +61,7 @@ std::string accuracy_row(const StudyAccuracy& study, const AddedColumns& columns
                                  display(errors.mape),
                                  display(errors.p90_ape),
                                  errors.noise_floor ? display(*errors.noise_floor) : std::string{}};
+  if (columns.has_computation) cells.push_back(study.computation ? computation_text(*study.computation) : "");
   if (columns.has_baselines) cells.push_back(study.best_baseline ? best_baseline_text(*study.best_baseline) : "");
   return markdown_row(cells);
 }
@@ -67,6 +78,8 @@ StudyAccuracy study_accuracy(const Study& study, const Validation& validation, c
   return accuracy;
 }
 
+bool StudyAccuracy::interpolates() const { return rehearse::interpolates(step_times, quality.errors.rows); }
+
 std::string to_text(StudyQuality::Of of) {
   switch (of) {
     case StudyQuality::Of::kCrossValidated:
@@ -80,9 +93,11 @@ std::string to_text(StudyQuality::Of of) {
 }
 
 std::string accuracy_tables(const std::vector<StudyAccuracy>& studies) {
-  const AddedColumns columns{.has_baselines = std::ranges::any_of(
-                                 studies, [](const StudyAccuracy& study) { return study.best_baseline.has_value(); })};
+  const AddedColumns columns{
+      .has_baselines = std::ranges::any_of(studies, [](const auto& study) { return study.best_baseline.has_value(); }),
+      .has_computation = std::ranges::any_of(studies, [](const auto& study) { return study.computation.has_value(); })};
   std::vector<std::string> header{"study", "rows", "of them", "free values", "median", "MAPE", "p90", "noise"};
+  if (columns.has_computation) header.emplace_back("computation predicted: median / p90");
   if (columns.has_baselines) header.emplace_back("best baseline: median / MAPE");
   std::string errors = markdown_header(header);
   std::string sources = markdown_header({"study", "source", "hardware"});

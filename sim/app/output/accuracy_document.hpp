@@ -24,6 +24,15 @@ struct StudyAccuracy {
     ErrorStatistics errors;
   };
   std::optional<BestBaseline> best_baseline{};  // none if none was asked for
+  /// The same rows with their computation predicted (calibration/predicted_computation.hpp).
+  struct Computation {
+    ErrorStatistics errors;        // over those that can be
+    std::size_t rows_without = 0;  // others
+  };
+  std::optional<Computation> computation{};  // none without step times, or if it was not asked for
+
+  /// Whether it has so many step times that it interpolates between them.
+  bool interpolates() const;
 };
 
 /// `profile`: the profile file's value that the study uses (profile_of()).
@@ -32,7 +41,8 @@ StudyAccuracy study_accuracy(const Study& study, const Validation& validation, c
 std::string to_text(StudyQuality::Of of);  // "cross-validated", "not fitted", "fitted"
 
 /// Markdown: the errors of each study in percent of the measured value, "| study | 72 | cross-validated | ... |", with
-/// the best baseline if a study has one; where its measurements are from; what others have reached on like data.
+/// the predicted computation and the best baseline if a study has them; where its measurements are from; what others have
+/// reached on like data.
 std::string accuracy_tables(const std::vector<StudyAccuracy>& studies);
 
 /// Markdown: for each headline the rows of its studies and their lowest and highest MAPE. Empty without headlines.

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "calibration/baselines.hpp"
+#include "calibration/predicted_computation.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/readme_part.hpp"
@@ -61,8 +62,25 @@ StudyAccuracy::BestBaseline stated_baseline(const std::string& cell) {
   return best;
 }
 
+StudyAccuracy::Computation predicted_computation(const Study& study, StudyQuality::Of quality) {
+  const Study predicted = with_predicted_computation(study, test::shipped_catalog());
+  const PredictedComputation scored =
+      score_predicted_computation(predicted, quality, predict(predicted, test::shipped_catalog(), 2));
+  return {.errors = scored.errors, .rows_without = scored.rows_without()};
+}
+
+/// "15.5 / 30.1, without 5 rows"; the rows with a prediction are not stated.
+StudyAccuracy::Computation stated_computation(const std::string& cell) {
+  StudyAccuracy::Computation computation;
+  std::istringstream text{cell};
+  std::string word;
+  if (text >> computation.errors.median_ape >> word >> computation.errors.p90_ape) computation.errors.rows = 1;
+  text >> word >> word >> computation.rows_without;
+  return computation;
+}
+
 /// The studies' accuracy as it is today: cross-validated errors as the profiles state them, others simulated now. Of
-/// studies that are not to be simulated the three errors, and the best baseline, are those of `stated`; their numbers of
+/// studies that are not to be simulated the three errors, the predicted computation and the best baseline are those of `stated`; their numbers of
 /// rows and values and their noise are not.
 std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated,
                                       const std::function<bool(const std::string&)>& is_simulated) {
@@ -84,10 +102,13 @@ std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const s
         accuracy.quality.errors.p90_ape = std::stod(cells[6]);
       }
     }
-    if (is_simulated(study.name))
+    if (is_simulated(study.name)) {
       accuracy.best_baseline = best_baseline(study, accuracy.quality.of, profile);
-    else if (cells.size() > 8)
-      accuracy.best_baseline = stated_baseline(cells[8]);
+      if (accuracy.step_times > 0) accuracy.computation = predicted_computation(study, accuracy.quality.of);
+    } else if (cells.size() > 9) {
+      accuracy.best_baseline = stated_baseline(cells[9]);
+      if (accuracy.step_times > 0) accuracy.computation = stated_computation(cells[8]);
+    }
     found.push_back(std::move(accuracy));
   }
   return found;
@@ -130,7 +151,7 @@ TEST_CASE("the tables of a set of studies") {
         "| study | rows | of them | free values | median | MAPE | p90 | noise |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
         "| ours | 72 | cross-validated | 11 | 4.72 | 5.771 | 12.1 | 1.876 |\n"
-        "| theirs | 5 | not fitted | 1 + 3 step times | 9 | 9.96 | 12346 |  |\n"
+        "| theirs | 5 | not fitted | 1 + 3 step times: interpolates | 9 | 9.96 | 12346 |  |\n"
         "\n"
         "| study | source | hardware |\n"
         "| --- | --- | --- |\n"
@@ -149,9 +170,19 @@ TEST_CASE("the tables of a set of studies") {
               "| study | rows | of them | free values | median | MAPE | p90 | noise | best baseline: median / MAPE |\n"
               "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
               "| ours | 72 | cross-validated | 11 | 4.72 | 5.771 | 12.1 | 1.876 |  |\n"
-              "| theirs | 5 | not fitted | 1 + 3 step times | 9 | 9.96 | 12346 |  | roofline: 9.5 / 21.26 |\n"));
+              "| theirs | 5 | not fitted | 1 + 3 step times: interpolates | 9 | 9.96 | 12346 |  | roofline: 9.5 / "
+              "21.26 |\n"));
   compared.best_baseline = StudyAccuracy::BestBaseline{};
   CHECK(accuracy_tables({compared}).find("| 12346 |  | none |\n") != std::string::npos);
+  StudyAccuracy by_kernels = predicted;
+  by_kernels.computation = {.errors = {.rows = 3, .mape = 20, .median_ape = 15.5, .p90_ape = 30.125},
+                            .rows_without = 2};
+  const std::string table = accuracy_tables({fitted, by_kernels});
+  CHECK(table.find("| noise | computation predicted: median / p90 |\n") != std::string::npos);
+  CHECK(table.find("| 1.876 |  |\n") != std::string::npos);
+  CHECK(table.find("| 12346 |  | 15.5 / 30.12, without 2 rows |\n") != std::string::npos);
+  by_kernels.computation->errors.rows = 0;
+  CHECK(accuracy_tables({by_kernels}).find("|  | no row |\n") != std::string::npos);
   CHECK(headline_table({}, {fitted}).empty());
   CHECK(headline_table({{"our own", {"ours"}}, {"both", {"theirs", "ours"}}}, {fitted, predicted}) ==
         "| what | rows | MAPE |\n"

@@ -1,0 +1,75 @@
+#include "calibration/predicted_computation.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rehearse {
+
+namespace {
+
+/// The study's profile with the computation of the catalog's profile "kernels".
+Json profile_by_kernels(const Study& study, const Catalog& catalog) {
+  const Json asked = Json::object();
+  const Json& kernels = catalog.profile("kernels", JsonReader{asked, study.file_name}).value();
+  Json profile = profile_of(study, catalog);
+  for (const char* computation : {"host", "gpu", "step_times", "fit"}) profile.erase(computation);
+  for (const char* computation : {"kernels", "frameworks"})
+    if (kernels.contains(computation)) profile[computation] = kernels[computation];
+  profile["name"] = study.profile_name + ", computation by kernels";
+  return profile;
+}
+
+}  // namespace
+
+Study with_predicted_computation(const Study& study, const Catalog& catalog) {
+  const Json profile = profile_by_kernels(study, catalog);
+  Study predicted = study;
+  for (StudyRow& row : predicted.rows) {
+    if (row.scenario.empty()) continue;
+    Json scenario = parse_json(row.scenario, study.scenario_file);
+    scenario["calibration"] = profile;
+    if (!scenario["workload"].contains("copies_input")) scenario["workload"]["copies_input"] = false;
+    row.scenario = to_json_text(scenario);
+  }
+  return predicted;
+}
+
+std::size_t PredictedComputation::rows_without() const {
+  std::size_t rows = 0;
+  for (const ExcludedRows& some : without) rows += some.lines.size();
+  return rows;
+}
+
+PredictedComputation score_predicted_computation(const Study& study, StudyQuality::Of quality,
+                                                 const std::vector<Prediction>& predictions) {
+  PredictedComputation predicted;
+  const Validation validation = validate(study, predictions);
+  std::vector<ValidationRow> rows;
+  std::vector<std::optional<double>> noise;
+  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+    const ValidationRow& row = validation.rows[i];
+    predicted.values.push_back(row.simulated);
+    if (!is_scored(study.rows[i], quality)) continue;
+    if (row.simulated) {
+      rows.push_back(row);
+      noise.push_back(study.rows[i].noise);
+      continue;
+    }
+    const auto known = std::ranges::find(predicted.without, row.problem, &ExcludedRows::reason);
+    (known == predicted.without.end() ? predicted.without.emplace_back(ExcludedRows{row.problem, {}}) : *known)
+        .lines.push_back(study.rows[i].row.line());
+  }
+  predicted.errors = error_statistics(rows, noise);
+  return predicted;
+}
+
+bool interpolates(std::size_t step_times, std::size_t rows) { return 3 * step_times > rows; }
+
+Json to_json(const PredictedComputation& predicted) {
+  Json json = to_json(predicted.errors), without = Json::object();
+  for (const auto& [reason, lines] : predicted.without) without[reason] = lines;
+  json["without"] = std::move(without);
+  return json;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,33 @@
+#pragma once
+// A study of which the computation is predicted, too, instead of taken from measured step times.
+
+#include "calibration/study.hpp"
+#include "calibration/validation.hpp"
+#include "platforms/catalog.hpp"
+
+namespace rehearse {
+
+/// The study with the computation of profile "kernels" (sim/scenario/kernel_plan.hpp): kernels and frameworks come from
+/// there, host, GPUs and step times go; the exchange stays as the study's profile has it. Inputs are not copied unless
+/// the scenario says so, as with step times.
+Study with_predicted_computation(const Study& study, const Catalog& catalog);
+
+/// How such predictions are off, over the rows that count for the study's quality and that the kernels can do.
+struct PredictedComputation {
+  std::vector<std::optional<double>> values;  // [study rows] the metric
+  ErrorStatistics errors;
+  std::vector<ExcludedRows>
+      without;  // scored rows that kernels cannot do: reasons, and lines of the measurements' file
+
+  std::size_t rows_without() const;
+};
+PredictedComputation score_predicted_computation(const Study& study, StudyQuality::Of quality,
+                                                 const std::vector<Prediction>& predictions);
+
+/// Whether so many step times are measured for so many scored rows, more than a third, that a study interpolates rather
+/// than predicts.
+bool interpolates(std::size_t step_times, std::size_t rows);
+
+Json to_json(const PredictedComputation& predicted);
+
+}  // namespace rehearse
