@@ -25,6 +25,11 @@ Study with_predicted_computation(const Study& study, const Catalog& catalog) {
   const Json profile = profile_by_kernels(study, catalog);
   Study predicted = study;
   for (StudyRow& row : predicted.rows) {
+    for (const auto& [where, reason] : study.only_by_step_times)
+      if (row.fits(where)) {
+        row.scenario.clear();
+        row.problem = reason;
+      }
     if (row.scenario.empty()) continue;
     Json scenario = parse_json(row.scenario, study.scenario_file);
     scenario["calibration"] = profile;

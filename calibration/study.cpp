@@ -314,6 +314,15 @@ std::vector<RowFilter> read_exclusions(const JsonReader& json, Study& study) {
   return filters;
 }
 
+void read_only_by_step_times(const JsonReader& json, Study& study) {
+  if (!json.has("only_by_step_times")) return;
+  for (const JsonReader& rows : json.children("only_by_step_times")) {
+    study.only_by_step_times.emplace_back(read_filter(rows.child("where"), *study.table),
+                                          rows.required<std::string>("reason"));
+    rows.reject_unknown_keys();
+  }
+}
+
 void read_measured(const CsvRow& row, const TargetUnit& unit, const std::string& column, StudyRow& entry) {
   entry.measured = row.number(column);
   if (!unit.trials.empty()) {
@@ -364,6 +373,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   if (study.rows.empty())
     json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
 
+  read_only_by_step_times(json, study);
   read_report(json, table, study);
   if (json.has("fit")) read_fit(json.child("fit"), table, study);
   if (!study.sample_of.empty()) rank_samples(study);

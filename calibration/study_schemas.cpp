@@ -43,6 +43,8 @@ std::string study_schema() {
       "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
+    "only_by_step_times": { "type": "array", "description": "rows whose computation only measured step times tell, not the scenario's model: validate --computation predicted leaves them out", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
+      "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "group_by": { "$ref": "#/$defs/columns", "description": "errors are printed for each value of these, too" },
     "curves": { "type": "object", "required": ["x"], "additionalProperties": false, "properties": {
       "x": { "type": "string", "description": "column with numbers of workers" }, "by": { "$ref": "#/$defs/columns" } } },

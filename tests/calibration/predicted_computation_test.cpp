@@ -43,6 +43,19 @@ TEST_CASE("computation by kernels replaces host, GPUs and step times, and leaves
   CHECK(left == right);
 }
 
+TEST_CASE("rows that only step times tell of are not predicted") {
+  Study study = loaded_study("cm-dare-latency");
+  study.only_by_step_times = {{{{"gpu", {"K80"}}}, "another model ran"}};
+  const Study predicted = with_predicted_computation(study, test::shipped_catalog());
+  for (const StudyRow& row : predicted.rows) {
+    CHECK(row.scenario.empty() == row.fits({{"gpu", {"K80"}}}));
+    CHECK(row.problem == (row.scenario.empty() ? "another model ran" : ""));
+  }
+  const Study shipped = loaded_study("nvidia-deeplearningexamples");
+  REQUIRE(shipped.only_by_step_times.size() == 1);
+  CHECK(shipped.only_by_step_times.front().second.starts_with("sequences of 384 or 512 tokens"));
+}
+
 TEST_CASE("errors are those of rows that kernels can do; others are named and counted") {
   Study study = loaded_study("cm-dare-latency");  // six rows that no fit has seen
   std::vector<Prediction> predictions;
