@@ -300,10 +300,12 @@ TEST_CASE("a fit whose files cannot be written is not begun") {
 
 TEST_CASE("list and schema print what the catalogs hold") {
   const std::string gpus = rehearse_with("list gpus").out;
-  CHECK(std::count(gpus.begin(), gpus.end(), '\n') == 20);
-  CHECK(gpus.starts_with("A100            40GiB "));
+  const Json gpus_as_json = parse_json(rehearse_with("list gpus --json").out, "gpus");
+  CHECK(gpus_as_json.size() > 40);
+  CHECK(static_cast<std::size_t>(std::count(gpus.begin(), gpus.end(), '\n')) == gpus_as_json.size());
+  CHECK(gpus.starts_with("A10             22GiB "));
   CHECK(gpus.find("\nV100            16GiB ") != std::string::npos);
-  CHECK(parse_json(rehearse_with("list gpus --json").out, "gpus")[0]["name"] == "A100");
+  CHECK(gpus_as_json[0]["name"] == "A10");
   const Json instances = parse_json(rehearse_with("list instances --json").out, "instances");
   CHECK(std::any_of(instances.begin(), instances.end(), [](const Json& instance) {
     return instance["name"] == "p3.2xlarge" && instance["accelerator"] == "V100" && instance["nic"].is_string() &&
