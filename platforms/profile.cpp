@@ -246,6 +246,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
     if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
   protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
+  protocol.launches_ahead = json.optional<bool>("launches_ahead", otherwise.launches_ahead);
   if (json.has("copy")) protocol.copy = read_rate(json, "copy");
   json.reject_unknown_keys();
   return protocol;

@@ -172,6 +172,9 @@ struct CollectiveProtocol {
   /// it is lost and nothing follows it: with the last message of a section (CollectivePhase). Gloo: notifySendReady() and
   /// its counterpart in gloo/transport/tcp/pair.cc, 48 B before each of two parts of a message.
   bool receivers_announce = false;
+  /// A second thread of the library prepares the next collective while one is under way: of `launch` only that is left
+  /// which does not fit in the time since both were ready. c10d's Gloo: ProcessGroupGloo::Options, 2 threads.
+  bool launches_ahead = false;
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
 };
 

@@ -363,6 +363,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "algorithm": { "type": "string", "description": "for which it is; default: all" },
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
+        "launches_ahead": { "type": "boolean", "description": "the next collective's launch runs while one is under way" },
         "copy": { "$ref": "#/$defs/rate" } } } },
     "checkpoint_stage": { "type": "object", "required": ["fixed_time", "rate"], "additionalProperties": false, "properties": {
       "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time", "default": "0s" }, "rate": { "$ref": "#/$defs/rate" } } },

@@ -18,6 +18,7 @@ void CollectiveGroup::come(RunningWorker& worker, int slot, OperationIndex opera
   collective.arrivals.push_back({&worker, slot, operation});
   collective.workers += worker.workers();
   if (collective.workers < workers_) return;
+  collective.ready = clock_.now();
   waiting_.push_back(static_cast<int>(label));
   launch();
 }
@@ -73,17 +74,21 @@ void CollectiveGroup::start(std::vector<int> labels) {
   const int label = labels.front();
   const Arrival& first = collectives_[static_cast<std::size_t>(label)].arrivals.front();
   const std::int64_t number = first.worker->steps_[at(first.slot)].number;
-  communicator_->start(operation_of(label).collective, label, number, payload, [this, labels = std::move(labels)] {
-    is_busy_ = false;
-    for (const int done : labels) {
-      Collective& collective = collectives_[static_cast<std::size_t>(done)];
-      collective.workers = 0;
-      for (const Arrival& arrival : std::exchange(collective.arrivals, {}))
-        executor_.end(*arrival.worker, arrival.slot, arrival.operation, clock_.now());
-    }
-    executor_.tell_update();
-    launch();
-  });
+  Seconds since = begun_;  // of the one before, which had been prepared until then
+  for (const int each : labels) since = std::max(since, collectives_[static_cast<std::size_t>(each)].ready);
+  begun_ = clock_.now();
+  communicator_->start(operation_of(label).collective, label, number, payload, since,
+                       [this, labels = std::move(labels)] {
+                         is_busy_ = false;
+                         for (const int done : labels) {
+                           Collective& collective = collectives_[static_cast<std::size_t>(done)];
+                           collective.workers = 0;
+                           for (const Arrival& arrival : std::exchange(collective.arrivals, {}))
+                             executor_.end(*arrival.worker, arrival.slot, arrival.operation, clock_.now());
+                         }
+                         executor_.tell_update();
+                         launch();
+                       });
 }
 
 std::string CollectiveGroup::waits_for(const std::function<std::string(int)>& name) const {

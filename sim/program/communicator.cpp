@@ -38,7 +38,7 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload,
+void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, Seconds prepared_since,
                          std::function<void()> on_done) {
   unit_ = unit;
   step_ = step;
@@ -47,7 +47,9 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
   const CollectiveMethod& method = this->method();
   on_wire_ = method.on_wire(payload);
   on_done_ = std::move(on_done);
-  const Seconds start = clock_.now(), alone = kind_->collective.duration(method_, payload);
+  const Seconds prepared = method.protocol.launches_ahead ? clock_.now() - prepared_since : Seconds{};
+  const Seconds hidden = std::min(method.protocol.launch, prepared);
+  const Seconds start = clock_.now() - hidden, alone = kind_->collective.duration(method_, payload);
   time_alone_ += alone;
   latency_alone_ += std::min(alone, kind_->latency[method_]);
   if (is_timed_) {
@@ -62,10 +64,11 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
   phase_ = 0;
   round_ = 0;
   copy_time_ = method.copy_time(payload);
-  if (method.protocol.launch == Seconds{} || plan().empty())
+  const Seconds launch = method.protocol.launch - hidden;
+  if (launch == Seconds{} || plan().empty())
     next_round();
   else
-    clock_.schedule_in(method.protocol.launch, [this] { next_round(); });
+    clock_.schedule_in(launch, [this] { next_round(); });
 }
 
 double Communicator::take_latency_share() {

@@ -22,8 +22,10 @@ class Communicator : private Pinned {
   /// Cuts what is under way.
   ~Communicator();
 
-  /// Starts one of `payload` on each rank; `unit` and `step` are what is recorded.
-  void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, std::function<void()> on_done);
+  /// Starts one of `payload` on each rank; `unit` and `step` are what is recorded. It could be launched ahead since
+  /// `prepared_since`, if its protocol does so.
+  void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, Seconds prepared_since,
+             std::function<void()> on_done);
 
   /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many
   /// bytes there were.

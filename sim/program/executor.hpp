@@ -211,6 +211,7 @@ class CollectiveGroup {
   };
   struct Collective {
     std::int64_t workers = 0;  // that have come
+    Seconds ready{};           // when the last of all had
     std::vector<Arrival> arrivals;
   };
 
@@ -227,6 +228,7 @@ class CollectiveGroup {
   std::unique_ptr<Communicator> communicator_;
   std::vector<Collective> collectives_;  // [labels]
   std::deque<int> waiting_;              // labels to which all workers have come
+  Seconds begun_{};                      // the latest
   bool is_busy_ = false;
   bool cycle_is_scheduled_ = false;
 };

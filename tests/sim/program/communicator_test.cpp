@@ -34,7 +34,8 @@ Outcome run(const Json& json, CollectiveKind kind, std::int64_t payload, bool is
   for (const std::vector<Endpoint>& worker : site.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
   Communicator communicator{cluster, OwnedClock{loop.clock(), 0}, gpus, is_timed};
   Outcome outcome;
-  communicator.start(kind, 0, 0, Bytes{payload}, [&] { outcome.time_s = loop.clock().now().value(); });
+  communicator.start(kind, 0, 0, Bytes{payload}, loop.clock().now(),
+                     [&] { outcome.time_s = loop.clock().now().value(); });
   loop.run();
   communicator.settle();
   for (std::size_t m = 0; m < site.machines.size(); ++m) outcome.machines.push_back(cluster.traffic.of(m));
@@ -142,6 +143,26 @@ TEST_CASE("an all-to-all pays launch, one step, and the efficiency of the librar
       {"tree", {{"algorithm", "tree"}, {"launch", "1us"}}}};
   scenario["calibration"] = profile;
   (void)both_ways(scenario, CollectiveKind::kAllToAll, 20e-6 + 14e-6 + kAlpha + 3 * (kPayload / (0.8 * 4 * kBeta)));
+}
+
+TEST_CASE("a library that launches ahead has launched what was ready while another collective was under way") {
+  // The second tensor is ready `backward` after the first one; each takes launch + 8 ms and 20 us.
+  const auto times = [](bool ahead, const std::string& backward) {
+    Json scenario = test::timed_scenario(2, {{"8000000B", "1ms", backward}, {"8000000B"}},
+                                         {{"kind", "all_reduce"}, {"algorithm", "ring"}});
+    Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+    profile["collectives"]["protocols"] = {{"p", {{"launch", "2ms"}, {"launches_ahead", ahead}}}};
+    scenario["calibration"] = profile;
+    return test::times_of(scenario);
+  };
+  const auto check_gain = [&](const std::string& backward, double gain) {
+    const test::Times without = times(false, backward), with = times(true, backward);
+    CHECK(without.by_default - with.by_default == doctest::Approx(gain));
+    CHECK(without.exact - with.exact == doctest::Approx(gain));
+  };
+  check_gain("1ms", 2e-3);
+  check_gain("9.02ms", 1e-3);  // 1 ms is left of the first one
+  check_gain("12ms", 0);       // it comes when that has ended
 }
 
 }  // namespace rehearse::communicator_test
