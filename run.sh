@@ -11,6 +11,9 @@ case "${1:-}" in
   train | compare | predict)
     need predictor
     build rehearse rehearse-predictor ;;
+  microbench)
+    need predictor
+    build rehearse rehearse-microbench ;;
   import)
     need
     build rehearse

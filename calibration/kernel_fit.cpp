@@ -24,6 +24,10 @@ constexpr Harness kHarness{.gap = 10e-6, .floor = 20e-6};             // to star
 constexpr double kShortestHarness = 1e-7, kLongestHarness = 1e-3;     // s
 constexpr std::size_t kFewestRows = 100;                              // of an architecture with values of its own
 
+kernels::Class class_of_row(const KernelStudy& study, std::size_t row) {
+  return kernels::class_of(study.rows[row].kernel, study.gpus[study.rows[row].gpu]);
+}
+
 /// Every so-many-th of the rows of each GPU and table, at most kFittedRows of each, and how much each counts: once.
 std::pair<std::vector<std::size_t>, Eigen::VectorXd> sample(const KernelStudy& study,
                                                             const std::vector<std::size_t>& rows) {
@@ -107,7 +111,8 @@ Unknowns unknowns_of(const KernelStudy& study, const std::vector<std::size_t>& r
 
 /// The harness of a row; none if the kernel alone was measured.
 const Harness* harness_of(const KernelStudy& study, const KernelRow& row, const KernelFit& fit) {
-  const auto harness = fit.harnesses.find({kernels::class_of(row.kernel), study.harnesses[row.table]});
+  const auto harness =
+      fit.harnesses.find({kernels::class_of(row.kernel, study.gpus[row.gpu]), study.harnesses[row.table]});
   return harness != fit.harnesses.end() ? &harness->second : nullptr;
 }
 
@@ -124,7 +129,7 @@ double host_factor(double ratio) { return std::clamp(ratio, 0.5, 2.0); }
 /// The shortest measured time of each GPU, class and harness.
 using HostKey = std::tuple<std::size_t, kernels::Class, std::string>;
 HostKey host_key(const KernelStudy& study, const KernelRow& row) {
-  return {row.gpu, kernels::class_of(row.kernel), study.harnesses[row.table]};
+  return {row.gpu, kernels::class_of(row.kernel, study.gpus[row.gpu]), study.harnesses[row.table]};
 }
 std::map<HostKey, double> shortest_times(const KernelStudy& study) {
   std::map<HostKey, double> shortest;
@@ -250,8 +255,7 @@ KernelFit fit_kernels(const KernelStudy& study, const std::vector<std::size_t>& 
   KernelFit fit{.values = start, .intervals = {}};
   std::map<kernels::Class, std::vector<std::size_t>> classes;
   for (const std::size_t row : rows)
-    if (!kernels::is_composite(study.rows[row].kernel))
-      classes[kernels::class_of(study.rows[row].kernel)].push_back(row);
+    if (!kernels::is_composite(study.rows[row].kernel)) classes[class_of_row(study, row)].push_back(row);
   for (const auto& [kind, members] : classes) {
     choose_tile(fit, study, members, kind, budget);
     fit_class(fit, study, members, kind, budget);
@@ -306,7 +310,7 @@ Json kernel_profile(const KernelStudy& study, const std::string& command, const 
   std::map<std::string, std::map<kernels::Class, std::vector<std::size_t>>> by_architecture;
   for (const std::size_t i : all)
     if (!kernels::is_composite(study.rows[i].kernel))
-      by_architecture[study.gpus[study.rows[i].gpu].architecture][kernels::class_of(study.rows[i].kernel)].push_back(i);
+      by_architecture[study.gpus[study.rows[i].gpu].architecture][class_of_row(study, i)].push_back(i);
   Json classes = Json::object();
   for (const auto& [kind, intervals] : together.intervals) {
     const auto as_json = [kind = kind](const kernels::Values& values) {

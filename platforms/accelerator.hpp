@@ -20,7 +20,7 @@ struct Accelerator {
   int multiprocessors = 0;
   BytesPerSecond host_link{};  // PCIe or equivalent to the host, each direction
   // For the formulas of platforms/kernels; where an entry does not state them they are zero or empty.
-  std::string architecture;          // "Ampere": values are fitted for each
+  std::string architecture;          // "Ampere": values are fitted for each; "CPU": a thread of a processor
   int cores_per_multiprocessor = 0;  // fp32 units: 2 FLOPs per cycle each
   Bytes l2{};                        // second-level cache
   int process_nm = 0;                // of the chip

@@ -90,7 +90,7 @@ std::string accelerator_schema() {
     "memory_reserved": { "$ref": "#/$defs/size", "description": "what driver and framework take of it" },
     "multiprocessors": { "type": "integer", "minimum": 1, "maximum": 4096 },
     "host_link": { "$ref": "#/$defs/rate", "description": "one direction of its PCIe link" },
-    "architecture": { "type": "string", "description": "such as Ampere: kernels have values fitted for each" },
+    "architecture": { "type": "string", "description": "such as Ampere: kernels have values fitted for each; CPU: one thread of a processor" },
     "cores_per_multiprocessor": { "type": "integer", "minimum": 1, "maximum": 4096, "description": "fp32 units of each" },
     "l2": { "$ref": "#/$defs/size", "description": "second-level cache" },
     "process_nm": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "of the chip, in nm" },

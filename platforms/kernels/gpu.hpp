@@ -26,6 +26,9 @@ inline double number(std::int64_t size) { return static_cast<double>(size); }
 /// (a^q + b^q)^(1 / q): two bounds at once, passing smoothly from one to the other.
 double combined(double a, double b, double q);
 
+/// The "architecture" of an accelerator that is one thread of a processor: processor.hpp has its formulas.
+inline constexpr const char* kProcessorArchitecture = "CPU";
+
 struct Gpu {
   std::string name, architecture;
   double multiprocessors = 0;
@@ -39,6 +42,7 @@ struct Gpu {
   double vector_peak = 0;         // FLOP/s of the fp32 units
   std::array<double, 5> peaks{};  // FLOP/s by Precision
 
+  bool is_processor() const { return architecture == kProcessorArchitecture; }
   double peak(Precision precision) const { return peaks[static_cast<std::size_t>(precision)]; }
 };
 

@@ -21,6 +21,12 @@ decltype(auto) with_class(ValuesOrConst& values, Class kind, Use use) {
       return use(values.elementwise);
     case Class::kSoftmax:
       return use(values.softmax);
+    case Class::kProcessorProduct:
+      return use(values.processor_products);
+    case Class::kProcessorConvolution:
+      return use(values.processor_convolutions);
+    case Class::kProcessorStreaming:
+      return use(values.processor_streaming);
     case Class::kNorm:
       break;
   }
@@ -39,9 +45,23 @@ void read_values(Values& values, Class kind, const JsonReader& json) {
   set_values(values, kind, read);
 }
 
+Seconds time_on_processor(const Kernel& kernel, const Gpu& processor, const Values& values) {
+  if (const auto* product = std::get_if<Product>(&kernel))
+    return processor_time(*product, processor, values.processor_products);
+  if (const auto* convolution = std::get_if<Convolution>(&kernel))
+    return processor_time(*convolution, processor, values.processor_convolutions);
+  if (const auto* transformer = std::get_if<Transformer>(&kernel))
+    return transformer_time(*transformer, processor, values);
+  return processor_time(std::get<Streaming>(kernel), processor, values.processor_streaming);
+}
+
 }  // namespace
 
-Class class_of(const Kernel& kernel) {
+Class class_of(const Kernel& kernel, const Gpu& gpu) {
+  if (gpu.is_processor())
+    return std::holds_alternative<Convolution>(kernel) ? Class::kProcessorConvolution
+           : std::holds_alternative<Streaming>(kernel) ? Class::kProcessorStreaming
+                                                       : Class::kProcessorProduct;
   if (const auto* product = std::get_if<Product>(&kernel))
     return is_reduced(product->precision) ? Class::kMatrixProduct : Class::kVectorProduct;
   if (std::holds_alternative<Convolution>(kernel)) return Class::kConvolution;
@@ -88,7 +108,8 @@ void set_values(Values& values, Class kind, std::span<const double> to) {
 bool is_composite(const Kernel& kernel) { return std::holds_alternative<Transformer>(kernel); }
 
 Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
-  const Class kind = class_of(kernel);
+  if (gpu.is_processor()) return time_on_processor(kernel, gpu, values);
+  const Class kind = class_of(kernel, gpu);
   if (const auto* product = std::get_if<Product>(&kernel))
     return plan_product(*product, gpu, kind == Class::kMatrixProduct ? values.products_reduced : values.products_fp32)
         .time;

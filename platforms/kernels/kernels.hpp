@@ -4,6 +4,7 @@
 //   product.hpp, convolution.hpp, streaming.hpp, attention.hpp   kernels
 //   transformer.hpp   many kernels as one
 //   tiles.hpp   what products and convolutions share
+//   processor.hpp   the same kernels on one thread of a processor
 //   value.hpp   tables of fitted values
 // A class of kernels has a few values (calibration/profiles/kernels.json). They belong to an architecture; a GPU of
 // another one has those that were fitted to all architectures together.
@@ -17,6 +18,7 @@
 
 #include "platforms/kernels/convolution.hpp"
 #include "platforms/kernels/gpu.hpp"
+#include "platforms/kernels/processor.hpp"
 #include "platforms/kernels/product.hpp"
 #include "platforms/kernels/streaming.hpp"
 #include "platforms/kernels/transformer.hpp"
@@ -28,15 +30,28 @@ namespace rehearse::kernels {
 using Kernel = std::variant<Product, Convolution, Streaming, Transformer>;
 
 /// Kernels that share fitted values.
-enum class Class { kVectorProduct, kMatrixProduct, kConvolution, kElementwise, kSoftmax, kNorm };
+enum class Class {
+  kVectorProduct,
+  kMatrixProduct,
+  kConvolution,
+  kElementwise,
+  kSoftmax,
+  kNorm,
+  kProcessorProduct,
+  kProcessorConvolution,
+  kProcessorStreaming
+};
 inline constexpr std::array kClasses{Named{"products_fp32", Class::kVectorProduct},
                                      Named{"products_reduced", Class::kMatrixProduct},
                                      Named{"convolutions", Class::kConvolution},
                                      Named{"elementwise", Class::kElementwise},
                                      Named{"softmax", Class::kSoftmax},
-                                     Named{"norms", Class::kNorm}};
+                                     Named{"norms", Class::kNorm},
+                                     Named{"processor_products", Class::kProcessorProduct},
+                                     Named{"processor_convolutions", Class::kProcessorConvolution},
+                                     Named{"processor_streaming", Class::kProcessorStreaming}};
 /// That of its products, of a kernel that consists of others.
-Class class_of(const Kernel& kernel);
+Class class_of(const Kernel& kernel, const Gpu& gpu);
 /// Whether it consists of kernels with values of their own.
 bool is_composite(const Kernel& kernel);
 
@@ -44,6 +59,9 @@ struct Values {
   ProductValues products_fp32, products_reduced;
   ConvolutionValues convolutions;
   StreamingValues elementwise, softmax, norms;
+  ProcessorProductValues processor_products;
+  ProcessorConvolutionValues processor_convolutions;
+  ProcessorStreamingValues processor_streaming;
 };
 
 /// Name and bounds of each value of a class.

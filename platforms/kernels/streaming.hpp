@@ -25,7 +25,13 @@ enum class StreamingKind {
   kCrossEntropy,
   kSgd,
   kMomentum,
-  kAdam
+  kAdam,
+  kBatchNorm,
+  kBatchNormBackward,
+  kGelu,
+  kGeluBackward,
+  kPooling,
+  kPoolingBackward
 };
 
 /// A kind: how often it reads or writes all numbers, and whether a row's numbers depend on each other.
@@ -49,7 +55,13 @@ inline constexpr std::array kStreamingKinds{
     StreamingRow{"cross_entropy", StreamingKind::kCrossEntropy, 2, true},  // of logits, with their gradient
     StreamingRow{"sgd", StreamingKind::kSgd, 3, false},                    // p, g -> p, in one kernel
     StreamingRow{"momentum", StreamingKind::kMomentum, 5, false},          // p, g, m -> p, m
-    StreamingRow{"adam", StreamingKind::kAdam, 7, false}};                 // p, g, m, v -> p, m, v
+    StreamingRow{"adam", StreamingKind::kAdam, 7, false},                  // p, g, m, v -> p, m, v
+    StreamingRow{"batch_norm", StreamingKind::kBatchNorm, 3, false},       // of training: x twice
+    StreamingRow{"batch_norm_backward", StreamingKind::kBatchNormBackward, 5, false},
+    StreamingRow{"gelu", StreamingKind::kGelu, 2, false},
+    StreamingRow{"gelu_backward", StreamingKind::kGeluBackward, 3, false},
+    StreamingRow{"pooling", StreamingKind::kPooling, 1.25, false},  // numbers that are read; 2 x 2 of them make one
+    StreamingRow{"pooling_backward", StreamingKind::kPoolingBackward, 1.5, false}};
 
 struct Streaming {
   StreamingKind kind = StreamingKind::kUnary;

@@ -136,7 +136,7 @@ int run(const ImportCommand& command) {
   const auto is_of_predictor = [](const FormatReader* reader) {
     return reader != nullptr && reader->read_by == kPredictorProgram;
   };
-  if (std::ranges::any_of(readers, is_of_predictor)) start_predictor(command_line_of(command));
+  if (std::ranges::any_of(readers, is_of_predictor)) start_program(kPredictorProgram, command_line_of(command));
   if (command.is_grouped) throw InputError{"--grouped: expected datasets or lists of measured jobs"};
   const std::filesystem::path& file = command.sources[0];
   const ImportedModel imported = import_one(command, readers);

@@ -1,6 +1,7 @@
 // rehearse: the list of its verbs. What each does, and its options, are in the file of its name (verb.hpp).
 
 #include <algorithm>
+#include <string_view>
 
 #include "sim/app/predictor_program.hpp"
 #include "sim/app/program.hpp"
@@ -40,8 +41,12 @@ int run_command_line(int argc, char** argv) {
   std::vector<CommandVerb> verbs = own_verbs();
   const std::vector<CommandVerb> others = predictor_verbs();
   if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end())
-    start_predictor({argv, argv + argc});
+    start_program(kPredictorProgram, {argv, argv + argc});
+  if (argc > 1 && std::string_view{argv[1]} == "microbench") start_program(kMicrobenchProgram, {argv, argv + argc});
   verbs.insert(verbs.end(), others.begin(), others.end());
+  verbs.push_back({.name = "microbench",
+                   .help = "Measure this machine's kernels: an accelerator, tables, a study and a profile\n\n"
+                           "Example: rehearse microbench -o my-gpu"});
   limit_memory();
   return run_verb("",
                   "Rehearse: try a distributed training run before paying for it.\n"

@@ -10,9 +10,8 @@
 
 namespace rehearse {
 
-void start_predictor(std::vector<std::string> arguments) {
-  const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / kPredictorProgram).string();
+void start_program(std::string_view name, std::vector<std::string> arguments) {
+  const std::string program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-// The program with the verbs that need LibTorch, as this one starts it.
+// The programs with the verbs that need LibTorch or CUDA, as this one starts them.
 
 #include <string>
 #include <string_view>
@@ -8,9 +8,10 @@
 namespace rehearse {
 
 inline constexpr std::string_view kPredictorProgram = "rehearse-predictor";
+inline constexpr std::string_view kMicrobenchProgram = "rehearse-microbench";
 
-/// Becomes the program that loads LibTorch, which stands beside this one if it was built. `arguments` begin with the
+/// Becomes the program of that name, which stands beside this one if it was built. `arguments` begin with the
 /// name of the program and the verb. Throws InputError.
-[[noreturn]] void start_predictor(std::vector<std::string> arguments);
+[[noreturn]] void start_program(std::string_view program, std::vector<std::string> arguments);
 
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "platforms/kernels/attention.hpp"
+#include "sim/scenario/processor_kernels.hpp"
 
 namespace rehearse {
 
@@ -51,6 +52,7 @@ Seconds attention_time(const Operator& op, const KernelSetting& setting) {
                                   .head_size = a.head_features,
                                   .is_causal = a.is_causal,
                                   .is_backward = op.phase != Phase::kForward,
+                                  .is_fused = !setting.gpu.is_processor(),
                                   .precision = setting.products},
                                  setting.gpu, setting.values);
 }
@@ -117,6 +119,7 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
       .gpu = kernels::gpu_of(accelerator, place), .values = {}, .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
   if (precision == Precision::kFp16) share_tiles(setting.values.convolutions, setting.values.products_reduced);
+  if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;
   limit_launch(setting.values.products_fp32, most);
   limit_launch(setting.values.products_reduced, most);
@@ -134,6 +137,7 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
 std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting) {
   if (op.convolution) return convolution_of(op, setting.products);
   if (op.matrix.reduction > 0) return product_of(op, setting);
+  if (setting.gpu.is_processor()) return streaming_on_processor(op);
   const bool is_forward = op.phase == Phase::kForward;
   if (op.kind == OperatorKind::kLayerNorm)
     return by_rows(op, is_forward ? kernels::StreamingKind::kLayerNorm : kernels::StreamingKind::kLayerNormBackward,
@@ -142,7 +146,22 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
   return {};
 }
 
+namespace {
+
+/// The same thread dispatches an operator and computes it.
+KernelTime processor_time(const Operator& op, const KernelSetting& setting) {
+  const auto kernel = op.attention ? std::nullopt : kernel_of(op, setting);
+  const Seconds work = op.attention ? attention_time(op, setting)
+                       : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
+                                    : Seconds{};
+  const Seconds memory{as_double(op.bytes_read + op.bytes_written) / setting.gpu.bandwidth};
+  return {.total = setting.framework.dispatch + work, .memory = std::min(work, memory)};
+}
+
+}  // namespace
+
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
+  if (setting.gpu.is_processor()) return processor_time(op, setting);
   const double bytes = as_double(op.bytes_read + op.bytes_written);
   const double count = launches(op, setting);
   const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
@@ -163,8 +182,9 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
+    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
     plan.kernels.push_back({static_cast<int>(vertex), time,
-                            op.measured_time ? Seconds{} : launches(op, setting) * setting.framework.dispatch,
+                            is_dispatched ? launches(op, setting) * setting.framework.dispatch : Seconds{},
                             op.reads_variables, op.produces_gradients});
   }
   return plan;
@@ -179,7 +199,7 @@ Seconds update_time(const Workload& workload, Optimizer optimizer, Precision pre
                                  setting.gpu, setting.values);
     if (precision == Precision::kFp16)
       time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
-    sum += std::max(time, setting.framework.dispatch);
+    sum += setting.gpu.is_processor() ? time + setting.framework.dispatch : std::max(time, setting.framework.dispatch);
   }
   return sum;
 }

@@ -29,14 +29,16 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
 std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting);
 
 /// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes; layer normalisations,
-/// dropouts and GELU take that as many times as the framework's composition says, if it is above 1.
+/// dropouts and GELU take that as many times as the framework's composition says, if it is above 1. On a processor
+/// (kernels::kProcessorArchitecture) the kernel, if there is one, after the framework's dispatch: one thread does both.
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
 
 /// As plan_compute(): a kernel for each operator, with the framework's dispatch, and its overhead of a step.
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting);
 
 /// Of all trained variables, in fp32, a kernel for each:
-///   sum over variables of max(dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16))
+///   sum over variables of max(dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16)),
+/// on a processor of dispatch + kernel.
 Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting);
 
 }  // namespace rehearse

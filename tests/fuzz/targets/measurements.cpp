@@ -7,6 +7,8 @@
 #include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/measurements.hpp"
+#include "calibration/microbench/measured_tables.hpp"
+#include "calibration/microbench/study_files.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
 #include "calibration/training_log.hpp"
@@ -87,12 +89,27 @@ void run_study(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// What an earlier run of microbench left in its folder, which the next one goes on from.
+void run_measured_kernels(std::string_view input) {
+  const test::TemporaryFolder folder;
+  folder.write("streaming.csv", std::string{input});
+  try {
+    const microbench::MeasuredTables tables{folder.path};
+    tables.save();
+    require(microbench::MeasuredTables{folder.path}.rows() == tables.rows(), "what is written is read again");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+  try {
+    (void)microbench::read_catalog_entry(folder.write("accelerators.json", std::string{input}));
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 }  // namespace
 
 std::span<const Target> targets_of_measurements() {
-  static constexpr std::array kTargets{Target{"nccl_tests", run_nccl_tests}, Target{"iperf3", run_iperf3},
-                                       Target{"kernel_table", run_kernel_table},
-                                       Target{"training_log", run_training_log}, Target{"study", run_study}};
+  static constexpr std::array kTargets{
+      Target{"nccl_tests", run_nccl_tests},     Target{"iperf3", run_iperf3},
+      Target{"kernel_table", run_kernel_table}, Target{"measured_kernels", run_measured_kernels},
+      Target{"training_log", run_training_log}, Target{"study", run_study}};
   return kTargets;
 }
 

@@ -1,0 +1,29 @@
+#pragma once
+// Whole steps of training, measured: forward and backward pass and SGD's update in fp32, one operator after another.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "calibration/microbench/timing.hpp"
+
+namespace rehearse::microbench {
+
+/// A network of networks/NAME.json, and the samples of a step.
+struct Network {
+  const char* name;
+  int batch;
+};
+inline constexpr std::array kNetworks{Network{"mlp", 96}, Network{"lenet", 96}, Network{"resnet20", 24},
+                                      Network{"mobilenet_v2", 20}, Network{"transformer", 20}};
+
+/// Trained scalars of the network as LibTorch has it: those of its model file.
+std::int64_t trained_scalars(std::string_view name);
+
+/// The time of a step on one thread; none if `is_over` ended it. Throws NoResultError where LibTorch was not built in.
+std::optional<Sample> measure_step(const Network& network, const Effort& effort,
+                                   const std::function<bool()>& is_over = {});
+
+}  // namespace rehearse::microbench

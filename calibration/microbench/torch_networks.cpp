@@ -1,0 +1,202 @@
+// The networks of network_steps.hpp in LibTorch, with its operators alone: no modules, no optimizer's class.
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibration/microbench/network_steps.hpp"
+#include "predictor/gnn/torch_threads.hpp"
+
+namespace rehearse::microbench {
+
+namespace {
+
+using at::Tensor;
+
+constexpr double kRate = 1e-3;
+constexpr double kEpsilon = 1e-5, kStatisticsRate = 0.1;  // of normalisations
+constexpr std::int64_t kClasses = 10;
+
+/// Parameters in the order in which the network asks for them: the first pass makes them.
+class Parameters {
+ public:
+  void rewind() { next_ = 0; }
+  Tensor next(at::IntArrayRef shape, double deviation) {
+    if (next_ == all_.size()) all_.push_back(at::randn(shape).mul_(deviation).requires_grad_(true));
+    return all_[next_++];
+  }
+  Tensor ones(std::int64_t channels) {
+    if (next_ == all_.size()) all_.push_back(at::ones({channels}).requires_grad_(true));
+    return all_[next_++];
+  }
+  /// Statistics of normalisations, which are no parameters.
+  std::pair<Tensor, Tensor> statistics(std::int64_t channels) {
+    if (!statistics_.contains(next_)) statistics_[next_] = {at::zeros({channels}), at::ones({channels})};
+    return statistics_.at(next_);
+  }
+  const std::vector<Tensor>& all() const { return all_; }
+
+ private:
+  std::vector<Tensor> all_;
+  std::map<std::size_t, std::pair<Tensor, Tensor>> statistics_;
+  std::size_t next_ = 0;
+};
+
+Tensor linear(Parameters& p, const Tensor& x, std::int64_t features, bool has_bias = true) {
+  const std::int64_t in = x.size(-1);
+  const Tensor weights = p.next({features, in}, 1 / std::sqrt(static_cast<double>(in)));
+  return at::linear(x, weights, has_bias ? p.next({features}, 0) : Tensor{});
+}
+
+struct Window {
+  std::int64_t kernel = 1, stride = 1, padding = 0, groups = 1;
+};
+
+Tensor convolution(Parameters& p, const Tensor& x, std::int64_t channels, const Window& w, bool has_bias = false) {
+  const std::int64_t in = x.size(1) / w.groups;
+  const double terms = static_cast<double>(in * w.kernel * w.kernel);
+  const Tensor weights = p.next({channels, in, w.kernel, w.kernel}, 1 / std::sqrt(terms));
+  return at::conv2d(x, weights, has_bias ? p.next({channels}, 0) : Tensor{}, {w.stride, w.stride},
+                    {w.padding, w.padding}, {1, 1}, w.groups);
+}
+
+Tensor batch_norm(Parameters& p, const Tensor& x) {
+  const std::int64_t channels = x.size(1);
+  const auto statistics = p.statistics(channels);
+  const Tensor scale = p.ones(channels), shift = p.next({channels}, 0);
+  return at::batch_norm(x, scale, shift, statistics.first, statistics.second, true, kStatisticsRate, kEpsilon, false);
+}
+
+Tensor unit(Parameters& p, const Tensor& x, std::int64_t channels, const Window& window) {
+  return at::relu(batch_norm(p, convolution(p, x, channels, window)));
+}
+
+Tensor mlp(Parameters& p, const Tensor& images) {
+  const Tensor x = at::relu(linear(p, images.flatten(1), 1000));
+  return linear(p, at::relu(linear(p, x, 500)), kClasses);
+}
+
+Tensor lenet(Parameters& p, const Tensor& images) {
+  Tensor x = at::max_pool2d(at::relu(convolution(p, images, 6, {.kernel = 5, .padding = 2}, true)), {2, 2}, {2, 2});
+  x = at::max_pool2d(at::relu(convolution(p, x, 16, {.kernel = 5}, true)), {2, 2}, {2, 2});
+  x = at::relu(linear(p, x.flatten(1), 120));
+  return linear(p, at::relu(linear(p, x, 84)), kClasses);
+}
+
+Tensor resnet20(Parameters& p, const Tensor& images) {
+  Tensor x = unit(p, images, 16, {.kernel = 3, .padding = 1});
+  for (const std::int64_t width : {16, 32, 64})
+    for (int block = 0; block < 3; ++block) {
+      const std::int64_t stride = width > 16 && block == 0 ? 2 : 1;
+      Tensor y = unit(p, x, width, {.kernel = 3, .stride = stride, .padding = 1});
+      y = batch_norm(p, convolution(p, y, width, {.kernel = 3, .padding = 1}));
+      if (stride > 1) x = batch_norm(p, convolution(p, x, width, {.stride = stride}));
+      x = at::relu(y + x);
+    }
+  return linear(p, at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), kClasses);
+}
+
+Tensor inverted_residual(Parameters& p, const Tensor& x, std::int64_t width, std::int64_t expansion,
+                         std::int64_t stride) {
+  const std::int64_t in = x.size(1), inner = in * expansion;
+  Tensor y = expansion > 1 ? unit(p, x, inner, {}) : x;
+  y = unit(p, y, inner, {.kernel = 3, .stride = stride, .padding = 1, .groups = inner});
+  y = batch_norm(p, convolution(p, y, width, {}));
+  return stride == 1 && in == width ? x + y : y;
+}
+
+Tensor mobilenet_v2(Parameters& p, const Tensor& images) {
+  struct Stage {
+    std::int64_t expansion, width, blocks, stride;
+  };
+  Tensor x = unit(p, images, 32, {.kernel = 3, .stride = 2, .padding = 1});
+  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2},
+                             Stage{6, 96, 3, 1}, Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}})
+    for (std::int64_t block = 0; block < stage.blocks; ++block)
+      x = inverted_residual(p, x, stage.width, stage.expansion, block == 0 ? stage.stride : 1);
+  x = unit(p, x, 1280, {});
+  return linear(p, at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), kClasses);
+}
+
+constexpr std::int64_t kTokens = 64, kWidth = 192, kHeads = 6, kFeedForward = 768, kVocabulary = 2000;
+
+Tensor attention(Parameters& p, const Tensor& x) {
+  const std::int64_t batch = x.size(0), features = kWidth / kHeads;
+  const auto heads = [&](const Tensor& of) { return of.view({batch, kTokens, kHeads, features}).transpose(1, 2); };
+  const Tensor queries = heads(linear(p, x, kWidth)), keys = heads(linear(p, x, kWidth)),
+               values = heads(linear(p, x, kWidth));
+  const Tensor scores = at::matmul(queries, keys.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(features)));
+  const Tensor context = at::matmul(at::softmax(scores, -1), values);
+  return linear(p, context.transpose(1, 2).reshape({batch, kTokens, kWidth}), kWidth);
+}
+
+Tensor layer_norm(Parameters& p, const Tensor& x) {
+  const Tensor scale = p.ones(kWidth), shift = p.next({kWidth}, 0);
+  return at::layer_norm(x, {kWidth}, scale, shift, kEpsilon, false);
+}
+
+Tensor transformer(Parameters& p, const Tensor& tokens) {
+  const Tensor words = p.next({kVocabulary, kWidth}, 1), positions = p.next({kTokens, kWidth}, 1);
+  Tensor x = at::embedding(words, tokens) + positions;
+  for (int layer = 0; layer < 2; ++layer) {
+    x = layer_norm(p, x + attention(p, x));
+    const Tensor inner = at::gelu(linear(p, x, kFeedForward));
+    x = layer_norm(p, x + linear(p, inner, kWidth));
+  }
+  return linear(p, x, kVocabulary, false).view({-1, kVocabulary});
+}
+
+/// A network, its parameters and a batch of samples.
+struct Trained {
+  std::function<Tensor(Parameters&, const Tensor&)> forward;
+  Parameters parameters;
+  Tensor input, classes;
+
+  Trained(std::string_view name, std::int64_t batch) {
+    const bool is_small = name == "mlp" || name == "lenet";
+    const std::int64_t edge = is_small ? 28 : name == "resnet20" ? 32 : 64;
+    input = at::randn({batch, is_small ? 1 : 3, edge, edge});
+    classes = at::randint(kClasses, {batch}, at::kLong);
+    forward = name == "mlp" ? mlp : name == "lenet" ? lenet : name == "resnet20" ? resnet20 : mobilenet_v2;
+    if (name != "transformer") return;
+    forward = transformer;
+    input = at::randint(kVocabulary, {batch, kTokens}, at::kLong);
+    classes = at::randint(kVocabulary, {batch * kTokens}, at::kLong);
+  }
+
+  void step() {
+    parameters.rewind();
+    at::cross_entropy_loss(forward(parameters, input), classes).backward();
+    const at::NoGradGuard no_gradients;
+    for (const Tensor& parameter : parameters.all()) {
+      parameter.add_(parameter.grad(), -kRate);
+      parameter.mutable_grad().reset();  // the next step writes it, instead of adding
+    }
+  }
+};
+
+}  // namespace
+
+std::int64_t trained_scalars(std::string_view name) {
+  Trained network{name, 2};
+  (void)network.forward(network.parameters, network.input);
+  std::int64_t sum = 0;
+  for (const Tensor& parameter : network.parameters.all()) sum += parameter.numel();
+  return sum;
+}
+
+std::optional<Sample> measure_step(const Network& network, const Effort& effort, const std::function<bool()>& is_over) {
+  use_torch_threads(1);
+  keep_freed_memory();
+  at::manual_seed(1);
+  Trained trained{network.name, network.batch};
+  const auto samples = sample([&](int) { trained.step(); }, thread_seconds, effort, is_over);
+  if (samples.empty()) return {};
+  return summarize(samples);
+}
+
+}  // namespace rehearse::microbench
