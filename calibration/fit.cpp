@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "calibration/detail/fit_record.hpp"
 #include "calibration/detail/folds.hpp"
@@ -54,7 +56,7 @@ std::vector<FreeValue> all_free(const std::vector<Study>& studies) {
 struct Fold {
   std::size_t study = 0;
   std::vector<std::size_t> members;  // rows of the study that are predicted
-  Eigen::VectorXd counts;            // [rows] 0 for those that its fit does not see
+  Eigen::VectorXd counts;            // [rows, then priors] 0 for those that its fit does not see
   Eigen::VectorXd at;                // where its fit ends
 };
 
@@ -77,9 +79,13 @@ class Fitter {
                     return true;
                   } catch (const InputError&) { return false; }
                 }},
-        counts_{Eigen::VectorXd::Zero(static_cast<Eigen::Index>(simulator_.rows().size()))} {
+        counts_{Eigen::VectorXd::Zero(static_cast<Eigen::Index>(simulator_.rows().size()) + values_.priors())} {
+    counts_.tail(values_.priors()).setOnes();
+    std::set<std::tuple<std::string, std::size_t, std::string>> counted;  // a row of several studies counts once
     for (std::size_t i = 0; i < simulator_.rows().size(); ++i)
-      if (row(i).use == RowUse::kFitted) counts_[static_cast<Eigen::Index>(i)] = 1;
+      if (row(i).use == RowUse::kFitted &&
+          counted.insert({study(i).measurements_file, row(i).row.line(), study(i).target_column}).second)
+        counts_[static_cast<Eigen::Index>(i)] = 1;
   }
 
   Fit run() {
@@ -87,9 +93,9 @@ class Fitter {
     LinearModel minimum = fit_values();
     stage_ = "simulations of rows that the fit did not see";
     for (const RowUse use : {RowUse::kStepTime, RowUse::kPredicted})
-      minimum.residuals += residuals_of_all({minimum.at}, rows_that(use)).front();
+      minimum.residuals += residuals_of_all({minimum.at}, rows_that(use), false).front();
     Fit fit;
-    fit.rows = static_cast<std::size_t>(counts_.sum());
+    fit.rows = static_cast<std::size_t>(counts_.sum()) - static_cast<std::size_t>(values_.priors());
     describe_values(fit, minimum);
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       fit.validation.push_back(validation_rows(s, minimum.residuals));
@@ -180,13 +186,16 @@ class Fitter {
     return study(i).measurements_file + ":" + std::to_string(row(i).row.line());
   }
 
-  /// [points] of [all rows]: ln(simulated / measured) of `rows`, 0 of the others.
+  /// [points] of [all rows, then priors]: ln(simulated / measured) of `rows`, 0 of the others; of priors, if asked for,
+  /// what FreeValues says.
   std::vector<Eigen::VectorXd> residuals_of_all(const std::vector<Eigen::VectorXd>& points,
-                                                const std::vector<std::size_t>& rows) {
+                                                const std::vector<std::size_t>& rows, bool has_priors = true) {
     std::vector<Eigen::VectorXd> all;
-    for (const Eigen::VectorXd& some : residuals(points, std::vector(points.size(), rows))) {
+    const auto simulated = residuals(points, std::vector(points.size(), rows));
+    for (std::size_t p = 0; p < points.size(); ++p) {
       all.emplace_back(Eigen::VectorXd::Zero(counts_.size()));
-      all.back()(rows) = some;
+      all.back()(rows) = simulated[p];
+      if (has_priors) all.back().tail(values_.priors()) = values_.prior_residuals(points[p]);
     }
     return all;
   }
@@ -344,6 +353,7 @@ class Fitter {
         const Eigen::VectorXd& counts = checked[f]->counts;
         Eigen::VectorXd there = minimum.residuals;
         there(rows[f]) = simulated[f];
+        there.tail(values_.priors()) = values_.prior_residuals(points[f]);
         const double gain = huber_loss(minimum.residuals, counts) - huber_loss(there, counts);
         if (gain < kFairPart * promised[f]) moving.push_back(checked[f]);
       }
@@ -501,7 +511,7 @@ class Fitter {
   RowSimulator simulator_;
   Json profile_;  // from which the fit starts
   FreeValues values_;
-  Eigen::VectorXd counts_;  // [rows] 1 for those that satisfy their study's fit.where
+  Eigen::VectorXd counts_;  // [rows, then priors] 1 for those that satisfy their study's fit.where, and for priors
   std::string stage_;
 };
 

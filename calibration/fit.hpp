@@ -2,6 +2,7 @@
 // Fits values of a profile to measurements.
 //
 //   residual r_i = ln(simulated_i / measured_i) of each row, x = logarithms of the free values, Huber loss
+//   a prior of a free value counts as a row: r = kHuber ln(value / prior) / ln(factor)
 //   interval: 95 %, x +- t s sqrt(diag (J^T W J)^-1) with s^2 = sum w r^2 / (rows - values), t: Student's
 //
 // detail/least_squares.hpp is the method, detail/free_values.hpp what x is, detail/row_simulator.hpp what r is.
@@ -70,7 +71,7 @@ struct FitOptions {
 };
 
 /// Starts from `profile` (a profile file's value). The values to fit are the union of those that the studies declare
-/// free. Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these
+/// free; a measured value that several of them have counts once. Cross-validation leaves out, in turn, each combination of the study's columns, from every study that has these
 /// columns (or, if the study says so, from itself alone), and moves the full fit to the minimum of the other rows, by
 /// the full fit's derivatives and checked by simulations; the left-out rows are simulated there. Throws InputError.
 Fit fit_profile(const std::vector<Study>& studies, const Json& profile, const std::string& profile_file,

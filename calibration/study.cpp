@@ -90,10 +90,15 @@ std::vector<std::string> read_columns(const JsonReader& json, std::string_view k
 /// "/gpu/peak_efficiency/K80" or { "value": "/gpu/peak_efficiency/K80", "min": 0.05, "max": 1 }.
 FreeValue read_free_value(const JsonReader& json) {
   const std::string place = json.file_name() + ": " + json.pointer();
-  if (!json.is_object()) return {.pointer = json.as<std::string>(), .min = {}, .max = {}, .place = place};
+  if (!json.is_object()) return {.pointer = json.as<std::string>(), .min = {}, .max = {}, .prior = {}, .place = place};
   const auto limit = [&](const char* key) { return json.has(key) ? scalar_text(json.child(key)) : std::string{}; };
-  FreeValue value{
-      .pointer = json.required<std::string>("value"), .min = limit("min"), .max = limit("max"), .place = place};
+  FreeValue value{.pointer = json.required<std::string>("value"),
+                  .min = limit("min"),
+                  .max = limit("max"),
+                  .prior = limit("prior"),
+                  .prior_factor = json.optional<double>("prior_factor", 2),
+                  .place = place};
+  json.expect(value.prior_factor > 1 && value.prior_factor <= 1e6, "prior_factor", "a factor above 1, at most 1e6");
   json.reject_unknown_keys();
   return value;
 }

@@ -53,7 +53,10 @@ struct StudyRatio {
 struct FreeValue {
   std::string pointer;   // into the profile
   std::string min, max;  // in the value's unit, "1us"; empty: as far as the profile's reader allows
-  std::string place;     // "study.json: /fit/free/3", for messages
+  /// What the value is expected to be without measurements, in its unit, or a pointer to another value; empty: nothing.
+  std::string prior;
+  double prior_factor = 2;  // by which it may well be more or less
+  std::string place;        // "study.json: /fit/free/3", for messages
 };
 
 /// What the table over all studies says.

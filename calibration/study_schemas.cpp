@@ -56,7 +56,9 @@ std::string study_schema() {
       "free": { "type": "array", "description": "values of the profile, by JSON pointer", "items": { "anyOf": [
         { "type": "string" },
         { "type": "object", "required": ["value"], "additionalProperties": false, "properties": {
-            "value": { "type": "string" }, "min": { "type": ["string", "number"] }, "max": { "type": ["string", "number"] } } }] } },
+            "value": { "type": "string" }, "min": { "type": ["string", "number"] }, "max": { "type": ["string", "number"] },
+            "prior": { "type": ["string", "number"], "description": "what it is expected to be without measurements, or the pointer of a value that it is expected to equal" },
+            "prior_factor": { "type": "number", "exclusiveMinimum": 1, "maximum": 1e6, "default": 2, "description": "by which it may well be more or less" } } }] } },
       "where": { "$ref": "#/$defs/filter", "description": "rows that the fit sees (default: all)" },
       "step_times": { "$ref": "#/$defs/filter", "description": "rows whose step times go into the profile as they are" },
       "cross_validate": { "$ref": "#/$defs/columns", "description": "rows with one value of these are left out in turn" },

@@ -47,14 +47,17 @@ const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnec
 }
 
 Framework Profile::framework(const std::string& label) const {
-  auto found = frameworks.find("otherwise");
-  std::size_t longest = 0;
-  for (auto named = frameworks.begin(); named != frameworks.end(); ++named)
-    if (named->first.size() > longest && label.find(named->first) != std::string::npos) {
-      found = named;
-      longest = named->first.size();
-    }
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : frameworks) names.push_back(name);
+  const auto found = frameworks.find(framework_name(names, label));
   return found != frameworks.end() ? found->second : Framework{};
+}
+
+std::string framework_name(const std::vector<std::string>& names, const std::string& label) {
+  const std::string* longest = nullptr;
+  for (const std::string& name : names)
+    if (label.find(name) != std::string::npos && (longest == nullptr || name.size() > longest->size())) longest = &name;
+  return longest != nullptr ? *longest : "otherwise";
 }
 
 namespace {
@@ -72,20 +75,46 @@ HostParameters read_host(JsonReader json) {
   return host;
 }
 
-Framework read_framework(const JsonReader& json) {
-  const Framework framework{.dispatch = json.required<Seconds>("dispatch"),
-                            .step_overhead = json.required<Seconds>("step_overhead"),
-                            .kernel_overhead = json.required<Seconds>("kernel_overhead"),
-                            .composition = json.optional<double>("composition", 1),
-                            .uses_tf32 = json.optional<bool>("tf32", true),
-                            .needs_alignment = json.optional<bool>("needs_alignment", false)};
+/// What a profile's "otherwise" leaves out.
+Framework usual_framework() { return {.dispatch = 6.0_us, .step_overhead = 1.0_ms, .kernel_overhead = 2.0_us}; }
+
+/// What it leaves out is as in `otherwise`; null: as usual.
+Framework read_framework(const JsonReader& json, const Framework* otherwise) {
+  Framework framework = otherwise != nullptr ? *otherwise : usual_framework();
+  framework.dispatch = json.optional<Seconds>("dispatch", framework.dispatch);
+  framework.step_overhead = json.optional<Seconds>("step_overhead", framework.step_overhead);
+  framework.kernel_overhead = json.optional<Seconds>("kernel_overhead", framework.kernel_overhead);
+  framework.update_dispatch =
+      json.optional<Seconds>("update_dispatch", otherwise != nullptr ? otherwise->update_dispatch : framework.dispatch);
+  framework.composition = json.optional<double>("composition", framework.composition);
+  framework.uses_tf32 = json.optional<bool>("tf32", framework.uses_tf32);
+  framework.needs_alignment = json.optional<bool>("needs_alignment", framework.needs_alignment);
+  framework.copies = json.optional<double>("copies", framework.copies);
+  framework.mixed_scalars = json.optional<double>("mixed_scalars", framework.mixed_scalars);
+  framework.fusion = json.optional<double>("fusion", framework.fusion);
+  framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
+  framework.has_variables_on_host = json.optional<bool>("variables_on_host", framework.has_variables_on_host);
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
   json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");
   json.expect(framework.kernel_overhead <= Seconds{1}, "kernel_overhead", "at most 1s");
   json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
+  json.expect(framework.update_dispatch <= Seconds{1}, "update_dispatch", "at most 1s");
+  json.expect(framework.copies >= 0 && framework.copies <= 100, "copies", "0 to 100 kernels");
+  json.expect(framework.mixed_scalars >= 1 && framework.mixed_scalars <= 100, "mixed_scalars", "a factor of 1 to 100");
+  json.expect(framework.fusion >= 0 && framework.fusion <= 0.99, "fusion", "a share of 0 to 0.99");
   json.reject_unknown_keys();
   return framework;
+}
+
+std::map<std::string, Framework> read_frameworks(const JsonReader& json) {
+  std::map<std::string, Framework> frameworks;
+  const bool has_otherwise = json.has("otherwise");
+  if (has_otherwise) frameworks["otherwise"] = read_framework(json.child("otherwise"), nullptr);
+  for (const auto& [name, framework] : json.items())
+    if (name != "otherwise")
+      frameworks[name] = read_framework(framework, has_otherwise ? &frameworks["otherwise"] : nullptr);
+  return frameworks;
 }
 
 GpuParameters read_gpu(JsonReader json) {
@@ -318,9 +347,7 @@ Profile read_profile(JsonReader json) {
   };
   if (json.has("kernels"))
     profile.kernels = std::make_shared<const kernels::Model>(kernels::read_model(json.child("kernels")));
-  if (json.has("frameworks"))
-    for (const auto& [name, framework] : json.child("frameworks").items())
-      profile.frameworks[name] = read_framework(framework);
+  if (json.has("frameworks")) profile.frameworks = read_frameworks(json.child("frameworks"));
   if (json.has("step_times"))
     for (const JsonReader& step : json.children("step_times")) profile.step_times.push_back(read_step_time(step));
   if (json.has("checkpoint")) profile.checkpoint = read_checkpoint(json.child("checkpoint"));
@@ -329,7 +356,9 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    if (fit.has("spread")) profile.uncertainty = read_uncertainty(json.value(), fit.child("spread"));
+    // Of a profile with kernels sim/scenario/substitutes.cpp says it: frameworks' values are too many to vary in each run.
+    if (fit.has("spread") && !profile.kernels)
+      profile.uncertainty = read_uncertainty(json.value(), fit.child("spread"));
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");

@@ -46,7 +46,7 @@ struct GpuParameters {
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
 };
 
-/// What a framework adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
+/// What a framework, or a recipe for one, adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
 struct Framework {
   Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
   Seconds step_overhead{};    // as that of HostParameters
@@ -56,6 +56,16 @@ struct Framework {
   /// Products in fp16 run on matrix units only if their rows are aligned to 16 B, otherwise as in fp32. Source: cuBLAS
   /// before version 11, CUDA 10.2 documentation, cublasGemmEx().
   bool needs_alignment = false;
+  Seconds update_dispatch{};  // host time for the update of a variable, before the next one's
+  double copies = 0;          // kernels that read and write a product's output once more: biases, heads transposed
+  /// In mixed precision: time of losses, layer normalisations, dropouts and GELU by that in fp16. 1: all in fp16; 2: in
+  /// fp32; more: with conversions.
+  double mixed_scalars = 1;
+  double fusion = 0;  // share of activations and sums that are part of the kernel before them
+  /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
+  /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
+  bool transposes_images = false;
+  bool has_variables_on_host = false;  // each step copies them to the GPU, and their gradients back
 };
 
 /// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.
@@ -204,7 +214,7 @@ struct Profile {
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
-  std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others
+  std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out
   ServerParameters servers;
   NetworkParameters network;
   CollectiveLibrary collectives;
@@ -220,9 +230,12 @@ struct Profile {
   PredictionUncertainty uncertainty;
   std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
 
-  /// That with the longest name that the label contains, or "otherwise"; one without costs if there is neither.
+  /// That of framework_name(); one without costs if there is none.
   Framework framework(const std::string& label) const;
 };
+
+/// The longest of the names that the label contains, or "otherwise".
+std::string framework_name(const std::vector<std::string>& names, const std::string& label);
 
 /// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what
 /// a scenario needs. Throws InputError.

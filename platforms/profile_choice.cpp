@@ -66,7 +66,10 @@ ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catal
   const std::string strategy = needs.has_servers ? "parameter_server" : "all_reduce";
   for (const std::string& name : catalog.profile_names()) {
     const Profile profile = read_profile(catalog.profile(name, asked_by));
-    if (profile.kernels) of_kernels = name;
+    if (profile.kernels) {
+      of_kernels = name;
+      continue;
+    }
     if (!is_of_training(profile, needs.model)) continue;
     bool has_gpus = true;
     double far = 0;

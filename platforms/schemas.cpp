@@ -266,12 +266,18 @@ constexpr std::string_view kProfileCompute = R"json({
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
-    "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise", "additionalProperties": {
-      "type": "object", "required": ["dispatch", "step_overhead", "kernel_overhead"], "additionalProperties": false, "properties": {
-        "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" },
-        "kernel_overhead": { "$ref": "#/$defs/time", "description": "at most, besides a kernel's work" },
+    "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise, which also has what another leaves out", "additionalProperties": {
+      "type": "object", "additionalProperties": false, "properties": {
+        "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },
+        "kernel_overhead": { "$ref": "#/$defs/time", "default": "2us", "description": "at most, besides a kernel's work" },
         "composition": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "elementary kernels of a layer normalisation, dropout or GELU" },
         "tf32": { "type": "boolean", "default": true, "description": "products and convolutions in fp32 on matrix units" },
+        "update_dispatch": { "$ref": "#/$defs/time", "description": "of the update of a variable; default: as a kernel's" },
+        "copies": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "kernels that read and write a product's output once more" },
+        "mixed_scalars": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "time of losses, layer normalisations, dropouts and GELU in mixed precision by that in fp16" },
+        "fusion": { "type": "number", "minimum": 0, "maximum": 0.99, "default": 0, "description": "share of activations and sums that are part of the kernel before them" },
+        "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },
+        "variables_on_host": { "type": "boolean", "default": false, "description": "each step copies variables to the GPU and gradients back" },
         "needs_alignment": { "type": "boolean", "default": false, "description": "products in fp16 on matrix units only where their rows are multiples of 8 numbers, as cuBLAS before version 11" },
         "source": { "type": "string" } } } },
     "gpu": {

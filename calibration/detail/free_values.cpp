@@ -63,6 +63,34 @@ FreeValues::FreeValues(const Json& profile, std::string file_name, const std::ve
     }
   }
   start_ = start_.cwiseMax(bounds_.low).cwiseMin(bounds_.high);
+  std::vector<bool> has_prior(size());  // of a value that several studies declare the first one's counts
+  for (const FreeValue& value : declared)
+    for (std::size_t i = 0; i < size(); ++i)
+      if (value.pointer == values_[i].pointer && !value.prior.empty() && !has_prior[i]) {
+        priors_.push_back(prior_of(i, value));
+        has_prior[i] = true;
+      }
+}
+
+FreeValues::Prior FreeValues::prior_of(std::size_t i, const FreeValue& declared) const {
+  Prior prior{.value = static_cast<Eigen::Index>(i), .weight = kHuber / std::log(declared.prior_factor)};
+  if (!declared.prior.starts_with("/")) {
+    prior.log = limit(declared, declared.prior, values_[i].unit, 0);
+    return prior;
+  }
+  for (std::size_t other = 0; other < size(); ++other)
+    if (values_[other].pointer == declared.prior) prior.other = static_cast<Eigen::Index>(other);
+  if (prior.other < 0) prior.log = read({.pointer = declared.prior, .place = declared.place}).second;
+  return prior;
+}
+
+Eigen::VectorXd FreeValues::prior_residuals(const Eigen::VectorXd& logs) const {
+  Eigen::VectorXd residuals(priors());
+  for (Eigen::Index k = 0; k < priors(); ++k) {
+    const Prior& prior = priors_[static_cast<std::size_t>(k)];
+    residuals[k] = prior.weight * (logs[prior.value] - (prior.other < 0 ? prior.log : logs[prior.other]));
+  }
+  return residuals;
 }
 
 Json FreeValues::profile_with(const Eigen::VectorXd& logs) const {

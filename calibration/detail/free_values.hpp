@@ -30,6 +30,10 @@ class FreeValues {
   /// The profile with these values, rounded to eight digits.
   Json profile_with(const Eigen::VectorXd& logs) const;
 
+  /// [priors] ln(value / its prior) kHuber / ln(factor): a factor of that size counts as a row that is off by kHuber.
+  Eigen::VectorXd prior_residuals(const Eigen::VectorXd& logs) const;
+  Eigen::Index priors() const { return static_cast<Eigen::Index>(priors_.size()); }
+
   /// A value as the file has it, with its unit, at `digits` significant digits.
   std::string text(std::size_t i, double log_value, int digits = 4) const;
 
@@ -40,6 +44,13 @@ class FreeValues {
     Unit unit = Unit::kNone;
   };
 
+  struct Prior {
+    Eigen::Index value = 0, other = -1;  // -1: none, but the constant `log`
+    double log = 0, weight = 1;
+  };
+
+  /// Throws InputError.
+  Prior prior_of(std::size_t i, const FreeValue& declared) const;
   /// The value and the logarithm from which its fit starts.
   std::pair<Value, double> read(const FreeValue& declared) const;
   static std::optional<double> parse(const std::string& text, Unit unit);
@@ -50,6 +61,7 @@ class FreeValues {
   const Json& profile_;
   std::string file_name_;
   std::vector<Value> values_;
+  std::vector<Prior> priors_;
   Eigen::VectorXd start_;
   Bounds bounds_;
 };

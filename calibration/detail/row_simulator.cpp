@@ -34,6 +34,14 @@ std::string used_profile(const Scenario& scenario, Json profile) {
         used[group.interconnect.name] = by_interconnect.at(group.interconnect.name);
     by_interconnect = std::move(used);
   }
+  if (profile.contains("frameworks")) {
+    const Json all = profile["frameworks"];
+    std::vector<std::string> names;
+    for (const auto& [name, framework] : all.items()) names.push_back(name);
+    profile["frameworks"] = Json::object();
+    for (const std::string& used : {std::string{"otherwise"}, framework_name(names, scenario.framework)})
+      if (all.contains(used)) profile["frameworks"][used] = all.at(used);
+  }
   if (scenario.count(Role::kParameterServer) == 0) profile.erase("servers");
   return profile.dump();
 }

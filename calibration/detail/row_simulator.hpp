@@ -19,7 +19,7 @@
 namespace rehearse {
 
 /// The part of `profile` on which a simulation of `scenario` depends, as text: peak efficiencies of its own GPUs, step
-/// times of its own model, collectives on its own interconnects, server times only if it has parameter servers,
+/// times of its own model, its own framework, collectives on its own interconnects, server times only if it has parameter servers,
 /// checkpoint times only if it takes them from there, no start-up times, no descriptions.
 std::string used_profile(const Scenario& scenario, Json profile);
 

@@ -28,6 +28,8 @@ double combined(double a, double b, double q) {
   return high <= 0 ? 0 : high * std::pow(1 + std::pow(low / high, q), 1 / q);
 }
 
+double fed_share(const std::string& architecture) { return architecture == "Kepler" ? 2.0 / 3 : 1; }
+
 double delivered_share(const std::string& architecture) {
   for (const char* early : {"Kepler", "Maxwell", "Pascal"})
     if (architecture == early) return 0.76;
@@ -52,9 +54,11 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
   if (missing != nullptr)
     throw InputError{place + ": GPU \"" + accelerator.name + "\" does not state \"" + missing +
                      "\", which the times of its kernels depend on"};
-  const auto or_else = [](FlopsPerSecond stated, FlopsPerSecond other) {
-    return stated > FlopsPerSecond{} ? stated.value() : other.value();
+  const double fed = fed_share(accelerator.architecture);
+  const auto or_else = [fed](FlopsPerSecond stated, FlopsPerSecond other) {
+    return fed * (stated > FlopsPerSecond{} ? stated.value() : other.value());
   };
+  const double vector_peak = fed * accelerator.peak_fp32.value();
   return {.name = accelerator.name,
           .architecture = accelerator.architecture,
           .multiprocessors = number(accelerator.multiprocessors),
@@ -66,9 +70,9 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
           .l2 = as_double(accelerator.l2),
           .power = accelerator.power_w,
           .process = number(accelerator.process_nm),
-          .vector_peak = accelerator.peak_fp32.value(),
+          .vector_peak = vector_peak,
           .peaks = {or_else(accelerator.peak_fp32_matrix, accelerator.peak_fp32),
-                    or_else(accelerator.peak_tf32, accelerator.peak_fp32), accelerator.peak_fp16.value(),
+                    or_else(accelerator.peak_tf32, accelerator.peak_fp32), fed * accelerator.peak_fp16.value(),
                     or_else(accelerator.peak_bf16, accelerator.peak_fp16),
                     or_else(accelerator.peak_fp8, accelerator.peak_fp16)}};
 }

@@ -46,6 +46,11 @@ struct Gpu {
   double peak(Precision precision) const { return peaks[static_cast<std::size_t>(precision)]; }
 };
 
+/// Share of its fp32 units that a multiprocessor keeps busy: 2 / 3 of Kepler's, whose four schedulers issue to 32 of the
+/// 192 units each, and to the others only where a warp's next instruction is independent; all of later architectures.
+/// Source: NVIDIA, Kepler GK110 white paper, 2012, Quad Warp Scheduler.
+double fed_share(const std::string& architecture);
+
 /// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
 /// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
 double delivered_share(const std::string& architecture);
@@ -54,8 +59,8 @@ double delivered_share(const std::string& architecture);
 bool has_data_sheet(const Accelerator& accelerator);
 
 /// The clock is peak_fp32 / (2 multiprocessors cores). Where a catalog entry does not state the peak of a precision, it is
-/// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16; that of fp32 is with matrix units where it states
-/// those. Throws InputError, which names `place`, if the
+/// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16; that of fp32 is with matrix units where it
+/// states those. Of all peaks fed_share() counts. Throws InputError, which names `place`, if the
 /// entry does not state "cores_per_multiprocessor" and "l2".
 Gpu gpu_of(const Accelerator& accelerator, const std::string& place);
 

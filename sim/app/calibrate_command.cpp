@@ -101,10 +101,12 @@ int run(const CalibrateCommand& command) {
   for (const CrossValidation& validation : fit.cross_validated) {
     std::string columns;
     for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
-    std::fprintf(out, "%-34s MAPE %.2f %%, leaving one (%s) out\n", validation.study.c_str(), validation.all.mape,
+    std::fprintf(out, "%-34s MAPE %.2f %%, median %.2f %%, p90 %.2f %%, leaving one (%s) out\n",
+                 validation.study.c_str(), validation.all.mape, validation.all.median_ape, validation.all.p90_ape,
                  columns.c_str());
     for (const auto& [label, statistics] : validation.groups)
-      std::fprintf(out, "    %-30s MAPE %.2f %%\n", label.c_str(), statistics.mape);
+      std::fprintf(out, "    %-30s MAPE %.2f %%, median %.2f %%, p90 %.2f %%, %zu rows\n", label.c_str(),
+                   statistics.mape, statistics.median_ape, statistics.p90_ape, statistics.rows);
   }
   if (fit.uncertainty.residual > 0)
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",

@@ -81,9 +81,40 @@ bool is_composite(const Operator& op) {
   return op.is_composite || op.kind == OperatorKind::kLayerNorm || op.kind == OperatorKind::kDropout;
 }
 
-/// Kernels that the framework launches for it.
+/// An activation or sum, which a framework may make part of the kernel before it.
+bool is_fusible(const Operator& op) {
+  return !is_composite(op) && (op.kind == OperatorKind::kActivation || op.kind == OperatorKind::kElementwise);
+}
+
+bool is_product(const Operator& op) { return !op.convolution && op.matrix.reduction > 0; }
+
+/// Elementary kernels that the framework launches for it.
 double launches(const Operator& op, const KernelSetting& setting) {
-  return is_composite(op) ? setting.framework.composition : 1;
+  if (is_composite(op)) return setting.framework.composition;
+  return is_fusible(op) ? 1 - setting.framework.fusion : 1;
+}
+
+/// What kernels besides the operator's own read and write, each once, and how many they are.
+struct Copies {
+  double bytes = 0, kernels = 0;
+};
+
+Copies copies_of(const Operator& op, const KernelSetting& setting) {
+  const bool has_images_last = setting.products != kernels::Precision::kFp16 || !setting.framework.transposes_images;
+  if (op.convolution && !has_images_last) return {2 * as_double(op.bytes_read + op.bytes_written), 2};
+  if (!is_product(op) || op.phase == Phase::kBackwardWeights) return {};
+  return {2 * setting.framework.copies * as_double(op.bytes_written), setting.framework.copies};
+}
+
+/// Kernels that the framework launches for it.
+double kernels_of(const Operator& op, const KernelSetting& setting) {
+  return launches(op, setting) + copies_of(op, setting).kernels;
+}
+
+/// Of a time in fp16.
+double widening(const Operator& op, const KernelSetting& setting) {
+  const bool is_wide = is_composite(op) || op.kind == OperatorKind::kSoftmaxLoss;
+  return is_wide && setting.scalars == kernels::Precision::kFp16 ? setting.framework.mixed_scalars : 1;
 }
 
 template <class ClassValues>
@@ -115,8 +146,10 @@ kernels::StreamingKind kind_of(Optimizer optimizer) {
 
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place) {
-  KernelSetting setting{
-      .gpu = kernels::gpu_of(accelerator, place), .values = {}, .framework = profile.framework(framework)};
+  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place),
+                        .host_link = accelerator.host_link,
+                        .values = {},
+                        .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
   if (precision == Precision::kFp16) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
@@ -162,19 +195,28 @@ KernelTime processor_time(const Operator& op, const KernelSetting& setting) {
 
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   if (setting.gpu.is_processor()) return processor_time(op, setting);
+  const auto time_of = [&](double bytes) {
+    return kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
+  };
   const double bytes = as_double(op.bytes_read + op.bytes_written);
-  const double count = launches(op, setting);
+  const double count = launches(op, setting), wide = widening(op, setting);
   const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
-  const Seconds total = op.attention ? attention_time(op, setting)
-                        : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
-                                     : count * kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
-  return {.total = total, .memory = std::min(total, Seconds{count * bytes / setting.gpu.bandwidth})};
+  Seconds total = op.attention ? attention_time(op, setting)
+                  : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
+                               : count * time_of(bytes);
+  total = wide * total;
+  const Copies copies = copies_of(op, setting);
+  if (copies.kernels > 0) total += copies.kernels * time_of(copies.bytes / copies.kernels);
+  return {.total = total,
+          .memory = std::min(total, Seconds{(wide * count * bytes + copies.bytes) / setting.gpu.bandwidth})};
 }
 
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
   ComputePlan plan{.kernels = {},
                    .step_overhead = workload.is_whole_step ? Seconds{} : setting.framework.step_overhead,
                    .input = workload.input_bytes};
+  if (setting.framework.has_variables_on_host && !workload.is_whole_step)
+    plan.step_overhead += 2 * workload.parameter_bytes() / setting.host_link;
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
@@ -184,7 +226,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.memory_time += time.memory;
     const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
     plan.kernels.push_back({static_cast<int>(vertex), time,
-                            is_dispatched ? launches(op, setting) * setting.framework.dispatch : Seconds{},
+                            is_dispatched ? kernels_of(op, setting) * setting.framework.dispatch : Seconds{},
                             op.reads_variables, op.produces_gradients});
   }
   return plan;
@@ -199,7 +241,8 @@ Seconds update_time(const Workload& workload, Optimizer optimizer, Precision pre
                                  setting.gpu, setting.values);
     if (precision == Precision::kFp16)
       time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
-    sum += setting.gpu.is_processor() ? time + setting.framework.dispatch : std::max(time, setting.framework.dispatch);
+    sum += setting.gpu.is_processor() ? time + setting.framework.dispatch
+                                      : std::max(time, setting.framework.update_dispatch);
   }
   return sum;
 }

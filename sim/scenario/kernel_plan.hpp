@@ -13,6 +13,7 @@ namespace rehearse {
 /// All that the time of an operator depends on besides itself.
 struct KernelSetting {
   kernels::Gpu gpu;
+  BytesPerSecond host_link{};
   kernels::Values values;  // with launches of at most the framework's kernel_overhead
   Framework framework;
   kernels::Precision products = kernels::Precision::kFp32;  // of products and convolutions
@@ -28,16 +29,23 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
 /// round), a product, a layer normalisation or a loss by rows. None of others, which are bound by their bytes.
 std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting& setting);
 
-/// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes; layer normalisations,
-/// dropouts and GELU take that as many times as the framework's composition says, if it is above 1. On a processor
-/// (kernels::kProcessorArchitecture) the kernel, if there is one, after the framework's dispatch: one thread does both.
+/// Time of that kernel, or kernels::memory_time() of the bytes that the operator reads and writes, and what the framework
+/// makes of it:
+///   layer normalisations, dropouts, GELU    composition times the latter, if it is above 1
+///   those and losses, in mixed precision    mixed_scalars times as long
+///   other activations and sums              1 - fusion of it
+///   products                                + a kernel that reads and writes the output for each of copies
+///   convolutions in fp16, transposes_images + two kernels that read and write inputs and outputs
+/// On a processor (kernels::kProcessorArchitecture) the kernel, if there is one, after the framework's dispatch: one
+/// thread does both.
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
 
-/// As plan_compute(): a kernel for each operator, with the framework's dispatch, and its overhead of a step.
+/// As plan_compute(): a kernel for each operator, with the framework's dispatch for each that it launches, and its overhead
+/// of a step, with 2 bytes of the parameters / link to the host if the variables lie there.
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting);
 
 /// Of all trained variables, in fp32, a kernel for each:
-///   sum over variables of max(dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16)),
+///   sum over variables of max(update_dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16)),
 /// on a processor of dispatch + kernel.
 Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting);
 

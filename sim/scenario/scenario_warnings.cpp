@@ -65,7 +65,7 @@ void warn_about_measured_gpu(Scenario& scenario) {
 
 void warn_about_range(Scenario& scenario) {
   const Profile& profile = scenario.profile;
-  if (profile.fitted_models.empty()) return;
+  if (profile.fitted_models.empty() || profile.kernels) return;  // kernels are for what has not been fitted
   const auto warn = [&](const std::string& what) {
     scenario.warnings.push_back("outside of what profile " + in_quotes(profile.name) + " was fitted on: " + what);
   };

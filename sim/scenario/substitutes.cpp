@@ -186,7 +186,8 @@ class Substitution {
   }
 
   /// GPUs without what kernels depend on are refused. How far steps may be off: root of the mean square of ln(predicted /
-  /// measured) over the 77 rows of scenarios/studies/data-sheet-* on P100, V100 and A100 that no value was fitted to.
+  /// measured) over the rows of scenarios/studies/steps-by-model.json, each without its model, 0.2, rounded up: other
+  /// frameworks and models are less known.
   void compute_by_kernels() {
     constexpr double kSpreadOfSteps = 0.25;
     for (const Group& group : scenario_.groups)

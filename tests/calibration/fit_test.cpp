@@ -133,6 +133,20 @@ TEST_CASE("values that the rows cannot tell apart, or do not depend on, are name
       "the data can hardly tell /gpu/peak_efficiency/K80 and /gpu/winograd_gain apart (correlation "));
 }
 
+TEST_CASE("a value of which no row tells is at its prior, and rows of two studies count once") {
+  const Catalog& catalog = test::shipped_catalog();
+  const Json truth = synthetic_truth();
+  Study study = synthetic_study(truth, catalog);
+  study.free = {{.pointer = "/host/step_overhead"}, {.pointer = "/gpu/peak_efficiency/P100", .prior = "0.4"}};
+  const Fit fit = fit_profile({study, study}, truth, "truth.json", catalog, {});
+  const Json fitted = parse_json(fit.profile, "fitted");
+  CHECK(fitted["gpu"]["peak_efficiency"]["P100"].get<double>() == doctest::Approx(0.4).epsilon(0.001));
+  CHECK(parse_seconds(fitted["host"]["step_overhead"].get<std::string>()).value() ==
+        doctest::Approx(parse_seconds(truth["host"]["step_overhead"].get<std::string>()).value()).epsilon(0.01));
+  CHECK(fit.rows == study.rows.size());
+  CHECK(fit.in_sample[1].rows == study.rows.size());
+}
+
 TEST_CASE("rows that are left out do not change the fit that predicts them") {
   const Catalog& catalog = test::shipped_catalog();
   const Json truth = synthetic_truth();

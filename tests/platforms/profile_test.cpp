@@ -78,7 +78,27 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
   CHECK(refused("/frameworks/graphs/kernel_overhead", "2s") ==
         "p.json: /frameworks/graphs/kernel_overhead: expected at most 1s; found \"2s\"");
   CHECK(refused("/frameworks/graphs/composition", "0").find("expected 1 to 100 kernels; found 0") != std::string::npos);
-  CHECK(refused("/frameworks/graphs/fusion", "1").find("unknown key \"fusion\"") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/fusion", "1").find("expected a share of 0 to 0.99") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/copies", "-1").find("expected 0 to 100 kernels") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/mixed_scalars", "0.5").find("expected a factor of 1 to 100") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/update_dispatch", "2s").find("expected at most 1s") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/fussion", "1").find("unknown key \"fussion\"") != std::string::npos);
+}
+
+TEST_CASE("what a framework leaves out is as otherwise") {
+  Json json = shipped("kernels");
+  json.erase("fit");
+  json["frameworks"] = {
+      {"otherwise",
+       {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}, {"copies", 1}, {"fusion", 0.5}}},
+      {"A", {{"fusion", 0.25}, {"update_dispatch", "30us"}}}};
+  const Profile profile = read_profile(JsonReader{json, "p.json"});
+  CHECK(profile.framework("A").dispatch == Seconds{6e-6});
+  CHECK(profile.framework("A").copies == 1.0);
+  CHECK(profile.framework("A").fusion == 0.25);
+  CHECK(profile.framework("A").update_dispatch == Seconds{30e-6});
+  CHECK(profile.framework("B").update_dispatch == Seconds{6e-6});  // as a kernel's
+  CHECK(profile.framework("B").fusion == 0.5);
 }
 
 TEST_CASE("how uncertain a value is can only be said of one that the profile has") {

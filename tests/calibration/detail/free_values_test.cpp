@@ -63,6 +63,27 @@ TEST_CASE("limits are the reader's own, or narrower ones that are declared, in t
   CHECK(std::exp(values.bounds().low[1]) == doctest::Approx(0.5e-6));  // a factor of 1e6
 }
 
+TEST_CASE("a value that is off its prior by the prior's factor counts as a row that is off by 10 %") {
+  const FreeValues values{profile(),
+                          "p.json",
+                          {{.pointer = "/host/dispatch", .prior = "100us", .prior_factor = 2},
+                           {.pointer = "/gpu/peak_efficiency/K80", .prior = "/gpu/peak_efficiency/K80"},
+                           {.pointer = "/network/rate", .prior = "20GBps"},
+                           {.pointer = "/host/dispatch", .prior = "1us"}},
+                          accepts};
+  REQUIRE(values.priors() == 3);  // the first of two
+  const Eigen::VectorXd start = values.prior_residuals(values.start());
+  CHECK(start[0] == doctest::Approx(0.1));  // 200 us
+  CHECK(start[1] == doctest::Approx(0.0));
+  Eigen::VectorXd there = values.start();
+  there[0] += std::log(0.25);
+  CHECK(values.prior_residuals(there)[0] == doctest::Approx(-0.1));
+  CHECK(refusal({.pointer = "/host/dispatch", .prior = "fast", .place = "s.json: /fit/free/0"})
+            .find("s.json: /fit/free/0: ") == 0);
+  CHECK(refusal({.pointer = "/host/dispatch", .prior = "/host/dispatsh"}).find("the profile has none") !=
+        std::string::npos);
+}
+
 TEST_CASE("what cannot be free is refused") {
   CHECK(refusal({.pointer = "/host/dispatsh"}) ==
         "p.json: /host/dispatsh: a study wants to fit this value, but the profile has none");

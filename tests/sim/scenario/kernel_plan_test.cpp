@@ -17,7 +17,9 @@ namespace rehearse {
 namespace {
 
 KernelSetting round_numbers() {
-  return {.gpu = test::gpu_of_hundred(), .values = {}, .framework = {.dispatch = 5.0_us, .step_overhead = 1.0_ms}};
+  return {.gpu = test::gpu_of_hundred(),
+          .values = {},
+          .framework = {.dispatch = 5.0_us, .step_overhead = 1.0_ms, .update_dispatch = 5.0_us}};
 }
 
 /// 8 images of 28 x 28 x 64: a 3x3 convolution of stride 2 to 128 channels, a dense layer.
@@ -168,6 +170,85 @@ TEST_CASE("what a framework composes of elementary kernels takes as many passes 
   const ComputePlan plan = plan_kernels(workload, setting);
   CHECK(plan.kernels[0].dispatch.value() * 1e6 == doctest::Approx(30));
   CHECK(plan.kernels[1].dispatch.value() * 1e6 == doctest::Approx(5));
+}
+
+TEST_CASE("what mixed precision keeps in fp32 takes longer, products and sums do not") {
+  Operator gelu{.kind = OperatorKind::kActivation, .bytes_read = 4_MB, .bytes_written = 4_MB, .is_composite = true};
+  Operator sum{.kind = OperatorKind::kElementwise, .bytes_read = 4_MB, .bytes_written = 4_MB};
+  KernelSetting setting = round_numbers();
+  setting.framework.mixed_scalars = 2.5;
+  const Seconds pass = kernels::memory_time(8e6, setting.gpu, setting.values.elementwise);
+  CHECK(kernel_time(gelu, setting).total == pass);
+  setting.products = setting.scalars = kernels::Precision::kFp16;
+  CHECK(kernel_time(gelu, setting).total.value() == doctest::Approx(2.5 * pass.value()).epsilon(1e-9));
+  CHECK(kernel_time(sum, setting).total == pass);
+}
+
+TEST_CASE("fused sums and activations take and dispatch that much less, composite ones do not") {
+  Operator relu{.kind = OperatorKind::kActivation, .bytes_read = 4_MB, .bytes_written = 4_MB};
+  Operator gelu = relu;
+  gelu.is_composite = true;
+  KernelSetting setting = round_numbers();
+  const Seconds pass = kernels::memory_time(8e6, setting.gpu, setting.values.elementwise);
+  setting.framework.fusion = 0.75;
+  CHECK(kernel_time(relu, setting).total.value() == doctest::Approx(0.25 * pass.value()).epsilon(1e-9));
+  CHECK(kernel_time(gelu, setting).total == pass);
+  Workload workload;
+  workload.graph.add(relu);
+  CHECK(plan_kernels(workload, setting).kernels[0].dispatch.value() * 1e6 == doctest::Approx(1.25));
+}
+
+TEST_CASE("outputs of products are copied, images of convolutions in fp16 transposed, weights' gradients neither") {
+  const Workload workload = two_layers();
+  KernelSetting setting = round_numbers();
+  const auto total = [&](const char* name) { return kernel_time(named(workload, name), setting).total.value(); };
+  const auto time_of = [&](Bytes bytes) {
+    return kernels::memory_time(as_double(bytes), setting.gpu, setting.values.elementwise).value();
+  };
+  const double product = total("last"), weights = total("last/weight_gradient");
+  setting.framework.copies = 2;
+  const Operator& last = named(workload, "last");
+  CHECK(total("last") == doctest::Approx(product + 2 * time_of(2 * last.bytes_written)).epsilon(1e-9));
+  CHECK(total("last/weight_gradient") == doctest::Approx(weights).epsilon(1e-9));
+  const double in_fp32 = total("second");
+  setting.framework.transposes_images = true;
+  CHECK(total("second") == doctest::Approx(in_fp32).epsilon(1e-9));
+  setting.framework.transposes_images = false;
+  setting.products = setting.scalars = kernels::Precision::kFp16;
+  const double in_fp16 = total("second");
+  setting.framework.transposes_images = true;
+  const Operator& second = named(workload, "second");
+  CHECK(total("second") ==
+        doctest::Approx(in_fp16 + 2 * time_of(second.bytes_read + second.bytes_written)).epsilon(1e-9));
+}
+
+TEST_CASE("variables on the host pass the link to it twice in each step") {
+  Workload workload;
+  workload.variables = {{.name = "large", .shape = {1000, 1000}, .bytes = 4_MB}};
+  KernelSetting setting = round_numbers();
+  setting.host_link = BytesPerSecond{8e9};
+  setting.framework.has_variables_on_host = true;
+  CHECK(plan_kernels(workload, setting).step_overhead.value() * 1e3 == doctest::Approx(1 + 2 * 4.0 / 8));
+}
+
+TEST_CASE("a host that is slower, more copies and more elementary kernels never make a step faster") {
+  const Workload workload = two_layers();
+  const auto step = [&](const KernelSetting& setting) {
+    return (plan_kernels(workload, setting).step_overhead + end_of_kernels(plan_kernels(workload, setting)) +
+            update_time(workload, Optimizer::kMomentum, Precision::kFp32, setting))
+        .value();
+  };
+  const KernelSetting setting = round_numbers();
+  const auto with = [&](const auto& change) {
+    KernelSetting changed = setting;
+    change(changed.framework);
+    return step(changed);
+  };
+  CHECK(with([](Framework& f) { f.dispatch = 20.0_us; }) >= step(setting));
+  CHECK(with([](Framework& f) { f.update_dispatch = 1.0_ms; }) > step(setting));
+  CHECK(with([](Framework& f) { f.copies = 3; }) > step(setting));
+  CHECK(with([](Framework& f) { f.composition = 5; }) >= step(setting));
+  CHECK(with([](Framework& f) { f.fusion = 0.5; }) <= step(setting));
 }
 
 TEST_CASE("an update takes a kernel of the optimizer for each variable, no less than its dispatch") {
