@@ -20,6 +20,7 @@ declare -A fits=(
   [nvidia-deeplearningexamples]="$studies/nvidia-deeplearningexamples.json"
   [pollux-t4-traces]="$studies/pollux-t4-traces.json"
   [vtrain-a100-megatron]="$studies/vtrain-a100-megatron-allreduce.json"
+  [nccl]="$studies/nccl.json"
   [collective-microbenchmarks]="$studies/collective-microbenchmarks.json"
   [baidu-deepbench-maxwell]="$studies/baidu-deepbench-allreduce-maxwell.json"
   [baidu-deepbench-pascal]="$studies/baidu-deepbench-allreduce-pascal.json"

@@ -29,6 +29,9 @@ struct Accelerator {
   FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
   double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower
   std::string source;
+
+  /// Cycles per second: what is stated, otherwise peak_fp32 / (2 multiprocessors cores_per_multiprocessor), otherwise 1.5e9.
+  double clock() const;
 };
 
 /// Reads one entry of a catalog's "accelerators". Its rates must be dense ones at boost clock, as far as it states what

@@ -93,6 +93,12 @@ Accelerator read_accelerator(std::string name, JsonReader json) {
   return accelerator;
 }
 
+double Accelerator::clock() const {
+  constexpr double kUsual = 1.5e9;
+  if (boost_clock_hz > 0) return boost_clock_hz;
+  return cores_per_multiprocessor > 0 ? peak_fp32.value() / (2.0 * multiprocessors * cores_per_multiprocessor) : kUsual;
+}
+
 namespace {
 
 RegionalPrice read_regional_price(const JsonReader& json) {

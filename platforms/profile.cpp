@@ -41,9 +41,12 @@ void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {
   residual = std::hypot(residual, added);
 }
 
-const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect) const {
-  const auto found = by_interconnect.find(interconnect);
-  return found == by_interconnect.end() ? otherwise : found->second;
+const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect,
+                                                  const std::string& generation) const {
+  const auto named = by_interconnect.find(interconnect);
+  if (named != by_interconnect.end()) return named->second;
+  const auto found = by_generation.find(generation);
+  return found == by_generation.end() ? otherwise : found->second;
 }
 
 Framework Profile::framework(const std::string& label) const {
@@ -252,6 +255,30 @@ StepTime read_step_time(const JsonReader& json) {
   return step;
 }
 
+constexpr std::array kProtocolTimes{"launch", "nvlink_step", "pcie_step", "network_step"};
+
+void expect_short(const JsonReader& json, std::string_view key) {
+  if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
+}
+
+double read_hops(const JsonReader& json, std::string_view key, double otherwise) {
+  const auto hops = json.optional<double>(key, otherwise);
+  json.expect(hops >= 0 && hops <= 1000, key, "0 to 1000 hops");
+  return hops;
+}
+
+TunerCosts read_tuner(const JsonReader& json, const TunerCosts& otherwise) {
+  TunerCosts costs{.launch = json.optional<Seconds>("launch", otherwise.launch),
+                   .nvlink_step = json.optional<Seconds>("nvlink_step", otherwise.nvlink_step),
+                   .pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step),
+                   .network_step = json.optional<Seconds>("network_step", otherwise.network_step),
+                   .efficiency = otherwise.efficiency};
+  if (json.has("efficiency")) costs.efficiency = share(json, "efficiency");
+  for (const char* key : kProtocolTimes) expect_short(json, key);
+  json.reject_unknown_keys();
+  return costs;
+}
+
 /// What it does not state is as in `otherwise`.
 CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtocol& otherwise) {
   CollectiveProtocol protocol = otherwise;
@@ -271,8 +298,11 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
     }
     if (!protocol.algorithm) json.fail("algorithm", unknown_name_message("algorithm", name, known));
   }
-  for (const char* key : {"launch", "nvlink_step", "pcie_step", "network_step"})
-    if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1}, key, "at most 1s");
+  for (const char* key : kProtocolTimes) expect_short(json, key);
+  protocol.launch_hops = read_hops(json, "launch_hops", otherwise.launch_hops);
+  protocol.step_hops = read_hops(json, "step_hops", otherwise.step_hops);
+  if (json.has("operation")) protocol.operation = read_collective_kind(json, "operation");
+  if (json.has("tuner")) protocol.tuner = read_tuner(json.child("tuner"), otherwise.tuner.value_or(TunerCosts{}));
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
   protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
   protocol.launches_ahead = json.optional<bool>("launches_ahead", otherwise.launches_ahead);
@@ -289,6 +319,11 @@ CollectiveParameters read_collective_parameters(const JsonReader& json, const Co
       json.optional<double>("nvlink_relay_efficiency", otherwise.nvlink_relay_efficiency);
   json.expect(parameters.nvlink_relay_efficiency >= 0 && parameters.nvlink_relay_efficiency <= 1,
               "nvlink_relay_efficiency", "a share from 0 to 1");
+  parameters.launch = json.optional<Seconds>("launch", otherwise.launch);
+  parameters.hop = json.optional<Seconds>("hop", otherwise.hop);
+  for (const char* key : {"launch", "hop"}) expect_short(json, key);
+  parameters.launch_cycles = json.optional<double>("launch_cycles", otherwise.launch_cycles);
+  json.expect(parameters.launch_cycles >= 0 && parameters.launch_cycles <= 1e6, "launch_cycles", "0 to 1000000 cycles");
   if (!json.has("protocols")) return parameters;
   parameters.protocols.clear();
   for (const auto& [name, protocol] : json.child("protocols").items()) {
@@ -299,13 +334,27 @@ CollectiveParameters read_collective_parameters(const JsonReader& json, const Co
   return parameters;
 }
 
+/// Puts what the links' generation costs into the protocols.
+void add_hops(CollectiveParameters& parameters) {
+  for (auto& [name, protocol] : parameters.protocols) {
+    protocol.launch += parameters.launch + parameters.hop * protocol.launch_hops;
+    protocol.nvlink_step += parameters.hop * protocol.step_hops;
+  }
+}
+
 CollectiveLibrary read_collectives(const JsonReader& json) {
-  CollectiveLibrary library{.otherwise = read_collective_parameters(json, {}), .by_interconnect = {}};
-  if (json.has("by_interconnect"))
-    for (const auto& [name, parameters] : json.child("by_interconnect").items()) {
-      library.by_interconnect[name] = read_collective_parameters(parameters, library.otherwise);
+  CollectiveLibrary library{
+      .otherwise = read_collective_parameters(json, {}), .by_generation = {}, .by_interconnect = {}};
+  for (const auto& [key, entries] :
+       {std::pair{"by_generation", &library.by_generation}, std::pair{"by_interconnect", &library.by_interconnect}}) {
+    if (!json.has(key)) continue;
+    for (const auto& [name, parameters] : json.child(key).items()) {
+      (*entries)[name] = read_collective_parameters(parameters, library.otherwise);
       parameters.reject_unknown_keys();
     }
+    for (auto& [name, parameters] : *entries) add_hops(parameters);
+  }
+  add_hops(library.otherwise);  // last: entries begin with what it states
   json.reject_unknown_keys();
   return library;
 }

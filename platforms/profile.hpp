@@ -13,6 +13,7 @@
 
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/startup.hpp"
+#include "sim/base/collective_kind.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -164,6 +165,12 @@ struct PredictionUncertainty {
   void widen(const std::vector<Substitute>& substitutes);
 };
 
+/// What a library takes a protocol to cost when it chooses one. Source: NCCL, src/graph/tuning.cc.
+struct TunerCosts {
+  Seconds launch{}, nvlink_step{}, pcie_step{}, network_step{};
+  double efficiency = 1;  // of the rate that CollectiveParameters leaves of the links
+};
+
 /// One way in which a library carries out an all-reduce, and what it costs besides latency and rate of the links. An
 /// all-reduce of n bytes over p GPUs in r rounds takes
 ///   launch + r (step + L) + (n / efficiency) / rates of the links + n / (p copy)
@@ -186,6 +193,10 @@ struct CollectiveProtocol {
   /// which does not fit in the time since both were ready. c10d's Gloo: ProcessGroupGloo::Options, 2 threads.
   bool launches_ahead = false;
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
+  std::optional<CollectiveKind> operation;  // that it is for; none: all-reduces, and others if its algorithm is a ring
+  std::optional<TunerCosts> tuner;          // by which it is chosen; none: by what it takes
+  /// In units of CollectiveParameters::hop, which are in `launch` and `nvlink_step` already.
+  double launch_hops = 0, step_hops = 0;
 };
 
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
@@ -194,16 +205,22 @@ struct CollectiveParameters {
   double pcie_efficiency = 1;          // share of the rate of PCIe links and roots that copies reach
   double nvlink_efficiency = 1;        // share of the rate of NVLinks and NVSwitch ports that payload and flags reach
   double nvlink_relay_efficiency = 0;  // share of one NVLink's rate that such a copy reaches; 0: it goes over PCIe
-  std::map<std::string, CollectiveProtocol> protocols;  // by name; a collective takes the one that ends first
+  /// What belongs to a generation of links, and not to a protocol, of which each takes `launch` + launch_hops hop to start and
+  /// step_hops hop to pass a part on over NVLinks.
+  Seconds launch{}, hop{};
+  double launch_cycles = 0;  // of the GPU, besides `launch`
+  /// By name. A collective takes the one that the library's tuner expects to end first; of equals the one that does.
+  std::map<std::string, CollectiveProtocol> protocols;
 };
 
-/// Collectives by interconnect: other machines, other tuning. What an interconnect's entry does not state is as in
-/// `otherwise`, down to single values of a protocol of the same name.
+/// Collectives by interconnect, or by generation of the links between GPUs: other machines, other tuning. What an entry does
+/// not state is as in `otherwise`, down to single values of a protocol of the same name.
 struct CollectiveLibrary {
   CollectiveParameters otherwise;  // of interconnects that are not named
-  std::map<std::string, CollectiveParameters> by_interconnect;
+  std::map<std::string, CollectiveParameters> by_generation;
+  std::map<std::string, CollectiveParameters> by_interconnect;  // before by_generation
 
-  const CollectiveParameters& on(const std::string& interconnect) const;
+  const CollectiveParameters& on(const std::string& interconnect, const std::string& generation = {}) const;
 };
 
 struct Profile {

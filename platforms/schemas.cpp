@@ -316,12 +316,12 @@ constexpr std::string_view kProfileCommunication =
       "properties": {
         "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
         "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
+        "launch": { "$ref": "#/$defs/time", "default": "0s", "description": "of every protocol, besides its own" },
+        "launch_cycles": { "type": "number", "minimum": 0, "maximum": 1000000, "default": 0, "description": "the same in cycles of the GPU" },
+        "hop": { "$ref": "#/$defs/time", "default": "0s", "description": "unit of launch_hops and step_hops" },
         "protocols": { "$ref": "#/$defs/protocols" },
-        "by_interconnect": { "type": "object", "description": "what differs, by interconnect", "additionalProperties": {
-          "type": "object", "additionalProperties": false, "properties": {
-            "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
-            "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
-            "protocols": { "$ref": "#/$defs/protocols" } } } } } },
+        "by_generation": { "type": "object", "description": "what differs, by generation of the links between GPUs", "additionalProperties": { "$ref": "#/$defs/collectives_on" } },
+        "by_interconnect": { "type": "object", "description": "what differs, by interconnect; before by_generation", "additionalProperties": { "$ref": "#/$defs/collectives_on" } } } },
 )json";
 
 /// What was measured as it is: steps, checkpoints, starts of machines.
@@ -370,7 +370,19 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
         "launches_ahead": { "type": "boolean", "description": "the next collective's launch runs while one is under way" },
-        "copy": { "$ref": "#/$defs/rate" } } } },
+        "copy": { "$ref": "#/$defs/rate" },
+        "operation": { "enum": ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"], "description": "for which alone it is; default: all-reduces, and others by rings" },
+        "launch_hops": { "type": "number", "minimum": 0, "maximum": 1000, "default": 0, "description": "times the generation's hop, more than launch" },
+        "step_hops": { "type": "number", "minimum": 0, "maximum": 1000, "default": 0, "description": "times the generation's hop, more than nvlink_step" },
+        "tuner": { "type": "object", "additionalProperties": false, "description": "what the library takes it to cost when it chooses; default: what it costs", "properties": {
+          "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" }, "pcie_step": { "$ref": "#/$defs/time" },
+          "network_step": { "$ref": "#/$defs/time" }, "efficiency": { "$ref": "#/$defs/share" } } } } } },
+    "collectives_on": { "type": "object", "additionalProperties": false, "properties": {
+      "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
+      "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
+      "launch": { "$ref": "#/$defs/time" }, "hop": { "$ref": "#/$defs/time" },
+      "launch_cycles": { "type": "number", "minimum": 0, "maximum": 1000000 },
+      "protocols": { "$ref": "#/$defs/protocols" } } },
     "checkpoint_stage": { "type": "object", "required": ["fixed_time", "rate"], "additionalProperties": false, "properties": {
       "fixed_time": { "$ref": "#/$defs/time" }, "time_per_tensor": { "$ref": "#/$defs/time", "default": "0s" }, "rate": { "$ref": "#/$defs/rate" } } },
     "component": { "type": "object", "description": "changes of fitted values by one deviation, by pointer", "additionalProperties": { "type": "number", "minimum": -10, "maximum": 10 } }

@@ -478,7 +478,8 @@ constexpr std::string_view kModelSchema = R"({
           "additionalProperties": false,
           "properties": {
             "family": { "const": "collective" },
-            "bytes": { "type": "integer", "minimum": 1, "maximum": 1099511627776, "description": "of one tensor that is exchanged in every step, without compute" } } },
+            "bytes": { "type": "integer", "minimum": 1, "maximum": 1099511627776, "description": "of one tensor that is exchanged in every step, without compute" },
+            "operation": { "enum": ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"], "default": "all_reduce", "description": "others are for studies of collective_time_s alone" } } },
         { "required": ["family", "batch", "layers"],
           "additionalProperties": false,
           "properties": {

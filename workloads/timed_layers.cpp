@@ -18,7 +18,9 @@ constexpr Bytes kLargest{std::int64_t{1} << 40};
 TimedLayers read_collective(const JsonReader& json) {
   const auto bytes = json.required<std::int64_t>("bytes");
   json.expect(bytes >= 1 && bytes <= kLargest.value(), "bytes", "1 to 1099511627776 bytes");
-  return {.batch = 1, .layers = {{.name = "tensor", .gradient = Bytes{bytes}}}};
+  TimedLayers timed{.batch = 1, .layers = {{.name = "tensor", .gradient = Bytes{bytes}}}};
+  if (json.has("operation")) timed.operation = read_collective_kind(json, "operation");
+  return timed;
 }
 
 TimedLayers read_timed_layers(const JsonReader& json) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/collective_kind.hpp"
 #include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
 #include "workloads/operator_graph.hpp"
@@ -28,14 +29,15 @@ struct TimedLayers {
   Seconds optimizer_time{};    // of one update of all variables
   bool is_whole_step = false;  // all that a step of the host and an update take is in these times
   std::string gpu{};           // of the catalog, on which they were measured; empty: not stated
+  CollectiveKind operation = CollectiveKind::kAllReduce;  // of a single collective: what is timed
 };
 
 TimedLayers read_timed_layers(const JsonReader& json);
 /// The "structure" of a model file, which reads as the same layers; times to the nanosecond.
 Json timed_layers_json(const TimedLayers& timed);
 
-/// { "bytes": 1048576 }: nothing but one tensor to exchange, as benchmarks of collectives do; one layer, whose kernels
-/// take no time.
+/// { "bytes": 1048576, "operation": "all_gather" }: nothing but one tensor to exchange, as benchmarks of collectives do; one
+/// layer, whose kernels take no time. Another operation than an all-reduce has a time of its own and is in no training.
 TimedLayers read_collective(const JsonReader& json);
 
 /// One kernel per layer and direction, whose durations override the kernel-time model. Throws InputError, starting with

@@ -448,6 +448,7 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
       break;
     case CollectiveKind::kAllToAll:
       plan = planner.clique(gpus, 1);
+      plan.front().steps = plan.front().steps * std::log2(static_cast<double>(std::max<std::size_t>(gpus.size(), 2)));
       break;
     case CollectiveKind::kBroadcast:
       plan = planner.broadcast();

@@ -8,7 +8,7 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
-#include "sim/collective/collective_kind.hpp"
+#include "sim/base/collective_kind.hpp"
 #include "sim/resources/max_min_flows.hpp"
 #include "sim/resources/network.hpp"
 #include "sim/resources/rate_pulses.hpp"
@@ -22,6 +22,9 @@ struct LinkSteps {
 
   friend LinkSteps operator+(const LinkSteps& a, const LinkSteps& b) {
     return {a.nvlink + b.nvlink, a.pcie + b.pcie, a.network + b.network};
+  }
+  friend LinkSteps operator*(const LinkSteps& steps, double factor) {
+    return {steps.nvlink * factor, steps.pcie * factor, steps.network * factor};
   }
   Seconds time(const CollectiveProtocol& protocol) const {
     return protocol.nvlink_step * nvlink + protocol.pcie_step * pcie + protocol.network_step * network;
@@ -71,7 +74,8 @@ CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<
 
 /// A collective of one kind; all-reduces by `algorithm`, of the others each has one schedule. p, n, a and b as above:
 /// - reduce-scatter, all-gather: (p - 1) (a + n / (p b)). Half of the ring each.
-/// - all-to-all: a + (p - 1) n / (p b). Every rank sends to every other one at once, as NCCL's grouped sends do.
+/// - all-to-all: a + (p - 1) n / (p b). Every rank sends to every other one at once, as NCCL's grouped sends do. Software passes
+///   log2 p steps: what its start takes grows so with p (calibration/data/aiconfigurator-kernels).
 /// - broadcast: (m - 1) a + n / b, m machines. A chain along the ring from the first of `gpus`, in pieces, as NCCL's.
 CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
                                Network& network, bool is_in_gpu_order = false);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -18,6 +19,16 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kPathsBetweenReports = 256;
+
+/// A model that is a single collective is trained by all-reduces alone.
+void check_operation(const Scenario& scenario) {
+  const auto* timed = std::get_if<TimedLayers>(&scenario.model.structure);
+  if (timed != nullptr && timed->operation != CollectiveKind::kAllReduce)
+    throw InputError{
+        scenario.file_name +
+        ": /workload/model/structure/operation: expected \"all_reduce\", by which gradients are exchanged; "
+        "others have a time (\"collective_time_s\" of studies) and no run"};
+}
 
 /// What must hold in every run, whatever the scenario. A violation is a bug of ours.
 void check_invariants(const RunRecord& record, std::int64_t all_samples) {
@@ -144,6 +155,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
 }  // namespace
 
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try {
+  check_operation(scenario);
   const Site site{scenario};
   check_rates(site);
   if (options.is_plain) {

@@ -1,5 +1,6 @@
 #include "sim/program/collective_methods.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -27,15 +28,21 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
   const CollectiveAlgorithm wanted =
       strategy != nullptr && is_all_reduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
   const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
-  const CollectiveParameters& parameters =
-      site.scenario.profile.collectives.on(site.group(gpus.front().machine).interconnect.name);
+  const Group& group = site.group(gpus.front().machine);
+  const Interconnect& inside = group.interconnect;
+  const CollectiveParameters& parameters = site.scenario.profile.collectives.on(inside.name, inside.generation);
+  const bool has_own = std::any_of(parameters.protocols.begin(), parameters.protocols.end(),
+                                   [kind](const auto& entry) { return entry.second.operation == kind; });
   std::vector<CollectiveMethod> methods;
   for (const auto& [name, protocol] : parameters.protocols) {
+    if (has_own ? protocol.operation != kind : protocol.operation.has_value()) continue;
     const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
     if (!takes_any && algorithm != wanted) continue;
     CollectivePlan plan = plan_collective(kind, algorithm, gpus, network, protocol.is_in_gpu_order);
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
+    if (group.accelerator)
+      methods.back().protocol.launch += Seconds{parameters.launch_cycles / group.accelerator->clock()};
   }
   if (methods.empty()) {
     const CollectiveAlgorithm algorithm = takes_any ? CollectiveAlgorithm::kRing : wanted;
@@ -53,18 +60,45 @@ FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, cons
                                      const std::vector<int>& watched)
     : methods_{std::move(methods)} {
   for (const CollectiveMethod& method : methods_) timers_.emplace_back(method.plan, network, method.protocol, watched);
+  if (std::none_of(methods_.begin(), methods_.end(),
+                   [](const auto& method) { return method.protocol.tuner.has_value(); }))
+    return;
+  for (CollectiveMethod expected : methods_) {
+    if (const auto tuner = expected.protocol.tuner)
+      expected.protocol = {.algorithm = expected.protocol.algorithm,
+                           .launch = tuner->launch,
+                           .nvlink_step = tuner->nvlink_step,
+                           .pcie_step = tuner->pcie_step,
+                           .network_step = tuner->network_step,
+                           .efficiency = tuner->efficiency};
+    expected_.push_back(std::move(expected));
+  }
+  for (const CollectiveMethod& method : expected_) expected_timers_.emplace_back(method.plan, network, method.protocol);
 }
 
+namespace {
+
+Seconds duration_by(const CollectiveMethod& method, const CollectiveTimer& timer, Bytes payload) {
+  if (method.plan.empty()) return {};
+  return method.protocol.launch + timer.duration(method.on_wire(payload)) + method.copy_time(payload);
+}
+
+}  // namespace
+
 Seconds FastestCollective::duration(std::size_t method, Bytes payload) const {
-  const CollectiveMethod& by = methods_[method];
-  if (by.plan.empty()) return {};
-  return by.protocol.launch + timers_[method].duration(by.on_wire(payload)) + by.copy_time(payload);
+  return duration_by(methods_[method], timers_[method], payload);
 }
 
 std::size_t FastestCollective::choose(Bytes payload) const {
   std::size_t best = 0;
-  for (std::size_t m = 1; m < methods_.size(); ++m)
-    if (duration(m, payload) < duration(best, payload)) best = m;
+  std::pair<Seconds, Seconds> least;
+  for (std::size_t m = 0; m < methods_.size(); ++m) {
+    const Seconds takes = duration(m, payload);
+    const Seconds expected = expected_.empty() ? takes : duration_by(expected_[m], expected_timers_[m], payload);
+    if (m > 0 && std::pair{expected, takes} >= least) continue;
+    best = m;
+    least = {expected, takes};
+  }
   return best;
 }
 

@@ -6,9 +6,9 @@
 
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
+#include "sim/base/collective_kind.hpp"
 #include "sim/base/pinned.hpp"
 #include "sim/collective/collective.hpp"
-#include "sim/collective/collective_kind.hpp"
 #include "sim/resources/network.hpp"
 #include "sim/scenario/site.hpp"
 
@@ -30,11 +30,13 @@ struct CollectiveMethod {
 /// is the scenario's (any, if it asks for the fastest) and works on these machines; without such a protocol the
 /// scenario's algorithm itself, at no cost besides the links' (a ring, if it asks for the fastest). Parameters are
 /// those of the first GPU's machine.
-/// Collectives of another kind have one schedule each (plan_collective()), at the costs of the protocols that are rings.
+/// Collectives of another kind have one schedule each (plan_collective()), at the costs of the protocols that are for
+/// them, or if there are none of those that are rings and for no kind.
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind = CollectiveKind::kAllReduce);
 
-/// One collective at a time on an idle network, each by the method that ends first; the first of equals.
+/// One collective at a time on an idle network, each by the method that the library's tuner expects to end first (without
+/// tuner: that does); of equals by the one that ends first, then the first.
 class FastestCollective : private Pinned {
  public:
   /// `watched`: links of which the timers will tell the rates.
@@ -51,6 +53,8 @@ class FastestCollective : private Pinned {
  private:
   std::vector<CollectiveMethod> methods_;
   std::vector<CollectiveTimer> timers_;
+  std::vector<CollectiveMethod> expected_;  // the same as the tuner takes them to be; empty: as they are
+  std::vector<CollectiveTimer> expected_timers_;
 };
 
 }  // namespace rehearse

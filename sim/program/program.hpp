@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
-#include "sim/collective/collective_kind.hpp"
+#include "sim/base/collective_kind.hpp"
 #include "sim/scenario/kernel_time.hpp"
 
 namespace rehearse {

@@ -98,7 +98,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .name = machine.name,
                      .packet_loss = scenario.packet_loss});
     Interconnect& inside = nodes.back().interconnect;
-    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name);
+    const CollectiveParameters& library = scenario.profile.collectives.on(inside.name, inside.generation);
     inside.pcie = inside.pcie * library.pcie_efficiency;
     if (inside.pcie_root) inside.pcie_root = *inside.pcie_root * library.pcie_efficiency;
     inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;

@@ -380,11 +380,13 @@ class Substitution {
     LinkKind kind = LinkKind::kPcie;
     double rate = 0;
     double gpu_distance = 0;
-    Json entry;  // with its protocols, complete
+    Json entry;                     // with its protocols, complete
+    bool is_of_generation = false;  // of the very links
   };
 
   bool works(const Json& protocol, bool spans_machines, bool reduces) const {
     const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm;
+    if (protocol.contains("operation") && protocol["operation"] != "all_reduce") return false;
     if (!protocol.contains("algorithm")) return true;
     const std::string name = protocol["algorithm"].get<std::string>();
     if (name == "chain_tree" && !spans_machines) return false;
@@ -396,7 +398,7 @@ class Substitution {
   }
 
   /// Of the donors, and of the profile itself on other interconnects.
-  std::vector<Candidate> candidates(const Accelerator& gpu) {
+  std::vector<Candidate> candidates(const Accelerator& gpu, const Interconnect& links) {
     std::vector<Candidate> list;
     const auto add = [&](const std::string& profile, const Json& json, double far) {
       if (!json.contains("collectives")) return;
@@ -406,11 +408,16 @@ class Substitution {
           const auto known = catalog_.interconnect_names();
           if (std::find(known.begin(), known.end(), name) == known.end()) continue;
           const Interconnect inside = read_interconnect(catalog_.interconnect(name, asked_by_), gpu.host_link);
-          list.push_back({profile, name, kind_of(inside), rate_of(inside), far, library_on(library, name)});
+          list.push_back({profile, name, kind_of(inside), rate_of(inside), far,
+                          library_on(library, name, inside.generation, gpu.clock())});
         }
+      if (library.contains("by_generation") && library["by_generation"].contains(links.generation))
+        list.push_back({profile, links.generation, kind_of(links), rate_of(links), far,
+                        library_on(library, "", links.generation, gpu.clock()), true});
       if (library.contains("protocols") && !library["protocols"].empty())
         list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
-                        states_pcie(library) ? gpu.host_link.value() : 0, far, library_on(library, "")});
+                        states_pcie(library) ? gpu.host_link.value() : 0, far,
+                        library_on(library, "", "", gpu.clock())});
     };
     add(name_, profile_, 0);
     for (const Donor& donor : donors()) add(donor.name, *donor.profile, nearest_of(donor.gpus, gpu));
@@ -431,7 +438,7 @@ class Substitution {
   std::vector<Candidate> nearest_first(const Group& group, const std::vector<std::string>& needed) {
     const LinkKind kind = kind_of(group.interconnect);
     const bool spans = spans_machines(), reduces = group.interconnect.reduces_in_switch;
-    std::vector<Candidate> list = candidates(*group.accelerator);
+    std::vector<Candidate> list = candidates(*group.accelerator, group.interconnect);
     const auto lacks = [&](const Candidate& candidate) {
       int most = 0;
       for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
@@ -448,7 +455,8 @@ class Substitution {
                              : (candidate.kind == LinkKind::kPcie) == (kind == LinkKind::kPcie) ? 1
                                                                                                 : 2;
       const double rates = candidate.rate > 0 ? std::abs(std::log(candidate.rate / rate_of(group.interconnect))) : 10;
-      return std::tuple{!has_algorithm, other_kind, lacks(candidate), rates, candidate.gpu_distance};
+      return std::tuple{!has_algorithm,   other_kind, !candidate.is_of_generation,
+                        lacks(candidate), rates,      candidate.gpu_distance};
     };
     std::erase_if(list,
                   [](const Candidate& c) { return !c.entry.contains("protocols") || c.entry["protocols"].empty(); });
@@ -468,7 +476,8 @@ class Substitution {
     }
     if (spans) needed.emplace_back("network_step");
 
-    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name);
+    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name,
+                            group.interconnect.generation, group.accelerator->clock());
     const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
     const bool is_known = std::any_of(protocols.begin(), protocols.end(),
                                       [&](const Json& protocol) { return works(protocol, spans, reduces); });
@@ -491,7 +500,7 @@ class Substitution {
         for (const auto& [key, value] : protocol.items())
           if (key == "launch" || key == "efficiency" || key.ends_with("_step"))
             components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
-                spread_over(list, key);
+                nearest.is_of_generation ? kLeastSpread : spread_over(list, key);
       text = own() + " has no all-reduce over " + name_of(kind) + place(name) + ": as in profile " +
              in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
     }
@@ -500,7 +509,7 @@ class Substitution {
       for (auto& [label, protocol] : entry["protocols"].items()) {
         if (protocol.contains(key) || !works(protocol, spans, reduces)) continue;
         for (const Candidate& candidate : list) {
-          const Json* value = stated(candidate.entry["protocols"], label, key);
+          const Json* value = stated_by(candidate.entry["protocols"], label, key);
           if (value == nullptr) continue;
           protocol[key] = *value;
           components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
@@ -518,10 +527,12 @@ class Substitution {
     for (auto& [label, change] : components.items()) change = std::round(change.get<double>() * 1e4) / 1e4;
     double most = 0;
     for (const Json& change : components) most = std::max(most, change.get<double>());
-    if (name.empty())
+    if (name.empty()) {
       for (const auto& [key, value] : entry.items()) profile_["collectives"][key] = value;
-    else
+      profile_["collectives"].erase("by_generation");  // would come before
+    } else {
       profile_["collectives"]["by_interconnect"][name] = entry;
+    }
     note(text + "; these times and shares may be off by up to " + percent(most) + ", as they differ between machines",
          kLeastSpread, std::move(components));
   }
@@ -536,31 +547,17 @@ class Substitution {
       any.erase("in_gpu_order");
       rings[label] = std::move(any);
     }
-    return taken.empty() ? rings : taken;
-  }
-
-  static const Json* stated(const Json& protocols, const std::string& label, const std::string& key) {
-    if (protocols.contains(label) && protocols[label].contains(key)) return &protocols[label][key];
-    for (const auto& [other, protocol] : protocols.items())
-      if (protocol.contains(key)) return &protocol[key];
-    return nullptr;
+    if (taken.empty()) return rings;
+    for (const auto& [label, protocol] : protocols.items())
+      if (protocol.contains("operation")) taken[label] = protocol;
+    return taken;
   }
 
   /// Of the best that each candidate states.
   static double spread_over(const std::vector<Candidate>& list, const std::string& key) {
     std::vector<double> values;
     for (const Candidate& candidate : list) {
-      double best = 0;
-      for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
-        if (!protocol.contains(key)) continue;
-        const Json& value = protocol[key];
-        if (value.is_string()) {
-          const double time = parse_quantity<Seconds>(value.get<std::string>()).value();
-          best = best == 0 ? time : std::min(best, time);
-        } else {
-          best = std::max(best, value.get<double>());
-        }
-      }
+      const double best = best_of(candidate.entry["protocols"], key);
       if (best > 0) values.push_back(best);
     }
     return spread_of(values);

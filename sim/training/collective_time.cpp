@@ -44,13 +44,18 @@ class AllReduceOfWorkers {
   }
 
  private:
+  static CollectiveKind kind_of(const Scenario& scenario) {
+    const auto* timed = std::get_if<TimedLayers>(&scenario.model.structure);
+    return timed == nullptr ? CollectiveKind::kAllReduce : timed->operation;
+  }
+
   std::vector<CollectiveMethod> methods(const Scenario& scenario) {
     if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
       throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
                        describe_strategy(scenario.training.strategy)};
     std::vector<Endpoint> gpus;
     for (const std::vector<Endpoint>& worker : site_.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
-    return collective_methods(site_, gpus, network_);
+    return collective_methods(site_, gpus, network_, kind_of(scenario));
   }
 
   Site site_;

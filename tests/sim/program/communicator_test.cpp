@@ -135,14 +135,14 @@ TEST_CASE("collectives other than all-reduces have one schedule each, whatever a
   }
 }
 
-TEST_CASE("an all-to-all pays launch, one step, and the efficiency of the library's protocol") {
+TEST_CASE("an all-to-all pays launch, log2 p steps, and the efficiency of the library's protocol") {
   Json scenario = ring_scenario(4);
   Json profile = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
   profile["collectives"]["protocols"] = {
       {"ring", {{"algorithm", "ring"}, {"launch", "20us"}, {"network_step", "14us"}, {"efficiency", 0.8}}},
       {"tree", {{"algorithm", "tree"}, {"launch", "1us"}}}};
   scenario["calibration"] = profile;
-  (void)both_ways(scenario, CollectiveKind::kAllToAll, 20e-6 + 14e-6 + kAlpha + 3 * (kPayload / (0.8 * 4 * kBeta)));
+  (void)both_ways(scenario, CollectiveKind::kAllToAll, 20e-6 + 2 * 14e-6 + kAlpha + 3 * (kPayload / (0.8 * 4 * kBeta)));
 }
 
 TEST_CASE("a library that launches ahead has launched what was ready while another collective was under way") {

@@ -43,18 +43,21 @@ TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known m
     CAPTURE(profile);
     const Scenario scenario = test::resolved(on_machine("H100", "hgx-h100", profile));
     const double time = collective_time(scenario, Bytes{8}).value();
-    CHECK(time > 20e-6);
-    CHECK(time < 200e-6);
+    CHECK(time > 14e-6);  // measured: 15.6 us, calibration/data/aiconfigurator-kernels
+    CHECK(time < 18e-6);
+    CHECK(warns_of(scenario,
+                   "has no all-reduce over an NVSwitch of \"hgx-h100\": as in profile \"nccl\" on \"NVLink 4\", the "
+                   "nearest that has; these times and shares may be off by up to 11 %"));
   }
-  const Scenario scenario = test::resolved(on_machine("H100", "hgx-h100", "collective-microbenchmarks"));
-  const auto& like = scenario.profile.collectives.on("hgx-h200").protocols.at("ring_LL");
+  // Links of a generation that no library knows: as on the nearest machine.
+  const Scenario scenario = test::resolved(on_machine("V100", "dgx-2", "collective-microbenchmarks"));
+  const Scenario like = test::resolved(on_machine("V100", "dgx-2", "nvidia-deeplearningexamples"));
   CHECK(collective_time(scenario, Bytes{8}).value() ==
-        doctest::Approx((like.launch + like.nvlink_step * 14).value()).epsilon(0.01));
+        doctest::Approx(collective_time(like, Bytes{8}).value()).epsilon(0.01));
   CHECK(warns_of(scenario,
-                 "profile \"collective-microbenchmarks\" has no all-reduce over an NVSwitch of \"hgx-h100\": as in "
-                 "profile \"collective-microbenchmarks\" on \"hgx-h200\", the nearest that has; these times and shares "
-                 "may be off by up "
-                 "to "));
+                 "profile \"collective-microbenchmarks\" has no all-reduce over an NVSwitch of \"dgx-2\": as in "
+                 "profile \"nvidia-deeplearningexamples\" on \"dgx-2\", the nearest that has; these times and shares "
+                 "may be off by up to "));
 }
 
 TEST_CASE("a machine that the profile knows takes nothing from elsewhere") {
@@ -148,7 +151,7 @@ TEST_CASE("an ideal profile warns of nothing, and a stated zero is a zero") {
   CHECK(stated.warnings.empty());
   CHECK(collective_time(stated, Bytes{8}) < Seconds{1e-6});
   profile.erase("collectives");
-  CHECK(collective_time(test::resolved(on_machine("H100", "hgx-h100", profile)), Bytes{8}) > Seconds{20e-6});
+  CHECK(collective_time(test::resolved(on_machine("H100", "hgx-h100", profile)), Bytes{8}) > Seconds{14e-6});
   profile["unstated"] = "free";
   CHECK(test::problem_of(on_machine("H100", "hgx-h100", profile)).find("expected \"nearest\" or \"ideal\"") !=
         std::string::npos);

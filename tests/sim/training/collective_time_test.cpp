@@ -124,6 +124,65 @@ TEST_CASE("NVLink SHARP: a + (1 + 1 / p) n / b, where all GPUs are on one switch
     CHECK(refusal(all_reduce(1, 2, other, protocols, 1000, "nvls")).find("with an NVSwitch that") != std::string::npos);
 }
 
+TEST_CASE("a library takes the protocol that its tuner expects to end first, which need not be the one that does") {
+  const Json late{{"algorithm", "ring"},
+                  {"launch", "5us"},
+                  {"efficiency", 0.5},
+                  {"tuner", {{"launch", "5us"}, {"efficiency", 0.5}}}};
+  Json early{{"algorithm", "ring"}, {"launch", "30us"}, {"tuner", {{"launch", "6us"}}}};
+  // Expected: 5 us + 2 w against 6 us + w, w = 1.5 n / 100 GB/s: they meet at w = 1 us; in fact at w = 25 us.
+  const auto wire = [](std::int64_t bytes) { return 1.5 * static_cast<double>(bytes) / kPort; };
+  for (const std::int64_t bytes : {40'000, 80'000, 1'000'000, 10'000'000})
+    check_time(all_reduce(1, 4, nvswitch(), {{"late", late}, {"early", early}}, bytes),
+               wire(bytes) < 1e-6 ? 5e-6 + 2 * wire(bytes) : 30e-6 + wire(bytes));
+  // Of two that are expected to take as long, the one that ends first.
+  early["tuner"] = late["tuner"];
+  for (const std::int64_t bytes : {1'000'000, 10'000'000})
+    check_time(all_reduce(1, 4, nvswitch(), {{"late", late}, {"early", early}}, bytes),
+               std::min(5e-6 + 2 * wire(bytes), 30e-6 + wire(bytes)));
+}
+
+TEST_CASE("what belongs to a generation of links is added to its protocols, in hops and cycles") {
+  Json scenario =
+      all_reduce(1, 4, {{"pcie", "10GBps"}, {"nvswitch", "100GBps"}, {"generation", "X"}}, Json::object(), 1'000'000);
+  Json& library = scenario["calibration"]["collectives"];
+  library = {
+      {"hop", "1us"},
+      {"launch", "3us"},
+      {"protocols", {{"ring", {{"algorithm", "ring"}, {"launch", "1us"}, {"launch_hops", 2}, {"step_hops", 0.5}}}}}};
+  const double wire = 1.5e6 / kPort;
+  check_time(scenario, 3e-6 + 1e-6 + 2e-6 + 6 * 0.5e-6 + wire);
+  library["by_generation"]["X"] = {{"hop", "4us"}, {"protocols", {{"ring", {{"step_hops", 0.25}}}}}};
+  check_time(scenario, 3e-6 + 1e-6 + 8e-6 + 6 * 1e-6 + wire);
+  library["by_generation"]["Y"] = {{"hop", "1s"}};  // of other links
+  check_time(scenario, 3e-6 + 1e-6 + 8e-6 + 6 * 1e-6 + wire);
+  library["launch_cycles"] = 1e4;
+  const Scenario read = test::resolved(scenario);
+  CHECK(collective_time(read).value() == exactly(18e-6 + wire + 1e4 / read.groups[0].accelerator->clock()));
+}
+
+TEST_CASE("a single collective of another kind has its own time, by its own protocols, and no run") {
+  const Json protocols{{"ring", {{"algorithm", "ring"}, {"launch", "2us"}, {"nvlink_step", "1us"}}},
+                       {"all", {{"operation", "all_to_all"}, {"launch", "5us"}, {"nvlink_step", "3us"}}}};
+  Json scenario = all_reduce(1, 4, nvswitch(), protocols, 1'000'000);
+  const double part = 0.75e6 / kPort;
+  const std::vector<std::pair<std::string, double>> times{{"all_gather", 2e-6 + 3e-6 + part},
+                                                          {"reduce_scatter", 2e-6 + 3e-6 + part},
+                                                          {"all_to_all", 5e-6 + 2 * 3e-6 + part},
+                                                          {"all_reduce", 2e-6 + 6e-6 + 2 * part}};
+  for (const auto& entry : times) {
+    CAPTURE(entry.first);
+    scenario["workload"]["model"]["structure"]["operation"] = entry.first;
+    CHECK(closed_form(scenario) == exactly(entry.second));
+  }
+  scenario["workload"]["model"]["structure"]["operation"] = "all_gather";
+  CHECK(test::simulated(scenario)
+            .value("error", "")
+            .find("/workload/model/structure/operation: expected \"all_reduce\"") != std::string::npos);
+  scenario["workload"]["model"]["structure"]["operation"] = "allgather";
+  CHECK(refusal(scenario).find("unknown operation \"allgather\"; did you mean \"all_gather\"?") != std::string::npos);
+}
+
 TEST_CASE("chain tree: 2 ((g - 1) step + d (a + step)) + n / b between two machines") {
   const Json protocols{{"tree", {{"launch", "20us"}, {"nvlink_step", "4us"}, {"network_step", "14us"}}}};
   for (const int gpus : {1, 2, 8})

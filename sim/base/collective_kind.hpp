@@ -8,12 +8,20 @@
 
 namespace rehearse {
 
+class JsonReader;
+
 /// What ranks do with a payload of n bytes: add up all of it everywhere; add it up, each rank keeping a part; gather
 /// the parts everywhere; send a part of one's n bytes to each rank; send the first rank's n bytes to all.
 enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast };
 
 inline constexpr std::array<std::string_view, 5> kCollectiveKindNames{"all-reduce", "reduce-scatter", "all-gather",
                                                                       "all-to-all", "broadcast"};
+/// The words that files have for them.
+inline constexpr std::array<std::string_view, 5> kCollectiveKindWords{"all_reduce", "reduce_scatter", "all_gather",
+                                                                      "all_to_all", "broadcast"};
 inline std::string_view to_text(CollectiveKind kind) { return kCollectiveKindNames[static_cast<std::size_t>(kind)]; }
+
+/// The kind of the word that `key` has. Throws InputError for another word.
+CollectiveKind read_collective_kind(const JsonReader& json, std::string_view key);
 
 }  // namespace rehearse
