@@ -303,8 +303,8 @@ TEST_CASE("list and schema print what the catalogs hold") {
   const Json gpus_as_json = parse_json(rehearse_with("list gpus --json").out, "gpus");
   CHECK(gpus_as_json.size() > 40);
   CHECK(static_cast<std::size_t>(std::count(gpus.begin(), gpus.end(), '\n')) == gpus_as_json.size());
-  CHECK(gpus.starts_with("A10             22GiB "));
-  CHECK(gpus.find("\nV100            16GiB ") != std::string::npos);
+  CHECK(gpus.starts_with("A10 "));
+  CHECK(gpus.find("\nV100 ") != std::string::npos);
   CHECK(gpus_as_json[0]["name"] == "A10");
   const Json instances = parse_json(rehearse_with("list instances --json").out, "instances");
   CHECK(std::any_of(instances.begin(), instances.end(), [](const Json& instance) {
