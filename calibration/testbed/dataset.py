@@ -7,7 +7,8 @@
 A job is a row that counts: its scenario with the layers as operators, its step time, and its series of 10 ms, where the table beside it
 has them: payload at the first worker's NIC, and the processor that its program used, as the utilization of what stands for a GPU, a
 core as fast as the row's computation shows. Left out are rows that waited instead of computing (`is_computed` 0), as no operators last
-that long, and workers that begin in turns, which a dataset cannot tell; that connections take turns at a NIC it does not tell, either."""
+that long, and workers that begin in turns, which a dataset cannot tell; that connections take turns at a NIC, and when counters are read,
+it does not tell, either."""
 import argparse
 import csv
 import json
@@ -62,7 +63,8 @@ def job_of(row, series):
     servers = int(row["servers"])
     node = {"name": "node-" + row["mtu"], "vcpus": 1, "memory": "4GiB", "nic": row["rate"], "source": "calibration/testbed"}
     workers = f"/cluster/groups/{1 if servers else 0}"
-    changes = {f"{workers}/count": int(row["workers"]), f"{workers}/instance": {**node, "accelerator": core_of(row)}, "/training/steps_per_worker": int(row["steps"])}
+    changes = {f"{workers}/count": int(row["workers"]), f"{workers}/instance": {**node, "accelerator": core_of(row)}, "/training/steps_per_worker": int(row["steps"]),
+               "/output/reading_interval": "0s"}
     if servers:
         changes |= {"/cluster/groups/0/count": servers, "/cluster/groups/0/instance": node, "/training/strategy/synchronization": row["mode"], "/cluster/network/tcp/turn": "0B"}
     kind = f"{row['mode']}, {servers} servers" if servers else "all-reduce"
