@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "platforms/kernels/kernels.hpp"
 
 namespace rehearse::kernels {
