@@ -22,6 +22,7 @@ constexpr std::string_view kChosenValue = "batched_cells";
 constexpr std::array<double, 4> kBatchedCells{0, 4096, 8192, 16384};  // 64 x 64, 64 x 128, 128 x 128
 constexpr Harness kHarness{.gap = 10e-6, .floor = 20e-6};             // to start with
 constexpr double kShortestHarness = 1e-7, kLongestHarness = 1e-3;     // s
+constexpr double kFastestHost = 0.5, kSlowestHost = 2;                // by another host
 constexpr std::size_t kFewestRows = 100;                              // of an architecture with values of its own
 
 kernels::Class class_of_row(const KernelStudy& study, std::size_t row) {
@@ -58,11 +59,16 @@ std::vector<double> exponentials(const Eigen::VectorXd& values) {
   return result;
 }
 
-/// What is fitted for one class: values, but for those that libraries choose, then gap and floor of each harness.
+/// How slow the host of a GPU is for a harness, by the first one.
+using Hosts = std::map<std::pair<std::string, std::size_t>, double>;
+
+/// What is fitted for one class: values, but for those that libraries choose, then gap and floor of each harness, then how
+/// slow the hosts are, but for the first of each harness.
 struct Unknowns {
   kernels::Class kind;
   std::vector<std::size_t> values;  // of the class's
   std::vector<std::string> harnesses;
+  std::vector<std::pair<std::string, std::size_t>> hosts;
   std::vector<double> low, high;
 
   std::size_t size() const { return low.size(); }
@@ -76,16 +82,21 @@ struct Unknowns {
       const Harness harness = known != fit.harnesses.end() ? known->second : kHarness;
       result.insert(result.end(), {harness.gap, harness.floor});
     }
+    result.resize(size(), 1);
     return logarithms(result);
   }
 
-  void set(KernelFit& fit, const Eigen::VectorXd& point) const {
+  /// Sets the values of `fit`, and returns what hosts have.
+  Hosts set(KernelFit& fit, const Eigen::VectorXd& point) const {
     const std::vector<double> to = exponentials(point);
     std::vector<double> all = kernels::values_of(fit.values, kind);
     for (std::size_t i = 0; i < values.size(); ++i) all[values[i]] = to[i];
     kernels::set_values(fit.values, kind, all);
     for (std::size_t i = 0; i < harnesses.size(); ++i)
       fit.harnesses[{kind, harnesses[i]}] = {.gap = to[values.size() + 2 * i], .floor = to[values.size() + 2 * i + 1]};
+    Hosts slow;
+    for (std::size_t i = 0; i < hosts.size(); ++i) slow[hosts[i]] = to[values.size() + 2 * harnesses.size() + i];
+    return slow;
   }
 };
 
@@ -98,14 +109,18 @@ Unknowns unknowns_of(const KernelStudy& study, const std::vector<std::size_t>& r
     unknowns.low.push_back(bounds[i].low);
     unknowns.high.push_back(bounds[i].high);
   }
-  std::set<std::string> names;
-  for (const std::size_t row : rows) names.insert(study.harnesses[study.rows[row].table]);
-  names.erase("");
-  for (const std::string& name : names) {
+  std::map<std::string, std::set<std::size_t>> gpus;
+  for (const std::size_t row : rows) gpus[study.harnesses[study.rows[row].table]].insert(study.rows[row].gpu);
+  gpus.erase("");
+  for (const auto& [name, of_harness] : gpus) {
     unknowns.harnesses.push_back(name);
     unknowns.low.insert(unknowns.low.end(), {kShortestHarness, kShortestHarness});
     unknowns.high.insert(unknowns.high.end(), {kLongestHarness, kLongestHarness});
+    for (auto gpu = std::next(of_harness.begin()); gpu != of_harness.end(); ++gpu)
+      unknowns.hosts.emplace_back(name, *gpu);
   }
+  unknowns.low.insert(unknowns.low.end(), unknowns.hosts.size(), kFastestHost);
+  unknowns.high.insert(unknowns.high.end(), unknowns.hosts.size(), kSlowestHost);
   return unknowns;
 }
 
@@ -123,8 +138,36 @@ double predicted(const KernelStudy& study, const KernelRow& row, const KernelFit
   return harness != nullptr ? Harness{host * harness->gap, host * harness->floor}.measured(time) : time;
 }
 
+double host_of(const KernelStudy& study, const KernelRow& row, const Hosts& hosts) {
+  const auto known = hosts.find({study.harnesses[row.table], row.gpu});
+  return known != hosts.end() ? known->second : 1;
+}
+
+/// Gives each harness of a class the geometric mean of those hosts that made a row of `rows` wait: what is to be expected
+/// of another host.
+void average_hosts(KernelFit& fit, const KernelStudy& study, const std::vector<std::size_t>& rows,
+                   const Unknowns& unknowns, const Hosts& hosts) {
+  std::map<std::string, std::map<std::size_t, double>> waited_for;  // ln, by GPU
+  for (const std::size_t i : rows) {
+    const KernelRow& row = study.rows[i];
+    const Harness* harness = harness_of(study, row, fit);
+    if (harness == nullptr) continue;
+    const double host = host_of(study, row, hosts),
+                 kernel = kernels::time(row.kernel, study.gpus[row.gpu], fit.values).value();
+    if (host * harness->floor > host * harness->gap + kernel)
+      waited_for[study.harnesses[row.table]][row.gpu] = std::log(host);
+  }
+  for (const auto& [name, of_gpus] : waited_for) {
+    double sum = 0;
+    for (const auto& [gpu, logarithm] : of_gpus) sum += logarithm;
+    const double mean = std::exp(sum / static_cast<double>(of_gpus.size()));
+    Harness& harness = fit.harnesses[{unknowns.kind, name}];
+    harness = {.gap = mean * harness.gap, .floor = mean * harness.floor};
+  }
+}
+
 /// How slow a host is, within what hosts differ by: a table without any short kernel says nothing.
-double host_factor(double ratio) { return std::clamp(ratio, 0.5, 2.0); }
+double host_factor(double ratio) { return std::clamp(ratio, kFastestHost, kSlowestHost); }
 
 /// The shortest measured time of each GPU, class and harness.
 using HostKey = std::tuple<std::size_t, kernels::Class, std::string>;
@@ -152,11 +195,12 @@ double fit_class(KernelFit& fit, const KernelStudy& study, const std::vector<std
     for (const Eigen::VectorXd& point : points) {
       budget.check();
       KernelFit tried = fit;
-      unknowns.set(tried, point);
+      const Hosts hosts = unknowns.set(tried, point);
       Eigen::VectorXd errors(static_cast<Eigen::Index>(sampled.size()));
       for (std::size_t i = 0; i < sampled.size(); ++i) {
         const KernelRow& row = study.rows[sampled[i]];
-        errors[static_cast<Eigen::Index>(i)] = std::log(predicted(study, row, tried) / row.measured);
+        errors[static_cast<Eigen::Index>(i)] =
+            std::log(predicted(study, row, tried, host_of(study, row, hosts)) / row.measured);
       }
       result.push_back(std::move(errors));
     }
@@ -164,7 +208,7 @@ double fit_class(KernelFit& fit, const KernelStudy& study, const std::vector<std
   };
   const Bounds bounds{logarithms(unknowns.low), logarithms(unknowns.high)};
   const LinearModel minimum = minimize(residuals, unknowns.of(fit), counts, bounds, kMostKernelSteps);
-  unknowns.set(fit, minimum.at);
+  average_hosts(fit, study, sampled, unknowns, unknowns.set(fit, minimum.at));
   const Eigen::VectorXd deviation = covariance(minimum, counts).diagonal().cwiseMax(0).cwiseSqrt();
   const double t = student_t_95(static_cast<double>(sampled.size()) - static_cast<double>(unknowns.size()));
   auto& intervals = fit.intervals[kind];

@@ -225,7 +225,7 @@ std::map<std::string, double> read_component(const Json& profile, const JsonRead
   return component;
 }
 
-PredictionUncertainty read_uncertainty(const Json& profile, const JsonReader& json) {
+PredictionUncertainty read_uncertainty(const Json& profile, const JsonReader& json, bool has_components) {
   PredictionUncertainty uncertainty{.residual = json.required<double>("residual"),
                                     .low = json.required<double>("low"),
                                     .high = json.required<double>("high"),
@@ -234,7 +234,7 @@ PredictionUncertainty read_uncertainty(const Json& profile, const JsonReader& js
   json.expect(std::abs(uncertainty.low) <= 100, "low", "-100 to 100");
   json.expect(uncertainty.high >= uncertainty.low && uncertainty.high <= 100, "high", "low to 100");
   for (const JsonReader& component : json.children("components"))
-    uncertainty.components.push_back(read_component(profile, component));
+    if (has_components) uncertainty.components.push_back(read_component(profile, component));
   return uncertainty;
 }
 
@@ -405,9 +405,8 @@ Profile read_profile(JsonReader json) {
     const JsonReader fit = json.child("fit");
     for (const JsonReader& value : fit.children("values"))
       profile.free_parameters.push_back(value.required<std::string>("pointer"));
-    // Of a profile with kernels sim/scenario/substitutes.cpp says it: frameworks' values are too many to vary in each run.
-    if (fit.has("spread") && !profile.kernels)
-      profile.uncertainty = read_uncertainty(json.value(), fit.child("spread"));
+    // Frameworks' values are too many to vary in each run, and what they change is small beside the errors of rows.
+    if (fit.has("spread")) profile.uncertainty = read_uncertainty(json.value(), fit.child("spread"), !profile.kernels);
     const JsonReader seen = fit.child("seen");
     profile.fitted_accelerators = seen.required<std::vector<std::string>>("accelerators");
     profile.fitted_models = seen.required<std::vector<std::string>>("models");

@@ -7,8 +7,14 @@ namespace rehearse::kernels {
 
 namespace {
 
-constexpr double kForwardShare = 0.75, kBackwardShare = 0.65;  // of what products reach
-constexpr double kBlock = 128;                                 // queries of a block
+/// Of what products reach.
+struct Shares {
+  double forward, backward;
+};
+constexpr Shares kShares{0.75, 0.65};
+constexpr Shares kSharesBesideCopies{0.35,
+                                     0.30};  // where products overlap their tiles, which FlashAttention-2 does not
+constexpr double kBlock = 128;               // queries of a block
 
 Seconds unfused_time(const Attention& a, const Gpu& gpu, const Values& values) {
   const std::int64_t heads = a.batch * a.heads, rows = heads * a.queries;
@@ -46,10 +52,14 @@ Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values&
   const double blocks =
       number(attention.batch) * number(attention.heads) * std::ceil(number(attention.queries) / kBlock);
   const double filled = blocks / (std::ceil(blocks / gpu.multiprocessors) * gpu.multiprocessors);
-  const double share = filled * (attention.is_backward ? kBackwardShare : kForwardShare);
-  const double compute = attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share);
+  const Shares& shares = gpu.overlaps_tiles ? kSharesBesideCopies : kShares;
+  const double share = filled * (attention.is_backward ? shares.backward : shares.forward);
+  const double compute =
+      limited_by_power(attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share),
+                       attention.flops(), gpu, products.energy);
   const double memory = products.memory * attention.bytes() / (gpu.bandwidth * gpu.delivered);
-  return std::max(bound, Seconds{products.launch / gpu.clock + combined(compute, memory, products.sharpness)});
+  return std::max(bound,
+                  Seconds{products.launch / gpu.clock + beside_memory(compute, memory, products.sharpness, gpu)});
 }
 
 }  // namespace rehearse::kernels

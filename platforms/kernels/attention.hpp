@@ -28,11 +28,13 @@ Seconds roofline(const Attention& attention, const Gpu& gpu);
 
 /// Unfused: a batched product for the scores, one kernel that scales and masks them, their softmax, a batched product
 /// with the values; backward two products for each, and the softmax's gradient. Nothing is left out for causal ones.
-/// Fused, as FlashAttention: launch / clock + (compute^q + memory^q)^(1 / q), compute = FLOPs arithmetic / (peak e) with e of
-/// products (values.products_reduced) and what FlashAttention-2 reaches beside them, 0.75 forward and 0.65 backward,
-/// on as many multiprocessors as blocks of 128 queries fill. No less than roofline().
-/// Source: Dao, FlashAttention-2, arXiv:2307.08691, 2023, section 4.1: up to 73 % of an A100's peak forward, 63 % backward.
-/// These shares are not fitted here.
+/// Fused, as FlashAttention-2: launch / clock + beside_memory(compute, memory), compute = FLOPs arithmetic / (peak e) with e of
+/// products (values.products_reduced) and what FlashAttention-2 reaches beside them, 0.75 forward and 0.65 backward, or 0.35
+/// and 0.30 where products overlap their tiles by asynchronous copies, which it does not use; limited_by_power(); on as many
+/// multiprocessors as blocks of 128 queries fill. No less than roofline().
+/// Source: Dao, FlashAttention-2, arXiv:2307.08691, 2023, section 4.1: up to 73 % of an A100's peak forward, 63 % backward;
+/// Shah et al., FlashAttention-3, arXiv:2407.08608, 2024, abstract: FlashAttention-2 reaches 35 % of an H100's. That backward
+/// passes lose as much there as on an A100 is assumed. These shares are not fitted here.
 Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values& values);
 
 }  // namespace rehearse::kernels

@@ -48,7 +48,7 @@ struct ConvolutionValues : TileValues {
              {"wave", &ConvolutionValues::wave, 1, 20000},
              {"step", &ConvolutionValues::step, 1, 40000},
              {"split", &ConvolutionValues::split, 1, 80000},
-             {"energy", &ConvolutionValues::energy, 0.1, 40},
+             {"energy", &ConvolutionValues::energy, 0.1, 200},
              {"memory", &ConvolutionValues::memory, 1, 4},
              {"sharpness", &ConvolutionValues::sharpness, 1, 10},
              {"winograd_fused", &ConvolutionValues::winograd_fused, 0.5, 4},

@@ -36,6 +36,12 @@ double delivered_share(const std::string& architecture) {
   return 0.95;
 }
 
+double beside_memory(double compute, double memory, double sharpness, const Gpu& gpu) {
+  return combined(compute, memory, gpu.overlaps_tiles ? sharpness : 1 + (sharpness - 1) / 2);
+}
+
+bool overlaps_tiles(const std::string& architecture) { return architecture == "Hopper" || architecture == "Blackwell"; }
+
 namespace {
 
 /// What gpu_of() needs and the entry does not state; null: nothing.
@@ -67,6 +73,7 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
                    (2.0 * accelerator.multiprocessors * accelerator.cores_per_multiprocessor),
           .bandwidth = accelerator.memory_bandwidth.value(),
           .delivered = delivered_share(accelerator.architecture),
+          .overlaps_tiles = overlaps_tiles(accelerator.architecture),
           .l2 = as_double(accelerator.l2),
           .power = accelerator.power_w,
           .process = number(accelerator.process_nm),

@@ -36,6 +36,7 @@ struct Gpu {
   double clock = 0;               // cycles per second
   double bandwidth = 0;           // of device memory, B/s
   double delivered = 1;           // share of it that a kernel that only copies reaches
+  bool overlaps_tiles = false;    // stores a tile while it computes the next one
   double l2 = 0;                  // B
   double power = 0;               // W; 0: not known
   double process = 0;             // nm; 0: not known
@@ -54,6 +55,14 @@ double fed_share(const std::string& architecture);
 /// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
 /// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
 double delivered_share(const std::string& architecture);
+
+/// Whether products load and store tiles while others are computed: from Hopper on, by its asynchronous copies. Source: NVIDIA,
+/// H100 Tensor Core GPU Architecture, 2022, Tensor Memory Accelerator.
+bool overlaps_tiles(const std::string& architecture);
+
+/// Computing and memory at once, (a^q + b^q)^(1 / q) with q the sharpness; 1 + (sharpness - 1) / 2 where tiles wait for each
+/// other, not overlaps_tiles.
+double beside_memory(double compute, double memory, double sharpness, const Gpu& gpu);
 
 /// Whether gpu_of() knows enough of it.
 bool has_data_sheet(const Accelerator& accelerator);

@@ -41,7 +41,7 @@ ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductVa
                   .load = is_reduced(product.precision) && !is_aligned(product) ? numbers_per_load(product) : 0},
                  gpu, values);
   const double memory = values.memory * product.bytes() / (gpu.bandwidth * gpu.delivered);
-  const Seconds time{values.launch / gpu.clock + combined(tiles.time, memory, values.sharpness)};
+  const Seconds time{values.launch / gpu.clock + beside_memory(tiles.time, memory, values.sharpness, gpu)};
   return {tiles, std::max(time, roofline(product, gpu))};
 }
 

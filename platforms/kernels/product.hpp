@@ -32,14 +32,14 @@ struct ProductValues : TileValues {
 
   static constexpr std::array<Value<ProductValues>, 10> table() {
     return {{{"launch", &ProductValues::launch, 500, 20000},
-             {"arithmetic", &ProductValues::arithmetic, 1, 3},
+             {"arithmetic", &ProductValues::arithmetic, 1, 1.15},
              {"operands", &ProductValues::operands, 1e-3, 5},
              {"wave", &ProductValues::wave, 1, 20000},
              {"step", &ProductValues::step, 1, 20000},
              {"split", &ProductValues::split, 1, 40000},
-             {"energy", &ProductValues::energy, 0.1, 40},
+             {"energy", &ProductValues::energy, 0.1, 200},
              {"memory", &ProductValues::memory, 1, 4},
-             {"sharpness", &ProductValues::sharpness, 1, 10},
+             {"sharpness", &ProductValues::sharpness, 1, 20},
              {"batched_cells", &ProductValues::batched_cells, 0, 65536}}};
   }
 };
@@ -52,8 +52,8 @@ struct ProductPlan {
   Seconds time{};
 };
 
-/// launch / clock + (tiles^q + (memory bytes / delivered bandwidth)^q)^(1 / q), but no less than roofline(): tiles as
-/// plan_tiles() says, q the sharpness.
+/// launch / clock + beside_memory(tiles, memory bytes / delivered bandwidth), but no less than roofline(): tiles as
+/// plan_tiles() says.
 ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductValues& values);
 
 }  // namespace rehearse::kernels

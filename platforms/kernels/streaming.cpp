@@ -6,9 +6,17 @@ namespace rehearse::kernels {
 
 namespace {
 
+constexpr double kL2OfResults = 0.5;
+
 const StreamingRow& row_of(StreamingKind kind) {
   return *std::find_if(kStreamingKinds.begin(), kStreamingKinds.end(),
                        [kind](const StreamingRow& row) { return row.value == kind; });
+}
+
+/// Of what is read again, not in L2.
+double missed_share(const StreamingRow& kind, const Streaming& kernel, const Gpu& gpu) {
+  const double held = gpu.multiprocessors * kind.rows_held * number(kernel.columns) * bytes_of(kernel.precision);
+  return std::clamp(held / gpu.l2 - kL2OfResults, 0.0, 1.0);
 }
 
 }  // namespace
@@ -19,11 +27,16 @@ Seconds roofline(const Streaming& kernel, const Gpu& gpu) { return Seconds{kerne
 
 Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingValues& values) {
   const StreamingRow& kind = row_of(kernel.kind);
-  const double passes = kind.passes + (kind.is_by_rows ? values.reread : 0);
-  double time = values.launch / gpu.clock +
-                values.memory * kernel.bytes() * passes / kind.passes / (gpu.bandwidth * gpu.delivered);
-  if (kind.is_by_rows) time += values.row * number(kernel.rows) / (gpu.multiprocessors * gpu.clock);
-  return std::max(Seconds{time}, roofline(kernel, gpu));
+  const double rows = number(kernel.rows), columns = number(kernel.columns);
+  double passes = kind.passes, cycles = kind.is_by_rows ? values.row * rows : 0;
+  if (kind.rereads > 0 && columns > kind.in_registers) {
+    passes += kind.rereads * missed_share(kind, kernel, gpu);
+    cycles += values.number * rows * columns / gpu.cores;
+  }
+  const Seconds time{values.launch / gpu.clock +
+                     values.memory * kernel.bytes() * passes / kind.passes / (gpu.bandwidth * gpu.delivered) +
+                     cycles / (gpu.multiprocessors * gpu.clock)};
+  return std::max(time, roofline(kernel, gpu));
 }
 
 Seconds memory_time(double bytes, const Gpu& gpu, const StreamingValues& values) {

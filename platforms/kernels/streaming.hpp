@@ -34,29 +34,33 @@ enum class StreamingKind {
   kPoolingBackward
 };
 
-/// A kind: how often it reads or writes all numbers, and whether a row's numbers depend on each other.
+/// A kind: how often it reads or writes all numbers, and whether a row's numbers depend on each other. Rows longer than
+/// `in_registers` numbers are read again, `rereads` passes, while a multiprocessor has `rows_held` of them at once.
 struct StreamingRow {
   const char* name;
   StreamingKind value;
   double passes;
   bool is_by_rows;
+  double rereads = 0, in_registers = 0, rows_held = 0;
 };
+// Of PyTorch 2.1's kernels: a warp keeps 1024 numbers of a softmax, longer rows have blocks of 512 threads (4 at once), those
+// of norms 128 (16 at once).
 inline constexpr std::array kStreamingKinds{
     StreamingRow{"unary", StreamingKind::kUnary, 2, false},    // relu, gelu, by a scalar: x -> y
     StreamingRow{"binary", StreamingKind::kBinary, 3, false},  // x, y -> z
     StreamingRow{"copy", StreamingKind::kCopy, 2, false},
     StreamingRow{"reduction", StreamingKind::kReduction, 1, true},  // a number for each row
-    StreamingRow{"softmax", StreamingKind::kSoftmax, 2, true},
-    StreamingRow{"softmax_backward", StreamingKind::kSoftmaxBackward, 3, true},
-    StreamingRow{"layer_norm", StreamingKind::kLayerNorm, 2, true},
-    StreamingRow{"layer_norm_backward", StreamingKind::kLayerNormBackward, 3, true},
+    StreamingRow{"softmax", StreamingKind::kSoftmax, 2, true, 2, 1024, 4},
+    StreamingRow{"softmax_backward", StreamingKind::kSoftmaxBackward, 3, true, 2, 1024, 4},
+    StreamingRow{"layer_norm", StreamingKind::kLayerNorm, 2, true, 1, 0, 16},
+    StreamingRow{"layer_norm_backward", StreamingKind::kLayerNormBackward, 3, true, 2, 0, 16},
     StreamingRow{"embedding", StreamingKind::kEmbedding, 2, false},  // a row of the table for each token
     StreamingRow{"embedding_backward", StreamingKind::kEmbeddingBackward, 3, false},
-    StreamingRow{"cross_entropy", StreamingKind::kCrossEntropy, 2, true},  // of logits, with their gradient
-    StreamingRow{"sgd", StreamingKind::kSgd, 3, false},                    // p, g -> p, in one kernel
-    StreamingRow{"momentum", StreamingKind::kMomentum, 5, false},          // p, g, m -> p, m
-    StreamingRow{"adam", StreamingKind::kAdam, 7, false},                  // p, g, m, v -> p, m, v
-    StreamingRow{"batch_norm", StreamingKind::kBatchNorm, 3, false},       // of training: x twice
+    StreamingRow{"cross_entropy", StreamingKind::kCrossEntropy, 2, true, 2, 1024, 4},  // of logits, with their gradient
+    StreamingRow{"sgd", StreamingKind::kSgd, 3, false},                                // p, g -> p, in one kernel
+    StreamingRow{"momentum", StreamingKind::kMomentum, 5, false},                      // p, g, m -> p, m
+    StreamingRow{"adam", StreamingKind::kAdam, 7, false},                              // p, g, m, v -> p, m, v
+    StreamingRow{"batch_norm", StreamingKind::kBatchNorm, 3, false},                   // of training: x twice
     StreamingRow{"batch_norm_backward", StreamingKind::kBatchNormBackward, 5, false},
     StreamingRow{"gelu", StreamingKind::kGelu, 2, false},
     StreamingRow{"gelu_backward", StreamingKind::kGeluBackward, 3, false},
@@ -75,13 +79,13 @@ struct Streaming {
 struct StreamingValues {
   double launch = 4000;  // cycles from the launch to the end besides the work
   double memory = 1.1;   // time of the memory by bytes / delivered bandwidth, >= 1
-  double reread = 0.5;   // passes more, of kernels by rows: what does not fit in a multiprocessor is read again
+  double number = 20;    // cycles of a core for a number of a row that is read again
   double row = 100;      // cycles for a row, of kernels by rows
 
   static constexpr std::array<Value<StreamingValues>, 4> table() {
     return {{{"launch", &StreamingValues::launch, 500, 20000},
              {"memory", &StreamingValues::memory, 1, 4},
-             {"reread", &StreamingValues::reread, 1e-3, 3},
+             {"number", &StreamingValues::number, 1e-3, 500},
              {"row", &StreamingValues::row, 1e-3, 10000}}};
   }
 };
@@ -89,9 +93,12 @@ struct StreamingValues {
 /// bytes / bandwidth.
 Seconds roofline(const Streaming& kernel, const Gpu& gpu);
 
-/// launch / clock + memory (passes + reread) rows columns numbers / delivered bandwidth + row rows / (multiprocessors
-/// clock), reread and row of kernels by rows alone; no less than roofline().
-/// Source: Williams et al., Roofline, CACM 52(4), 2009; passes as the kernels of PyTorch 2.1 read and write.
+/// launch / clock + memory (passes + missed rereads) rows columns numbers / delivered bandwidth
+///   + (number rows columns / cores + row rows) / (multiprocessors clock), no less than roofline()
+/// rereads and number of rows longer than in_registers, row of all kernels by rows;
+///   missed   share of what is read again that L2 does not have any more: clamp(held / L2 - 1 / 2, 0, 1), held: the rows that
+///            all multiprocessors have at once. Results take the other half of L2.
+/// Source: Williams et al., Roofline, CACM 52(4), 2009; passes, registers and blocks as the kernels of PyTorch 2.1.
 Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingValues& values);
 
 /// The same of a kernel of which only its bytes are known, and whose numbers do not depend on each other by rows.

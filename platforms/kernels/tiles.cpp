@@ -21,9 +21,10 @@ constexpr std::array kVectorTiles{Tile{128, 128}, Tile{128, 64}, Tile{64, 128}, 
 constexpr std::array<double, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr double kShortestSum = 128;
 constexpr double kTermsPerStep = 64;
-constexpr double kOperandRate = 64;  // B per cycle and multiprocessor
-constexpr double kLanes = 32;        // loads or stores per cycle and multiprocessor
-constexpr double kLoad = 16;         // B, the widest of a lane
+constexpr double kOperandRate = 64;   // B per cycle and multiprocessor
+constexpr double kNodeOfEnergy = 16;  // nm
+constexpr double kLanes = 32;         // loads or stores per cycle and multiprocessor
+constexpr double kLoad = 16;          // B, the widest of a lane
 
 /// What does not depend on the tile.
 struct Rates {
@@ -39,7 +40,9 @@ TilePlan with_tile(const TiledWork& work, const Gpu& gpu, const TileValues& valu
   const double terms = std::ceil(work.k / (splits * rates.terms)) * rates.terms;
   const double per_term =
       2 * tile.rows * tile.columns * rates.cycles_per_flop + (tile.rows + tile.columns) * rates.cycles_per_operand;
-  double cycles = std::max(waves * terms * per_term, values.step * terms / kTermsPerStep) + values.wave * waves;
+  const double store = tile.rows * tile.columns * bytes_of(work.precision) / kOperandRate;
+  double cycles = std::max(waves * terms * per_term, values.step * terms / kTermsPerStep) +
+                  (values.wave + store) * (gpu.overlaps_tiles ? 1 : waves);
   double memory = 0;
   if (splits > 1) {
     cycles += values.split;
@@ -50,16 +53,19 @@ TilePlan with_tile(const TiledWork& work, const Gpu& gpu, const TileValues& valu
 
 }  // namespace
 
+double limited_by_power(double time, double flops, const Gpu& gpu, double energy) {
+  if (!(gpu.power > 0) || !(gpu.process > 0) || !(time > 0)) return time;
+  const double drawn = flops * energy * 1e-12 * std::sqrt(gpu.process / kNodeOfEnergy) / time;
+  return time * std::max(1.0, std::cbrt(drawn / gpu.power));
+}
+
 TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& values) {
   const double peak = gpu.peak(work.precision);
-  const double limit = gpu.power > 0 && gpu.process > 0
-                           ? std::max(1.0, peak * values.energy * 1e-12 * std::sqrt(gpu.process / 16) / gpu.power)
-                           : 1.0;
   const double bytes = bytes_of(work.precision);
   const double unaligned = work.load > 0 ? 2 * (1 / work.load - bytes / kLoad) / kLanes : 0;
   const Rates rates{.terms = is_reduced(work.precision) ? 64.0 : 16.0,
-                    .cycles_per_flop = values.arithmetic * limit * gpu.multiprocessors * gpu.clock / peak,
-                    .cycles_per_operand = (bytes * values.operands / kOperandRate + unaligned) * limit};
+                    .cycles_per_flop = values.arithmetic * gpu.multiprocessors * gpu.clock / peak,
+                    .cycles_per_operand = bytes * values.operands / kOperandRate + unaligned};
   TilePlan best{.time = std::numeric_limits<double>::infinity()};
   const std::span<const Tile> list = is_reduced(work.precision) ? std::span<const Tile>{kMatrixTiles} : kVectorTiles;
   const bool has_batched_tile = work.batch > 1 && std::ranges::any_of(list, [&](const Tile& tile) {
@@ -75,6 +81,7 @@ TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& val
       if (plan.time < best.time) best = plan;
     }
   }
+  best.time = limited_by_power(best.time, 2 * work.batch * work.m * work.n * work.k, gpu, values.energy);
   return best;
 }
 

@@ -185,19 +185,20 @@ class Substitution {
         compute_on(group);
   }
 
-  /// GPUs without what kernels depend on are refused. How far steps may be off: root of the mean square of ln(predicted /
-  /// measured) over the rows of scenarios/studies/steps-by-model.json, each without its model, 0.2, rounded up: other
-  /// frameworks and models are less known.
+  /// GPUs without what kernels depend on are refused. How far steps may be off, says the spread of the profile's fit, the errors
+  /// of rows that it had not seen; without any, kSpreadOfSteps.
   void compute_by_kernels() {
     constexpr double kSpreadOfSteps = 0.25;
+    const auto place = "/fit/spread/residual"_json_pointer;
+    const double spread = profile_.contains(place) ? profile_[place].get<double>() : 0;
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker) (void)kernels::gpu_of(*group.accelerator, group.place);
-    const std::string text =
-        own() + " computes kernels from the GPU's data sheet; predictions may be off by " + percent(kSpreadOfSteps);
+    const std::string text = own() + " computes kernels from the GPU's data sheet; predictions may be off by " +
+                             percent(spread > 0 ? spread : kSpreadOfSteps);
     if (profile_.contains("substitutes"))  // of a scenario that is run again as it was completed
       for (const Json& known : profile_["substitutes"])
         if (known["text"] == text) return;
-    note(text, kSpreadOfSteps);
+    note(text, spread > 0 ? 0 : kSpreadOfSteps);
   }
 
   static int batch_of(const Group& group) { return group.batch / group.gpus_per_worker; }

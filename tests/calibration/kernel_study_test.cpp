@@ -69,7 +69,7 @@ TEST_CASE("rows of one kernel on one GPU count once, with their median; architec
 TEST_CASE("GPUs that follow the formula with the same values are predicted from each other") {
   kernels::Values values;
   values.products_reduced.launch = 3000;
-  values.products_reduced.arithmetic = 1.4;
+  values.products_reduced.arithmetic = 1.1;
   values.products_reduced.memory = 1.3;
   values.products_reduced.sharpness = 3;
   const test::TemporaryFolder folder;
@@ -86,17 +86,17 @@ TEST_CASE("GPUs that follow the formula with the same values are predicted from 
   CHECK(median(errors) < 0.01);
   CHECK(percentile(errors, 90) < 0.05);
   CHECK(predictions.values.size() == 3);  // Ampere, Hopper, Ada
-  CHECK(predictions.values.at("Hopper").products_reduced.arithmetic == doctest::Approx(1.4).epsilon(0.02));
+  CHECK(predictions.values.at("Hopper").products_reduced.arithmetic == doctest::Approx(1.1).epsilon(0.02));
 }
 
-TEST_CASE("gap and floor of a harness are found, and that a host launches more slowly than others") {
+TEST_CASE("gap and floor of a harness are found, and hosts that launch more slowly than others") {
   const kernels::Values values;
   const Json nobody;
   CsvWriter csv{{"gpu", "rows", "columns", "time"}};
   for (const auto& [key, name] : kStudy["tables"][0]["gpu"]["names"].items()) {
     const auto gpu = kernels::gpu_of(
         read_accelerator(name, catalog().accelerator(name.get<std::string>(), JsonReader{nobody, "test"})), "test");
-    const double host = key == "h" ? 1.5 : 1;
+    const double host = key == "h" ? 1.6 : key == "l" ? 1.5 : 1;
     for (const std::int64_t rows : {1, 10, 100, 1000, 2000, 5000, 10'000, 30'000})
       for (const std::int64_t columns : {100, 700, 1000, 1500, 3000, 5000, 7000}) {
         const kernels::Streaming kernel{.kind = kernels::StreamingKind::kBinary, .rows = rows, .columns = columns};
@@ -122,17 +122,23 @@ TEST_CASE("gap and floor of a harness are found, and that a host launches more s
   }
   CHECK(median(without) > 0.2);
   CHECK(median(with) < 0.02);
+  // What is to be expected of a host: the geometric mean of those that were seen, of two A100 and the L4.
+  for (std::size_t i = 0; i < study.rows.size(); ++i)
+    if (study.gpus[study.rows[i].gpu].name == "H100" && std::get<kernels::Streaming>(study.rows[i].kernel).rows == 1)
+      CHECK(predictions.model[i] / 30e-6 == doctest::Approx(std::cbrt(1.5)).epsilon(0.01));
+  // The kernel's values do not make up for a slow host.
+  CHECK(predictions.values.at("Hopper").elementwise.memory == doctest::Approx(values.elementwise.memory).epsilon(0.01));
 }
 
 TEST_CASE("the profile of a study of kernels can be read as one") {
   kernels::Values values;
-  values.products_reduced.arithmetic = 1.5;
+  values.products_reduced.arithmetic = 1.12;
   const test::TemporaryFolder folder;
   folder.write("rows.csv", exact_rows(values));
   const KernelStudy study = load_kernel_study(folder.write("study.json", kStudy.dump()), catalog());
   const Json profile = kernel_profile(study, "test");
   const kernels::Model model = kernels::read_model(JsonReader{profile, "p.json"}.child("kernels"));
-  CHECK(model.otherwise.products_reduced.arithmetic == doctest::Approx(1.5).epsilon(0.02));
+  CHECK(model.otherwise.products_reduced.arithmetic == doctest::Approx(1.12).epsilon(0.02));
   CHECK(profile["kernels"]["products_reduced"]["intervals"]["arithmetic"].size() == 2);
 }
 

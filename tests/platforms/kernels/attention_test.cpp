@@ -21,6 +21,21 @@ TEST_CASE("attention takes no less than its FLOPs and bytes, and fused less than
   }
 }
 
+TEST_CASE("fused attention gains less than products from asynchronous copies, and keeps to the board's power") {
+  Gpu gpu = test::gpu_of_hundred();
+  const Attention attention{.batch = 8, .heads = 32, .key_heads = 32, .queries = 4096, .keys = 4096, .head_size = 128};
+  const Values values;
+  const double before = attention_time(attention, gpu, values).value();
+  gpu.overlaps_tiles = true;
+  const double after = attention_time(attention, gpu, values).value();
+  CHECK(after / before == doctest::Approx(0.75 / 0.35).epsilon(0.02));
+  gpu.power /= 27 * 8;  // by far too little: a clock, and so a rate, that goes with its cube root
+  const double limited = attention_time(attention, gpu, values).value();
+  gpu.power /= 8;
+  CHECK(attention_time(attention, gpu, values).value() / limited == doctest::Approx(2).epsilon(0.02));
+  CHECK(limited > after);
+}
+
 TEST_CASE("causal attention computes half, and grouped queries read less") {
   const Gpu gpu = test::gpu_of_hundred();
   Attention attention{.batch = 8, .heads = 32, .key_heads = 32, .queries = 4096, .keys = 4096, .head_size = 128};

@@ -28,7 +28,7 @@ std::string refusal(const Json& json) {
 }
 
 Gpu gpu_in_catalog(const char* name) {
-  const std::string root = source_folder();
+  const std::string& root = source_folder();
   const Catalog catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
   const Json nobody;
   return gpu_of(read_accelerator(name, catalog.accelerator(name, JsonReader{nobody, "test"})), "test");

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "sim/base/random.hpp"
 #include "tests/platforms/kernels/gpus.hpp"
 
@@ -51,7 +53,9 @@ TEST_CASE("a product takes no less than its FLOPs at the peak, and its bytes at 
 TEST_CASE("tiles that fill the multiprocessors to the last are computed at the peak") {
   // 100 tiles of 256 x 128, 6400 terms: 2 * 256 * 128 * 6400 / 1000 = 419430.4 cycles of 1 ns.
   const Product full{.m = 2560, .n = 1280, .k = 6400, .precision = Precision::kBf16};
-  const ProductPlan plan = plan_product(full, gpu_of_hundred(), ideal_values());
+  ProductValues values = ideal_values();
+  values.sharpness = 10;
+  const ProductPlan plan = plan_product(full, gpu_of_hundred(), values);
   CHECK(plan.tiles.waves == 1);
   CHECK(plan.tiles.splits == 1);
   CHECK(plan.time.value() == doctest::Approx(419.4304e-6).epsilon(0.01));  // bytes beside it, by the sharpness
@@ -111,6 +115,7 @@ TEST_CASE("a GPU of twice the clock, peaks and bandwidth takes half as long") {
   Gpu twice = gpu_of_hundred();
   twice.clock *= 2;
   twice.bandwidth *= 2;
+  twice.power *= 2;
   for (double& peak : twice.peaks) peak *= 2;
   for (int i = 0; i < 50; ++i) {
     const Product product = random_product(rng);
@@ -126,19 +131,53 @@ TEST_CASE("long sums of few tiles are split over the multiprocessors that would 
   CHECK(plan_product(many, gpu_of_hundred(), {}).tiles.splits == 1);
 }
 
-TEST_CASE("a board that cannot feed its peak computes as fast as its power allows") {
-  // 100 TFLOP/s at 10 pJ are 1000 W, of which the board has 400.
+TEST_CASE("a board that cannot feed its peak lowers its clock by the cube root of what is missing") {
+  // 100 TFLOP/s at 32 pJ are 3200 W, 8 times what the board has.
   ProductValues values = ideal_values();
-  const Product cube{.m = 12'800, .n = 12'800, .k = 4096, .precision = Precision::kBf16};
-  const double free = plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, gpu_of_hundred(), values).time;
-  values.energy = 10;
-  CHECK(plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, gpu_of_hundred(), values).time ==
-        doctest::Approx(2.5 * free).epsilon(1e-9));
+  values.energy = 0.1;
+  const TiledWork work{1, 12'800, 12'800, 4096, Precision::kBf16};
+  const double free = plan_tiles(work, gpu_of_hundred(), values).time;
+  values.energy = 32;
+  const auto slower = [&](const Gpu& gpu) { return plan_tiles(work, gpu, values).time / free; };
+  CHECK(slower(gpu_of_hundred()) ==
+        doctest::Approx(2).epsilon(0.005));  // the peak is not quite reached without a limit
   Gpu finer = gpu_of_hundred();
   finer.process = 4;  // half the energy
-  CHECK(plan_tiles({1, 12'800, 12'800, 4096, Precision::kBf16}, finer, values).time ==
-        doctest::Approx(1.25 * free).epsilon(1e-9));
-  CHECK(seconds(cube, gpu_of_hundred(), values) >= 2.5 * free * (1 - 1e-9));
+  CHECK(slower(finer) == doctest::Approx(std::cbrt(4)).epsilon(0.005));
+  Gpu stronger = gpu_of_hundred();
+  stronger.power = 3200;
+  CHECK(slower(stronger) == doctest::Approx(1).epsilon(1e-12));
+  // A kernel that reaches half of the peak draws half: 1600 W.
+  CHECK(limited_by_power(1, 100e12, gpu_of_hundred(), 32) == doctest::Approx(2).epsilon(1e-9));
+  CHECK(limited_by_power(2, 100e12, gpu_of_hundred(), 32) == doctest::Approx(2 * std::cbrt(4)).epsilon(1e-9));
+  CHECK(limited_by_power(9, 100e12, gpu_of_hundred(), 32) == doctest::Approx(9).epsilon(1e-12));
+  Rng rng{5, "limited products"};
+  for (int i = 0; i < 50; ++i) {
+    const Product product = random_product(rng);
+    CHECK(seconds(product, gpu_of_hundred(), values) >= seconds(product, stronger, values));
+    CHECK(seconds(product, gpu_of_hundred(), values) >= roofline(product, gpu_of_hundred()).value());
+  }
+}
+
+TEST_CASE("waves wait for each other, and computing for memory, unless tiles overlap") {
+  Gpu overlapping = gpu_of_hundred();
+  overlapping.overlaps_tiles = true;
+  Rng rng{6, "overlapped products"};
+  for (int i = 0; i < 50; ++i) {
+    const Product product = random_product(rng);
+    CHECK(seconds(product, overlapping) <= seconds(product, gpu_of_hundred()));
+    CHECK(seconds(product, overlapping) >= roofline(product, overlapping).value());
+  }
+  // 50 waves: 49 times 500 cycles and 256 * 128 * 2 / 64 more that are not hidden.
+  ProductValues values = ideal_values();
+  values.energy = 0.1;
+  values.wave = 500;
+  values.operands = 1;  // no small tiles
+  const TiledWork work{1, 12'800, 12'800, 4096, Precision::kBf16};
+  const double hidden = plan_tiles(work, gpu_of_hundred(), values).time - plan_tiles(work, overlapping, values).time;
+  CHECK(hidden == doctest::Approx(49 * 1524e-9).epsilon(1e-9));
+  CHECK(beside_memory(3, 4, 2, overlapping) == doctest::Approx(5));
+  CHECK(beside_memory(1, 1, 3, gpu_of_hundred()) == doctest::Approx(std::sqrt(2)));  // 1 + (3 - 1) / 2 = 2
 }
 
 TEST_CASE("batched products are cut into no smaller tiles than the library's") {
