@@ -27,7 +27,7 @@ declare -A fits=(
   [kernels]="$studies/kernels-bf16-products.json $studies/kernels-fp32-products.json $studies/kernels-convolutions.json $studies/kernels-memory-bound.json"
   [frameworks]="$studies/steps-by-model.json $studies/steps-by-architecture.json"
   [testbed]="$studies/testbed-all-reduce.json"
-  [testbed-mpi]="$studies/testbed-all-reduce-mpi.json"
+  [testbed-mpi-eager]="$studies/testbed-all-reduce-mpi-eager.json"
 )
 export PATH=$PWD/build:$PATH
 [ $# -gt 0 ] || set -- "${!fits[@]}" lifetimes

@@ -41,6 +41,17 @@ void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {
   residual = std::hypot(residual, added);
 }
 
+bool CollectiveLibrary::asks_receivers() const {
+  const auto any_asks = [](const CollectiveParameters& parameters) {
+    return std::any_of(parameters.protocols.begin(), parameters.protocols.end(),
+                       [](const auto& protocol) { return protocol.second.eager_limit.has_value(); });
+  };
+  const auto any_of_these_asks = [&](const std::map<std::string, CollectiveParameters>& named) {
+    return std::any_of(named.begin(), named.end(), [&](const auto& entry) { return any_asks(entry.second); });
+  };
+  return any_asks(otherwise) || any_of_these_asks(by_generation) || any_of_these_asks(by_interconnect);
+}
+
 const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnect,
                                                   const std::string& generation) const {
   const auto named = by_interconnect.find(interconnect);
@@ -305,6 +316,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   if (json.has("tuner")) protocol.tuner = read_tuner(json.child("tuner"), otherwise.tuner.value_or(TunerCosts{}));
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
   protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
+  if (json.has("eager_limit")) protocol.eager_limit = json.required<Bytes>("eager_limit");
   protocol.launches_ahead = json.optional<bool>("launches_ahead", otherwise.launches_ahead);
   if (json.has("copy")) protocol.copy = read_rate(json, "copy");
   json.reject_unknown_keys();

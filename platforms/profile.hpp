@@ -189,6 +189,11 @@ struct CollectiveProtocol {
   /// it is lost and nothing follows it: with the last message of a section (CollectivePhase). Gloo: notifySendReady() and
   /// its counterpart in gloo/transport/tcp/pair.cc, 48 B before each of two parts of a message.
   bool receivers_announce = false;
+  /// A larger message between machines waits until its receiver has answered: request, answer, then the data, on the
+  /// connections of the data, so that an answer waits behind what its machine sends (QueueNetwork). Every rank then goes on
+  /// by itself, and begins at a random moment of `launch`. Of each message, headers included; none: never asks. OpenMPI's
+  /// ob1 over TCP: btl_tcp_eager_limit, 64 KiB; contiguous data are written to memory that the answer names.
+  std::optional<Bytes> eager_limit;
   /// A second thread of the library prepares the next collective while one is under way: of `launch` only that is left
   /// which does not fit in the time since both were ready. c10d's Gloo: ProcessGroupGloo::Options, 2 threads.
   bool launches_ahead = false;
@@ -221,6 +226,8 @@ struct CollectiveLibrary {
   std::map<std::string, CollectiveParameters> by_interconnect;  // before by_generation
 
   const CollectiveParameters& on(const std::string& interconnect, const std::string& generation = {}) const;
+  /// Whether any protocol has an `eager_limit`.
+  bool asks_receivers() const;
 };
 
 struct Profile {

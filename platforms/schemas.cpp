@@ -369,6 +369,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "algorithm": { "type": "string", "description": "for which it is; default: all" },
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
+        "eager_limit": { "type": "string", "description": "larger messages between machines wait for an answer of their receiver, their ranks begin at random within launch; default: none do" },
         "launches_ahead": { "type": "boolean", "description": "the next collective's launch runs while one is under way" },
         "copy": { "$ref": "#/$defs/rate" },
         "operation": { "enum": ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"], "description": "for which alone it is; default: all-reduces, and others by rings" },

@@ -30,6 +30,7 @@ struct Cluster {
   Traffic traffic{site.machines.size()};
   LossCounts losses;
   int lossy_connections = 0;                                                          // that there have been
+  int asking_communicators = 0;                                                       // the same
   std::vector<std::vector<const class LossyChannel*>> sending{site.machines.size()};  // [machines] those that are busy
   std::vector<CorePool> cores;  // [machines] of its parameter servers
 };

@@ -16,6 +16,12 @@ Bytes CollectiveMethod::on_wire(Bytes payload) const {
              : Bytes{static_cast<std::int64_t>(std::ceil(as_double(payload) / protocol.efficiency))};
 }
 
+bool CollectiveMethod::asks(Bytes on_wire) const {
+  return protocol.eager_limit && std::any_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
+           return message_size(phase, on_wire) > *protocol.eager_limit;
+         });
+}
+
 Seconds CollectiveMethod::copy_time(Bytes payload) const {
   return protocol.copy ? payload / *protocol.copy / static_cast<double>(ranks) : Seconds{};
 }

@@ -22,6 +22,8 @@ struct CollectiveMethod {
 
   /// What the plan's messages carry for `payload`: more, by the protocol's flags.
   Bytes on_wire(Bytes payload) const;
+  /// Whether any of its messages is larger than the protocol's `eager_limit`.
+  bool asks(Bytes on_wire) const;
   /// Time of the copy after the last round: payload / (copy * ranks).
   Seconds copy_time(Bytes payload) const;
 };

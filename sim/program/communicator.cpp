@@ -65,6 +65,14 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
   round_ = 0;
   copy_time_ = method.copy_time(payload);
   const Seconds launch = method.protocol.launch - hidden;
+  if (asks(on_wire_)) {
+    if (!rendezvous_)
+      rendezvous_ = std::make_unique<Rendezvous>(
+          cluster_, clock_,
+          Rng{cluster_.site.scenario.seed, "launches " + std::to_string(cluster_.asking_communicators++)});
+    const Rendezvous::Start each{unit, step, on_wire_, clock_.now(), clock_.now() + launch};
+    return rendezvous_->start(method, each, [this] { end(); });
+  }
   if (launch == Seconds{} || plan().empty())
     next_round();
   else
@@ -128,10 +136,7 @@ void Communicator::next_round() {
     round_ = 0;
   }
   if (phase_ == plan().size()) {
-    if (copy_time_ == Seconds{} || plan().empty())
-      std::exchange(on_done_, {})();
-    else
-      clock_.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
+    end();
     return;
   }
   ++round_;
@@ -141,6 +146,17 @@ void Communicator::next_round() {
   under_way_.clear();
   for (const PathIndex edge : phase.edges) under_way_.push_back({.edge = edge, .size = size});
   for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
+}
+
+void Communicator::end() {
+  if (copy_time_ == Seconds{} || plan().empty())
+    std::exchange(on_done_, {})();
+  else
+    clock_.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
+}
+
+bool Communicator::asks(Bytes on_wire) const {
+  return method().asks(on_wire) && cluster_.network.block() == 0 && !cluster_.site.scenario.loses_packets();
 }
 
 void Communicator::send(std::size_t index) {

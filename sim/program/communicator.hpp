@@ -10,6 +10,7 @@
 #include "sim/program/cluster.hpp"
 #include "sim/program/collective_methods.hpp"
 #include "sim/program/lossy_channel.hpp"
+#include "sim/program/rendezvous.hpp"
 #include "sim/record/traffic.hpp"
 #include "sim/resources/clock.hpp"
 
@@ -57,8 +58,11 @@ class Communicator : private Pinned {
   Seconds latency(const CollectivePhase& phase, PathIndex edge) const;
   void record(Seconds start);
   void next_round();
+  void end();
   void send(std::size_t message);
   void sent(std::size_t message, Seconds start);
+  /// Whether its messages wait for answers. Not where packets are lost, or a machine stands for others.
+  bool asks(Bytes on_wire) const;
   LossyChannel* free_channel(PathIndex edge);
 
   Cluster& cluster_;
@@ -68,6 +72,7 @@ class Communicator : private Pinned {
   bool is_timed_;
   std::map<PathIndex, std::vector<std::unique_ptr<LossyChannel>>> channels_;  // as many as are busy at a time
   std::map<CollectiveKind, Kind> kinds_;
+  std::unique_ptr<Rendezvous> rendezvous_;  // once one has asked
   Kind* kind_ = nullptr;                    // of the current one
   Seconds time_alone_{}, latency_alone_{};  // of those of this step, by the formula
   int unit_ = 0;

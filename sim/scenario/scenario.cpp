@@ -95,9 +95,9 @@ bool Scenario::loses_packets() const {
 }
 
 bool Scenario::has_links_with_memory() const {
-  return loses_packets() || tcp.turn > Bytes{} || std::any_of(groups.begin(), groups.end(), [](const Group& group) {
-           return group.instance.nic_burst > Bytes{};
-         });
+  return loses_packets() || tcp.turn > Bytes{} || profile.collectives.asks_receivers() ||
+         std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return group.instance.nic_burst > Bytes{}; });
 }
 
 NoResultError Scenario::no_result(const RunError& error) const {

@@ -283,7 +283,8 @@ struct Scenario {
   bool has_revocations() const;
   /// Whether packets between machines may be lost.
   bool loses_packets() const;
-  /// Whether the same message takes another time than before: packets are lost, or NICs let more pass after a rest.
+  /// Whether the same message takes another time than before: packets are lost, NICs let more pass after a rest, or
+  /// messages wait for an answer (CollectiveProtocol::eager_limit).
   bool has_links_with_memory() const;
   /// `error` with file, and what was set besides: "scenario.json: /training: message (with --set /training/steps=5)".
   NoResultError no_result(const RunError& error) const;

@@ -1,15 +1,25 @@
 #include "sim/training/collective_time.hpp"
 
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <variant>
+#include <vector>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/statistics.hpp"
 #include "sim/program/collective_methods.hpp"
+#include "sim/program/communicator.hpp"
+#include "sim/program/plain_loop.hpp"
+#include "sim/resources/queue_network.hpp"
 #include "sim/scenario/gradient_units.hpp"
 
 namespace rehearse {
 
 namespace {
+
+constexpr std::size_t kCollectives = 101;  // of which the median is taken
+constexpr Seconds kRest{1};                // between two, for token buckets
 
 /// Paths, and nothing that moves on them.
 class PathsOnly : public Network {
@@ -31,7 +41,12 @@ class AllReduceOfWorkers {
   explicit AllReduceOfWorkers(const Scenario& scenario)
       : site_{scenario}, network_{site_.topology}, collective_{methods(scenario), network_} {}
 
-  Seconds duration(Bytes payload) const { return collective_.duration(collective_.choose(payload), payload); }
+  Seconds duration(Bytes payload) const {
+    const std::size_t chosen = collective_.choose(payload);
+    const CollectiveMethod& method = collective_.methods()[chosen];
+    if (method.asks(method.on_wire(payload)) && !site_.scenario.loses_packets()) return median(payload);
+    return collective_.duration(chosen, payload);
+  }
   Bytes leaving_first_machine(Bytes payload) const {
     const CollectiveMethod& method = collective_.methods()[collective_.choose(payload)];
     const int machine = site_.workers.front().front().machine;
@@ -44,6 +59,34 @@ class AllReduceOfWorkers {
   }
 
  private:
+  /// Of many, one after another, each when all links have been idle.
+  Seconds median(Bytes payload) const {
+    const Scenario& scenario = site_.scenario;
+    PlainLoop loop{site_.topology};
+    std::optional<QueueNetwork> queues;
+    if (scenario.tcp.turn > Bytes{}) queues.emplace(site_.topology, loop.clock(), loop.network(), scenario.tcp);
+    Recorder recorder;
+    Cluster cluster{site_, loop.clock(), queues ? *queues : loop.network(), recorder};
+    Communicator communicator{cluster, OwnedClock{loop.clock()}, gpus(), false};
+    std::vector<double> times;
+    std::function<void()> start = [&] {
+      const Seconds begun = loop.clock().now();
+      communicator.start(kind_of(scenario), 0, 0, payload, begun, [&, begun] {
+        times.push_back((loop.clock().now() - begun).value());
+        if (times.size() < kCollectives) loop.clock().schedule_in(kRest, start);
+      });
+    };
+    start();
+    loop.run();
+    return Seconds{percentile(times, 50)};
+  }
+
+  std::vector<Endpoint> gpus() const {
+    std::vector<Endpoint> gpus;
+    for (const std::vector<Endpoint>& worker : site_.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
+    return gpus;
+  }
+
   static CollectiveKind kind_of(const Scenario& scenario) {
     const auto* timed = std::get_if<TimedLayers>(&scenario.model.structure);
     return timed == nullptr ? CollectiveKind::kAllReduce : timed->operation;
@@ -53,9 +96,7 @@ class AllReduceOfWorkers {
     if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
       throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
                        describe_strategy(scenario.training.strategy)};
-    std::vector<Endpoint> gpus;
-    for (const std::vector<Endpoint>& worker : site_.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
-    return collective_methods(site_, gpus, network_, kind_of(scenario));
+    return collective_methods(site_, gpus(), network_, kind_of(scenario));
   }
 
   Site site_;
