@@ -19,7 +19,8 @@ namespace rehearse {
 /// bytes from one machine to another, one-way latency a, bandwidth b, both ranks being ready, takes 3 a + n / b instead of
 /// a + n / b; longer if the answer waits behind what the receiver sends. Requests and answers are flows and count as
 /// traffic; within a machine there are none.
-/// Sizes and order as captured of OpenMPI 4.1.4, openib-style RNDV and PUT headers of ob1 and of btl_tcp.
+/// Sizes and order as captured of OpenMPI 4.1.4 on the testbed: headers RNDV and PUT of ob1 with those of
+/// btl_tcp. Its 32 B behind the data (FIN) are left out.
 class Rendezvous : private Pinned {
  public:
   static constexpr Bytes kRequest{40}, kAnswer{64};

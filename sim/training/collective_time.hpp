@@ -8,7 +8,8 @@ namespace rehearse {
 /// Time of one all-reduce of all the model's gradients, or of the single collective that the model is, as one message,
 /// among all GPUs of the workers, while
 /// nothing else uses the network. It is what simulate() takes for a step without compute and host time
-/// (collective_time_test.cpp), from the same plan and in closed form (collective.hpp). Throws InputError if the
+/// (collective_time_test.cpp), from the same plan and in closed form (collective.hpp); where messages wait for answers
+/// (rendezvous.hpp), the median of 101 that are simulated. Throws InputError if the
 /// strategy is not all-reduce.
 Seconds collective_time(const Scenario& scenario);
 /// The same of one message of `payload`.

@@ -195,12 +195,11 @@ TEST_CASE("shares of trials are compared in percentage points, and with the boun
   CHECK_THROWS_WITH_AS(load_studies(study_of("0,0\n")), doctest::Contains("expected at least one trial"), InputError);
 }
 
-TEST_CASE("the testbed's transfers and all-reduces are predicted within 1, 5 and 2 %") {
+TEST_CASE("the testbed's transfers and all-reduces are predicted within 1, 5, 4 and 2 %") {
   CHECK(shipped("testbed-transfers.json").second.all.mape < 1);
   CHECK(shipped("testbed-all-reduce.json").second.predicted.mape < 5);
-  const auto [mpi, validation] = shipped("testbed-all-reduce-mpi.json");
-  for (const auto& [label, errors] : validation.groups)
-    if (label == "mode ring_eager") CHECK(errors.mape < 2);
+  CHECK(shipped("testbed-all-reduce-mpi.json").second.all.mape < 4);
+  CHECK(shipped("testbed-all-reduce-mpi-eager.json").second.all.mape < 2);
   // Two of 47 rows may lie outside by chance; one does.
   CHECK(shipped("testbed-transfers-timeouts.json").second.within_bounds.inside >= 45);
   CHECK(shipped("testbed-all-reduce-lossy.json").second.all.mape < 10);
