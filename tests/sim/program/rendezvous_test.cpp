@@ -62,7 +62,7 @@ TEST_CASE("ranks begin within launch, and all of them wait for the last") {
 
 TEST_CASE("an answer waits behind the data of its machine, where they wait in one queue") {
   // Three ranks that do not begin at once: of six parts that could go in two at a time, some go alone.
-  Json json = ring(3, "64KiB", 3 * 100'000, "200us");
+  Json json = ring(3, "64KiB", 300'000, "200us");
   const double shared = time_of(json);
   json["cluster"]["network"]["tcp"] = {{"turn", "128KiB"}};
   const double queued = time_of(json), round = 1e5 / kBeta;
