@@ -19,6 +19,16 @@ Json profile_by_kernels(const Study& study, const Catalog& catalog) {
   return profile;
 }
 
+/// Durations stand in its layers' place, of which a step time gives the length: no kernels follow from them.
+bool is_timed(const Json& scenario, const Study& study, const Catalog& catalog) {
+  const Json* model = json_pointer_find(scenario, "/workload/model");
+  if (model == nullptr) return false;
+  if (model->is_string() && std::ranges::count(catalog.model_names(), model->get<std::string>()) > 0)
+    model = &catalog.model(model->get<std::string>(), JsonReader{scenario, study.scenario_file}).value();
+  const Json* family = json_pointer_find(*model, "/structure/family");
+  return family != nullptr && *family == "timed_layers";
+}
+
 }  // namespace
 
 Study with_predicted_computation(const Study& study, const Catalog& catalog) {
@@ -32,7 +42,13 @@ Study with_predicted_computation(const Study& study, const Catalog& catalog) {
       }
     if (row.scenario.empty()) continue;
     Json scenario = parse_json(row.scenario, study.scenario_file);
+    if (is_timed(scenario, study, catalog)) {
+      row.scenario.clear();
+      row.problem = "the model has durations instead of layers, so that only step times tell of its computation";
+      continue;
+    }
     scenario["calibration"] = profile;
+    if (!study.predicted_framework.empty()) scenario["workload"]["framework"] = study.predicted_framework;
     if (!scenario["workload"].contains("copies_input")) scenario["workload"]["copies_input"] = false;
     row.scenario = to_json_text(scenario);
   }

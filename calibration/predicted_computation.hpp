@@ -9,7 +9,8 @@ namespace rehearse {
 
 /// The study with the computation of profile "kernels" (sim/scenario/kernel_plan.hpp): kernels and frameworks come from
 /// there, host, GPUs and step times go; the exchange stays as the study's profile has it. Inputs are not copied unless
-/// the scenario says so, as with step times. Rows that only step times tell of have no scenario, but a reason.
+/// the scenario says so, as with step times. Rows that only step times tell of, among them those of models with durations
+/// instead of layers, have no scenario, but a reason.
 Study with_predicted_computation(const Study& study, const Catalog& catalog);
 
 /// How such predictions are off, over the rows that count for the study's quality and that the kernels can do.

@@ -379,6 +379,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
     json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
 
   read_only_by_step_times(json, study);
+  study.predicted_framework = json.optional<std::string>("predicted_framework", "");
   read_report(json, table, study);
   if (json.has("fit")) read_fit(json.child("fit"), table, study);
   if (!study.sample_of.empty()) rank_samples(study);

@@ -95,6 +95,8 @@ struct Study {
   std::vector<FreeValue> free;
   /// Rows whose computation only step times tell, such as those of another sequence length than the model's, and why.
   std::vector<std::pair<RowFilter, std::string>> only_by_step_times;
+  /// Label of the framework that a predicted computation runs in, instead of the one that finds the step times; empty: that one.
+  std::string predicted_framework;
   std::vector<std::string> cross_validate;  // columns whose combinations are left out in turn
   bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
 };

@@ -43,6 +43,7 @@ std::string study_schema() {
       "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
+    "predicted_framework": { "type": "string", "description": "label of the framework whose costs validate --computation predicted takes; default: the workload's" },
     "only_by_step_times": { "type": "array", "description": "rows whose computation only measured step times tell, not the scenario's model: validate --computation predicted leaves them out", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "group_by": { "$ref": "#/$defs/columns", "description": "errors are printed for each value of these, too" },
@@ -156,11 +157,12 @@ std::string training_log_study_schema() {
 }
 
 std::string kernel_study_schema() {
-  return file_schema({.title = "Rehearse study of kernels",
-                      .description = "times of single kernels; validate predicts each GPU by a fit to the others, calibrate "
-                                     "fits the formulas' values to all",
-                      .required = {"kind", "tables", "leave_out"}},
-                     R"json({
+  return file_schema(
+      {.title = "Rehearse study of kernels",
+       .description = "times of single kernels; validate predicts each GPU by a fit to the others, calibrate "
+                      "fits the formulas' values to all",
+       .required = {"kind", "tables", "leave_out"}},
+      R"json({
     "kind": { "const": "kernels" },
     "leave_out": { "enum": ["gpu", "multiprocessor", "architecture"], "description": "what is predicted by a fit to the others; multiprocessor: GPUs of an architecture with as many cores in each" },
     "tables": { "type": "array", "minItems": 1, "items": { "type": "object",

@@ -107,6 +107,9 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.mixed_scalars = json.optional<double>("mixed_scalars", framework.mixed_scalars);
   framework.fusion = json.optional<double>("fusion", framework.fusion);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
+  framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);
+  framework.transforms_weight_gradients =
+      json.optional<bool>("transforms_weight_gradients", framework.transforms_weight_gradients);
   framework.has_variables_on_host = json.optional<bool>("variables_on_host", framework.has_variables_on_host);
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");

@@ -66,6 +66,12 @@ struct Framework {
   /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
   /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
   bool transposes_images = false;
+  /// Device memory that an algorithm of a convolution may take besides its images and weights: transforms
+  /// (kernels::fft_workspace()) that need more are not taken. Sources: MXNet, Convolution, "workspace" (1024 MB);
+  /// TensorFlow, TF_CUDNN_WORKSPACE_LIMIT_IN_MB (4096).
+  Bytes convolution_workspace{std::int64_t{4} << 30};
+  /// Weights' gradients are computed by transforms of tiles, too. Source: cuDNN 6 release notes; cuDNN 5.1 has none.
+  bool transforms_weight_gradients = true;
   bool has_variables_on_host = false;  // each step copies them to the GPU, and their gradients back
 };
 

@@ -277,6 +277,8 @@ constexpr std::string_view kProfileCompute = R"json({
         "mixed_scalars": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "time of losses, layer normalisations, dropouts and GELU in mixed precision by that in fp16" },
         "fusion": { "type": "number", "minimum": 0, "maximum": 0.99, "default": 0, "description": "share of activations and sums that are part of the kernel before them" },
         "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },
+        "convolution_workspace": { "$ref": "#/$defs/size", "default": "4GiB", "description": "of a convolution's transforms: none that need more" },
+        "transforms_weight_gradients": { "type": "boolean", "default": true, "description": "weights' gradients of large kernels by Fourier transforms of tiles, as from cuDNN 6 on" },
         "variables_on_host": { "type": "boolean", "default": false, "description": "each step copies variables to the GPU and gradients back" },
         "needs_alignment": { "type": "boolean", "default": false, "description": "products in fp16 on matrix units only where their rows are multiples of 8 numbers, as cuBLAS before version 11" },
         "source": { "type": "string" } } } },

@@ -171,10 +171,11 @@ std::string interpolation_text(const StudyAccuracy& accuracy) {
 
 std::string computation_text(const Study& study, const PredictedComputation& computation, const std::string& before) {
   const ErrorStatistics& errors = computation.errors;
-  std::string text = before + "computation predicted, exchange by profile " + in_quotes(study.profile_name) + ": " +
-                     std::to_string(errors.rows) + " rows, MAPE " + display(errors.mape) + ", median " +
-                     display(errors.median_ape) + ", p90 " + display(errors.p90_ape) + ", bias " +
-                     display(errors.bias) + "\n";
+  std::string text;
+  if (errors.rows > 0)
+    text = before + "computation predicted, exchange by profile " + in_quotes(study.profile_name) + ": " +
+           std::to_string(errors.rows) + " rows, MAPE " + display(errors.mape) + ", median " +
+           display(errors.median_ape) + ", p90 " + display(errors.p90_ape) + ", bias " + display(errors.bias) + "\n";
   const std::string file = fs::path{study.measurements_file}.filename().string();
   for (const auto& [reason, lines] : computation.without)
     text += before + "computation not predicted: " + std::to_string(lines.size()) +

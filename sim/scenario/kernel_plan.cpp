@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "platforms/kernels/attention.hpp"
+#include "platforms/kernels/fft_convolution.hpp"
 #include "sim/scenario/processor_kernels.hpp"
 
 namespace rehearse {
@@ -117,6 +118,16 @@ double widening(const Operator& op, const KernelSetting& setting) {
   return is_wide && setting.scalars == kernels::Precision::kFp16 ? setting.framework.mixed_scalars : 1;
 }
 
+/// The fastest algorithm that the framework's library has.
+Seconds time_of_kernel(const kernels::Kernel& kernel, const KernelSetting& setting) {
+  const Seconds time = kernels::time(kernel, setting.gpu, setting.values);
+  const auto* convolution = std::get_if<kernels::Convolution>(&kernel);
+  if (convolution == nullptr || kernels::fft_workspace(*convolution) > setting.framework.convolution_workspace ||
+      (convolution->pass == kernels::Pass::kWeights && !setting.framework.transforms_weight_gradients))
+    return time;
+  return std::min(time, kernels::fft_time(*convolution, setting.gpu, setting.values.convolutions).value_or(time));
+}
+
 template <class ClassValues>
 void limit_launch(ClassValues& values, double cycles) {
   values.launch = std::min(values.launch, cycles);
@@ -202,7 +213,7 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   const double count = launches(op, setting), wide = widening(op, setting);
   const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
   Seconds total = op.attention ? attention_time(op, setting)
-                  : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
+                  : kernel     ? time_of_kernel(*kernel, setting)
                                : count * time_of(bytes);
   total = wide * total;
   const Copies copies = copies_of(op, setting);

@@ -35,6 +35,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 ///   those and losses, in mixed precision    mixed_scalars times as long
 ///   other activations and sums              1 - fusion of it
 ///   products                                + a kernel that reads and writes the output for each of copies
+///   convolutions of large kernels           no longer than by transforms (kernels::fft_time()), as far as the framework has them
 ///   convolutions in fp16, transposes_images + two kernels that read and write inputs and outputs
 /// On a processor (kernels::kProcessorArchitecture) the kernel, if there is one, after the framework's dispatch: one
 /// thread does both.

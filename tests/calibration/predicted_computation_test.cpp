@@ -56,6 +56,23 @@ TEST_CASE("rows that only step times tell of are not predicted") {
   CHECK(shipped.only_by_step_times.front().second.starts_with("sequences of 384 or 512 tokens"));
 }
 
+TEST_CASE("a model with durations instead of layers is not predicted") {
+  for (const char* name : {"spotdnn-resnet110", "spotdnn-resnet110-speed", "spotdnn-others"}) {
+    const Study predicted = with_predicted_computation(loaded_study(name), test::shipped_catalog());
+    for (const StudyRow& row : predicted.rows) {
+      CHECK(row.scenario.empty());
+      CHECK(row.problem.starts_with("the model has durations"));
+    }
+  }
+}
+
+TEST_CASE("the framework of a predicted computation is the study's, not the label of its step times") {
+  const Study study = loaded_study("mxnet-perf-ps");
+  CHECK(study.predicted_framework == "MXNet");
+  const Study predicted = with_predicted_computation(study, test::shipped_catalog());
+  for (const StudyRow& row : predicted.rows) CHECK(parse_json(row.scenario, "row")["workload"]["framework"] == "MXNet");
+}
+
 TEST_CASE("errors are those of rows that kernels can do; others are named and counted") {
   Study study = loaded_study("cm-dare-latency");  // six rows that no fit has seen
   std::vector<Prediction> predictions;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes steps.csv: training on one GPU, from the tables of the folders beside this one.
+"""Writes steps.csv and steps_not_fitted.csv: training on one GPU, from the tables of the folders beside this one.
 
-    calibration/data/one-gpu-steps/make.py        # rewrites steps.csv; README.md says what is left out
+    calibration/data/one-gpu-steps/make.py        # rewrites both; README.md says what is left out
 """
 
 import csv
@@ -11,14 +11,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 COLUMNS = ["source", "line", "machine", "gpu", "architecture", "framework", "model", "workload", "precision", "batch",
            "accumulation", "samples_per_s"]
 ARCHITECTURES = {"K80": "Kepler", "M40": "Maxwell", "M60": "Maxwell", "P100 SXM2": "Pascal", "V100 SXM2 32GB": "Volta",
-                 "Quadro RTX 8000": "Turing", "A100": "Ampere", "A100 80GB": "Ampere", "A100 PCIe": "Ampere",
+                 "P100": "Pascal", "Quadro RTX 8000": "Turing", "A100": "Ampere", "A100 80GB": "Ampere", "A100 PCIe": "Ampere",
                  "A100 80GB PCIe": "Ampere", "A10": "Ampere", "RTX A6000": "Ampere", "RTX 3090": "Ampere",
                  "RTX 4090": "Ada", "RTX 6000 Ada": "Ada", "H100": "Hopper", "H100 PCIe": "Hopper"}
 # Workload of the catalog: the model that is left out together, whatever the length of its sequences.
 MODELS = {"resnet50": "ResNet-50", "resnet152": "ResNet-152", "inception_v3": "Inception-v3", "vgg16": "VGG-16",
           "alexnet": "AlexNet", "mxnet/alexnet": "AlexNet", "bert_base": "BERT-Base", "bert_base_384": "BERT-Base",
           "bert_base_pretraining": "BERT-Base", "bert_large_384": "BERT-Large", "bert_large_pretraining": "BERT-Large",
-          "bert_large_pretraining_512": "BERT-Large"}
+          "bert_large_pretraining_512": "BERT-Large", "resnet18": "ResNet-18", "resnet18_cifar": "ResNet-18 CIFAR",
+          "densenet121": "DenseNet-121"}
 LEFT_OUT = ["TensorFlow BERT pre-training 128 dgx-2 32GB fp32"]
 MOST_ACCUMULATION = 16  # of more, the update is less than one percent of a step
 
@@ -98,16 +99,41 @@ def lambda_labs():
                 row["precision"], row["batch_per_gpu"], 1, row["throughput"]
 
 
-def main():
-    sources = {"tensorflow-benchmarks-2017": tensorflow_2017, "mxnet-perf": mxnet, "nvidia-deeplearningexamples": nvidia,
-               "oneflow-dlperf": dlperf, "lambda-gpu-benchmarks": lambda_labs}
-    with open(HERE / "steps.csv", "w", newline="", encoding="utf-8") as file:
+def gavel():
+    """Of the jobs on the cluster, not those that it was simulated with."""
+    models = {"ResNet-50": "resnet50", "ResNet-18": "resnet18_cifar"}
+    gpus = {"k80": "K80", "p100": "P100", "v100": "V100 SXM2 32GB"}
+    for line, row in rows_of("gavel-throughputs"):
+        if row["table"] == "physical_cluster" and row["gpus"] == "1" and row["consolidated"] == "yes" \
+                and row["job"] in models:
+            yield line, "cloud", gpus[row["gpu"]], "PyTorch", models[row["job"]], "fp32", row["batch_per_gpu"], 1, \
+                float(row["steps_per_s"]) * int(row["batch_per_gpu"])
+
+
+def pipedream():
+    """Sums of layers' times, but of the input's, which is the loading of data; no update."""
+    batches = {"alexnet": 256, "vgg16": 128, "resnet18": 256, "resnet50": 128, "densenet121": 64}
+    for model, batch in batches.items():
+        total = sum(float(row["forward_ms"]) + float(row["backward_ms"])
+                    for _, row in rows_of("pipedream-profiles", model + ".nodes.csv") if row["layer"] != "Input")
+        yield 2, "layers one by one", "V100 SXM2 32GB", "PyTorch", model, "fp32", batch, 1, round(1000 * batch / total, 3)
+
+
+def write(name, sources):
+    with open(HERE / name, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
         for source, rows in sources.items():
             for line, machine, gpu, framework, workload, precision, batch, accumulation, rate in rows():
                 out.writerow([source, line, machine, gpu, ARCHITECTURES[gpu], framework, MODELS[workload], workload,
                               precision, batch, accumulation, float(rate)])
+
+
+def main():
+    write("steps.csv", {"tensorflow-benchmarks-2017": tensorflow_2017, "mxnet-perf": mxnet,
+                        "nvidia-deeplearningexamples": nvidia, "oneflow-dlperf": dlperf,
+                        "lambda-gpu-benchmarks": lambda_labs})
+    write("steps_not_fitted.csv", {"gavel-throughputs": gavel, "pipedream-profiles": pipedream})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "platforms/kernels/fft_convolution.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "tests/platforms/kernels/gpus.hpp"
 #include "tests/support/error_of.hpp"
@@ -105,6 +106,26 @@ TEST_CASE("an operator becomes a kernel of its shape, in each pass") {
   CHECK((product.batch == 1 && product.m == 8 && product.n == 10 && product.k == 25088));
   const auto loss = std::get<kernels::Streaming>(kernel_of(named(workload, "loss"), setting).value());
   CHECK((loss.kind == kernels::StreamingKind::kCrossEntropy && loss.rows == 8 && loss.columns == 10));
+}
+
+TEST_CASE("large kernels take transforms where the framework's library has them and room for them") {
+  GraphBuilder graph{"test", "large", Layout::kNchw, 128, Precision::kFp32};
+  const GraphBuilder::Tensor x = graph.convolution("first", graph.input(27, 27, 96), 96, 1, 1, false);
+  const Workload workload = graph.finish(std::array{graph.convolution("large", x, 256, {5, 5, 1, 2}, 1, false)});
+  const auto time = [&](const char* name, const KernelSetting& setting) {
+    return kernel_time(named(workload, name), setting).total;
+  };
+  const KernelSetting with = round_numbers();
+  KernelSetting old = with, narrow = with;
+  old.framework.transforms_weight_gradients = false;
+  narrow.framework.convolution_workspace = Bytes{100'000'000};
+  CHECK(time("large", with) < 0.7 * time("large", narrow));
+  CHECK(time("large/data_gradient", old) == time("large/data_gradient", with));
+  CHECK(time("large/weight_gradient", with) < 0.7 * time("large/weight_gradient", old));
+  CHECK(time("large/weight_gradient", narrow) == time("large/weight_gradient", old));
+  // 128 images have a tile each, of 544 complex numbers a channel, in two layouts.
+  const auto c = std::get<kernels::Convolution>(kernel_of(named(workload, "large"), with).value());
+  CHECK(kernels::fft_workspace(c) == Bytes{2 * 544 * 8 * (128 * (96 + 256) + 96 * 256)});
 }
 
 TEST_CASE("passes of a transposed convolution are the other way round") {
