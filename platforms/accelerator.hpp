@@ -24,6 +24,7 @@ struct Accelerator {
   int cores_per_multiprocessor = 0;  // fp32 units: 2 FLOPs per cycle each
   Bytes l2{};                        // second-level cache
   int process_nm = 0;                // of the chip
+  int dies = 1;                      // that act as one GPU
   double power_w = 0;                // limit of the board, for one GPU
   /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
   FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};

@@ -53,6 +53,8 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
   accelerator.process_nm = json.optional<int>("process_nm", 0);
   if (json.has("process_nm"))
     json.expect(accelerator.process_nm >= 1 && accelerator.process_nm <= 1000, "process_nm", "1 to 1000");
+  accelerator.dies = json.optional<int>("dies", 1);
+  json.expect(accelerator.dies >= 1 && accelerator.dies <= 64, "dies", "1 to 64");
   if (json.has("power")) accelerator.power_w = read_number_of(json, "power", "W", "a power in watts, such as \"400W\"");
   if (json.has("boost_clock"))
     accelerator.boost_clock_hz =

@@ -300,6 +300,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   protocol.nvlink_step = json.optional<Seconds>("nvlink_step", otherwise.nvlink_step);
   protocol.pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step);
   protocol.network_step = json.optional<Seconds>("network_step", otherwise.network_step);
+  protocol.kept_step = json.optional<Seconds>("kept_step", otherwise.kept_step);
   if (json.has("efficiency")) protocol.efficiency = share(json, "efficiency");
   if (json.has("algorithm")) {
     protocol.algorithm.reset();
@@ -313,8 +314,12 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
     if (!protocol.algorithm) json.fail("algorithm", unknown_name_message("algorithm", name, known));
   }
   for (const char* key : kProtocolTimes) expect_short(json, key);
+  expect_short(json, "kept_step");
   protocol.launch_hops = read_hops(json, "launch_hops", otherwise.launch_hops);
   protocol.step_hops = read_hops(json, "step_hops", otherwise.step_hops);
+  protocol.kept_hops = read_hops(json, "kept_hops", otherwise.kept_hops);
+  protocol.overlap = json.optional<double>("overlap", otherwise.overlap);
+  json.expect(protocol.overlap >= 0 && protocol.overlap <= 1, "overlap", "a share from 0 to 1");
   if (json.has("operation")) protocol.operation = read_collective_kind(json, "operation");
   if (json.has("tuner")) protocol.tuner = read_tuner(json.child("tuner"), otherwise.tuner.value_or(TunerCosts{}));
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
@@ -338,7 +343,12 @@ CollectiveParameters read_collective_parameters(const JsonReader& json, const Co
   parameters.hop = json.optional<Seconds>("hop", otherwise.hop);
   for (const char* key : {"launch", "hop"}) expect_short(json, key);
   parameters.launch_cycles = json.optional<double>("launch_cycles", otherwise.launch_cycles);
-  json.expect(parameters.launch_cycles >= 0 && parameters.launch_cycles <= 1e6, "launch_cycles", "0 to 1000000 cycles");
+  parameters.hop_cycles = json.optional<double>("hop_cycles", otherwise.hop_cycles);
+  for (const auto& [key, cycles] :
+       {std::pair{"launch_cycles", parameters.launch_cycles}, std::pair{"hop_cycles", parameters.hop_cycles}})
+    json.expect(cycles >= 0 && cycles <= 1e6, key, "0 to 1000000 cycles");
+  parameters.across_dies = json.optional<double>("across_dies", otherwise.across_dies);
+  json.expect(parameters.across_dies >= 0.1 && parameters.across_dies <= 10, "across_dies", "a factor from 0.1 to 10");
   if (!json.has("protocols")) return parameters;
   parameters.protocols.clear();
   for (const auto& [name, protocol] : json.child("protocols").items()) {
@@ -354,6 +364,7 @@ void add_hops(CollectiveParameters& parameters) {
   for (auto& [name, protocol] : parameters.protocols) {
     protocol.launch += parameters.launch + parameters.hop * protocol.launch_hops;
     protocol.nvlink_step += parameters.hop * protocol.step_hops;
+    protocol.kept_step += parameters.hop * protocol.kept_hops;
   }
 }
 

@@ -3,6 +3,7 @@
 // calibrate` or by hand; every value has a unit. platforms/README.md says what they mean, calibration/README.md where the
 // shipped ones come from.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -179,6 +180,8 @@ struct TunerCosts {
 
 /// One way in which a library carries out an all-reduce, and what it costs besides latency and rate of the links. An
 /// all-reduce of n bytes over p GPUs in r rounds takes
+///   launch + r (max(step, (1 - overlap) step + x) + L) + n / (p copy)
+/// with x = (n / efficiency) / (r rates of the links) the time that a part is on its way, so with overlap = 0
 ///   launch + r (step + L) + (n / efficiency) / rates of the links + n / (p copy)
 /// with L the links' latency and `step` the mean over the links that a part passes (rings), or the sum over those of
 /// the longest way (trees). Form: NCCL's own cost model, src/graph/tuning.cc: base latency + steps * latency of NVLink,
@@ -206,8 +209,17 @@ struct CollectiveProtocol {
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
   std::optional<CollectiveKind> operation;  // that it is for; none: all-reduces, and others if its algorithm is a ring
   std::optional<TunerCosts> tuner;          // by which it is chosen; none: by what it takes
-  /// In units of CollectiveParameters::hop, which are in `launch` and `nvlink_step` already.
-  double launch_hops = 0, step_hops = 0;
+  /// Share of a step that is over when a part's last byte arrives, if that takes long enough: what the software does for the
+  /// first bytes goes on while the others follow.
+  double overlap = 0;
+  /// In units of CollectiveParameters::hop, which are in `launch`, `nvlink_step` and `kept_step` already.
+  double launch_hops = 0, step_hops = 0, kept_hops = 0;
+  /// More than nvlink_step where a GPU writes what it passes on into its own result, too: in each step of an all-gather, in
+  /// the later half of an all-reduce's, in none of a reduce-scatter's.
+  Seconds kept_step{};
+
+  /// What is left of a `step` when the last byte of a part arrives that was on its way for `transfer`.
+  Seconds step_after(Seconds step, Seconds transfer) const { return step - std::min(step * overlap, transfer); }
 };
 
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
@@ -219,7 +231,9 @@ struct CollectiveParameters {
   /// What belongs to a generation of links, and not to a protocol, of which each takes `launch` + launch_hops hop to start and
   /// step_hops hop to pass a part on over NVLinks.
   Seconds launch{}, hop{};
-  double launch_cycles = 0;  // of the GPU, besides `launch`
+  double launch_cycles = 0, hop_cycles = 0;  // of the GPU, besides `launch` and `hop`
+  /// How many times as long these are on a GPU of several dies (Accelerator::dies).
+  double across_dies = 1;
   /// By name. A collective takes the one that the library's tuner expects to end first; of equals the one that does.
   std::map<std::string, CollectiveProtocol> protocols;
 };

@@ -464,7 +464,7 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload) {
 
 CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
                                  const std::vector<int>& watched)
-    : plan_{plan} {
+    : plan_{plan}, overlap_{protocol.overlap} {
   std::vector<double> capacities;
   for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
   for (const CollectivePhase& phase : plan) {
@@ -508,6 +508,7 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
       slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops + phase.steps.time(protocol).value(),
                            per_byte[e]);
+    step_.push_back(phase.steps.time(protocol).value());
     std::sort(slowest.begin(), slowest.end(), std::greater<>{});
     std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
     for (const auto& edge : slowest)
@@ -534,8 +535,9 @@ Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
 
 double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   double longest = 0;
+  const double hidden = step_[phase] * overlap_;
   for (const auto& [latency, per_byte] : slowest_[phase])
-    longest = std::max(longest, latency + as_double(size) * per_byte);
+    longest = std::max(longest, latency + std::max(as_double(size) * per_byte - hidden, 0.0));
   return longest;
 }
 

@@ -145,6 +145,8 @@ class CollectiveTimer {
   std::vector<std::vector<double>> per_byte_;   // [phases][edges]
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
   std::vector<std::vector<std::pair<double, double>>> slowest_;
+  std::vector<double> step_;  // [phases] of `latency`, what the software takes
+  double overlap_ = 0;        // CollectiveProtocol::overlap
 };
 
 }  // namespace rehearse

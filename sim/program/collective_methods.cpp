@@ -26,6 +26,30 @@ Seconds CollectiveMethod::copy_time(Bytes payload) const {
   return protocol.copy ? payload / *protocol.copy / static_cast<double>(ranks) : Seconds{};
 }
 
+namespace {
+
+/// Share of the steps whose data a GPU keeps besides passing them on.
+double kept_share(CollectiveKind kind) {
+  if (kind == CollectiveKind::kAllGather) return 1;
+  return kind == CollectiveKind::kAllReduce ? 0.5 : 0;
+}
+
+/// What depends on the GPU's clock, and on what the GPUs do with the data.
+void add_times(CollectiveProtocol& protocol, const CollectiveParameters& parameters, CollectiveKind kind,
+               const Group& group) {
+  if (group.accelerator) {
+    const double dies = group.accelerator->dies > 1 ? parameters.across_dies : 1;
+    const Seconds cycle{dies / group.accelerator->clock()};
+    const Seconds hop = cycle * parameters.hop_cycles;
+    protocol.launch += cycle * parameters.launch_cycles + hop * protocol.launch_hops;
+    protocol.nvlink_step += hop * protocol.step_hops;
+    protocol.kept_step += hop * protocol.kept_hops;
+  }
+  protocol.nvlink_step += protocol.kept_step * kept_share(kind);
+}
+
+}  // namespace
+
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
@@ -47,8 +71,7 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
     CollectivePlan plan = plan_collective(kind, algorithm, gpus, network, protocol.is_in_gpu_order);
     if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
     methods.push_back({protocol, std::move(plan), gpus.size()});
-    if (group.accelerator)
-      methods.back().protocol.launch += Seconds{parameters.launch_cycles / group.accelerator->clock()};
+    add_times(methods.back().protocol, parameters, kind, group);
   }
   if (methods.empty()) {
     const CollectiveAlgorithm algorithm = takes_any ? CollectiveAlgorithm::kRing : wanted;

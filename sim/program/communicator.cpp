@@ -99,9 +99,10 @@ void Communicator::settle() {
       }
 }
 
-/// Of a message after its last byte has left: the way, and the software of those that pass it on.
-Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge) const {
-  return cluster_.network.latency(edge) * phase.hops + phase.steps.time(method().protocol);
+/// Of a message that took `transfer` to leave, after its last byte has left: the way, and the software of those that pass it on.
+Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge, Seconds transfer) const {
+  const CollectiveProtocol& protocol = method().protocol;
+  return cluster_.network.latency(edge) * phase.hops + protocol.step_after(phase.steps.time(protocol), transfer);
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.
@@ -115,8 +116,8 @@ void Communicator::record(Seconds start) {
       cluster_.recorder.add_rate(*cluster_.recorder.find_link(link), rate);
     });
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-      const Seconds on_wire{timer.seconds_per_byte(p)[e] * as_double(each) * repeat};
-      const Seconds latency = this->latency(phase, phase.edges[e]) * repeat;
+      const Seconds once{timer.seconds_per_byte(p)[e] * as_double(each)}, on_wire = once * repeat;
+      const Seconds latency = this->latency(phase, phase.edges[e], once) * repeat;
       cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                         cluster_.network.destination(phase.edges[e]),
                                         unit_,
@@ -174,7 +175,7 @@ void Communicator::send(std::size_t index) {
 
 void Communicator::sent(std::size_t index, Seconds start) {
   Message& message = under_way_[index];
-  const Seconds now = clock_.now(), latency = this->latency(plan()[phase_], message.edge);
+  const Seconds now = clock_.now(), latency = this->latency(plan()[phase_], message.edge, now - start);
   const Endpoint from = cluster_.network.source(message.edge), to = cluster_.network.destination(message.edge);
   cluster_.traffic.sent(from, to, message.size);
   message.state = Message::kHasLeft;

@@ -34,18 +34,25 @@ double seconds_of(const Json& object, const char* key) {
 }
 
 /// Adds the times of a generation to those of its protocols, as the reader of profiles does.
-void add_hops(Json& entry, double clock) {
-  if (!entry.contains("launch") && !entry.contains("hop") && !entry.contains("launch_cycles")) return;
-  const double launch = seconds_of(entry, "launch") + entry.value("launch_cycles", 0.0) / clock;
-  const double hop = seconds_of(entry, "hop");
-  entry["launch_cycles"] = 0;
-  for (const char* key : {"launch", "hop"}) entry[key] = "0s";  // else they would be those of any interconnect again
+void add_hops(Json& entry, const Accelerator& gpu) {
+  constexpr std::array kTimes{"launch", "hop", "launch_cycles", "hop_cycles"};
+  if (std::ranges::none_of(kTimes, [&](const char* key) { return entry.contains(key); })) return;
+  const double cycle = (gpu.dies > 1 ? entry.value("across_dies", 1.0) : 1.0) / gpu.clock();
+  const double launch = seconds_of(entry, "launch") + entry.value("launch_cycles", 0.0) * cycle;
+  const double hop = seconds_of(entry, "hop") + entry.value("hop_cycles", 0.0) * cycle;
+  // Else they would be those of any interconnect again.
+  for (const char* key : {"launch_cycles", "hop_cycles"}) entry[key] = 0;
+  for (const char* key : {"launch", "hop"}) entry[key] = "0s";
   if (!entry.contains("protocols")) return;
   for (auto& [name, protocol] : entry["protocols"].items()) {
-    const double launch_hops = protocol.value("launch_hops", 0.0), step_hops = protocol.value("step_hops", 0.0);
-    for (const char* key : {"launch_hops", "step_hops"}) protocol.erase(key);
-    protocol["launch"] = to_text(Seconds{seconds_of(protocol, "launch") + launch + launch_hops * hop});
-    protocol["nvlink_step"] = to_text(Seconds{seconds_of(protocol, "nvlink_step") + step_hops * hop});
+    const auto move = [&protocol = protocol, hop](const char* hops, const char* into, double more) {
+      const double time = seconds_of(protocol, into) + more + protocol.value(hops, 0.0) * hop;
+      protocol.erase(hops);
+      protocol[into] = to_text(Seconds{time});
+    };
+    move("launch_hops", "launch", launch);
+    move("step_hops", "nvlink_step", 0);
+    if (protocol.contains("kept_hops")) move("kept_hops", "kept_step", 0);
   }
 }
 
@@ -67,14 +74,15 @@ void overrule(Json& entry, const Json& part) {
 
 }  // namespace
 
-Json library_on(const Json& library, const std::string& interconnect, const std::string& generation, double clock) {
+Json library_on(const Json& library, const std::string& interconnect, const std::string& generation,
+                const Accelerator& gpu) {
   Json entry = library;
   for (const char* part : {"by_interconnect", "by_generation"}) entry.erase(part);
   if (library.contains("by_interconnect") && library["by_interconnect"].contains(interconnect))
     overrule(entry, library["by_interconnect"][interconnect]);
   else if (library.contains("by_generation") && library["by_generation"].contains(generation))
     overrule(entry, library["by_generation"][generation]);
-  add_hops(entry, clock);
+  add_hops(entry, gpu);
   return entry;
 }
 

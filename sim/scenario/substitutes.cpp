@@ -410,15 +410,15 @@ class Substitution {
           if (std::find(known.begin(), known.end(), name) == known.end()) continue;
           const Interconnect inside = read_interconnect(catalog_.interconnect(name, asked_by_), gpu.host_link);
           list.push_back({profile, name, kind_of(inside), rate_of(inside), far,
-                          library_on(library, name, inside.generation, gpu.clock())});
+                          library_on(library, name, inside.generation, gpu)});
         }
       if (library.contains("by_generation") && library["by_generation"].contains(links.generation))
         list.push_back({profile, links.generation, kind_of(links), rate_of(links), far,
-                        library_on(library, "", links.generation, gpu.clock()), true});
+                        library_on(library, "", links.generation, gpu), true});
       if (library.contains("protocols") && !library["protocols"].empty())
         list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
                         states_pcie(library) ? gpu.host_link.value() : 0, far,
-                        library_on(library, "", "", gpu.clock())});
+                        library_on(library, "", "", gpu)});
     };
     add(name_, profile_, 0);
     for (const Donor& donor : donors()) add(donor.name, *donor.profile, nearest_of(donor.gpus, gpu));
@@ -478,7 +478,7 @@ class Substitution {
     if (spans) needed.emplace_back("network_step");
 
     Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name,
-                            group.interconnect.generation, group.accelerator->clock());
+                            group.interconnect.generation, *group.accelerator);
     const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
     const bool is_known = std::any_of(protocols.begin(), protocols.end(),
                                       [&](const Json& protocol) { return works(protocol, spans, reduces); });

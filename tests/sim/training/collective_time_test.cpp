@@ -161,6 +161,93 @@ TEST_CASE("what belongs to a generation of links is added to its protocols, in h
   CHECK(collective_time(read).value() == exactly(18e-6 + wire + 1e4 / read.groups[0].accelerator->clock()));
 }
 
+TEST_CASE("hops in cycles are those of the GPU's clock, and longer across its dies") {
+  Json scenario = all_reduce(1, 4, nvswitch(), Json::object(), 1'000'000);
+  Json& library = scenario["calibration"]["collectives"];
+  library = {
+      {"launch_cycles", 1e4},
+      {"hop_cycles", 2e3},
+      {"across_dies", 1.5},
+      {"protocols", {{"ring", {{"algorithm", "ring"}, {"launch_hops", 2}, {"step_hops", 0.5}, {"kept_hops", 1}}}}}};
+  const auto expected = [](double cycle) {
+    return (1e4 + 2 * 2e3 + 6 * (0.5 + 0.5 * 1) * 2e3) * cycle + 1.5e6 / kPort;
+  };
+  Scenario read = test::resolved(scenario);
+  CHECK(collective_time(read).value() == exactly(expected(1 / read.groups[0].accelerator->clock())));
+  read.groups[0].accelerator->dies = 2;
+  CHECK(collective_time(read).value() == exactly(expected(1.5 / read.groups[0].accelerator->clock())));
+}
+
+TEST_CASE("bytes hide their share of a step: r max(step, (1 - overlap) step + x)") {
+  for (const double overlap : {0.25, 1.0}) {
+    const Json protocols{
+        {"ring", {{"algorithm", "ring"}, {"launch", "2us"}, {"nvlink_step", "4us"}, {"overlap", overlap}}}};
+    // Six rounds on four GPUs, n / 4 in each; 1 and 4 us of transfer are at n = 400 kB and 1.6 MB.
+    double before = 0;
+    for (const std::int64_t bytes : {4, 100'000, 400'000, 800'000, 1'600'000, 64'000'000}) {
+      const double x = static_cast<double>(bytes) / 4 / kPort;
+      const double time = 2e-6 + 6 * std::max(4e-6, (1 - overlap) * 4e-6 + x);
+      check_time(all_reduce(1, 4, nvswitch(), protocols, bytes), time);
+      CHECK(time >= before);
+      CHECK(time >= 6 * x);
+      before = time;
+    }
+  }
+}
+
+TEST_CASE("steps whose data a GPU keeps take longer: all of an all-gather, half of an all-reduce") {
+  const Json protocols{{"ring", {{"algorithm", "ring"}, {"nvlink_step", "1us"}, {"kept_step", "2us"}}}};
+  Json scenario = all_reduce(1, 4, nvswitch(), protocols, 1'000'000);
+  const double part = 0.75e6 / kPort;
+  check_time(scenario, 6 * (1e-6 + 1e-6) + 2 * part);
+  const std::vector<std::pair<std::string, double>> times{{"all_gather", 3 * 3e-6 + part},
+                                                          {"reduce_scatter", 3 * 1e-6 + part}};
+  for (const auto& entry : times) {
+    CAPTURE(entry.first);
+    scenario["workload"]["model"]["structure"]["operation"] = entry.first;
+    CHECK(closed_form(scenario) == exactly(entry.second));
+  }
+}
+
+TEST_CASE("shares, factors and cycles of a library are refused outside of their range") {
+  Json scenario = all_reduce(1, 4, nvswitch(), {{"ring", {{"algorithm", "ring"}, {"overlap", 1.5}}}}, 1'000'000);
+  CHECK(refusal(scenario).find("/overlap: expected a share from 0 to 1") != std::string::npos);
+  Json& library = scenario["calibration"]["collectives"];
+  library["protocols"]["ring"] = {{"algorithm", "ring"}};
+  library["across_dies"] = 11;
+  CHECK(refusal(scenario).find("/across_dies: expected a factor from 0.1 to 10") != std::string::npos);
+  library.erase("across_dies");
+  library["hop_cycles"] = -1;
+  CHECK(refusal(scenario).find("/hop_cycles: expected 0 to 1000000 cycles") != std::string::npos);
+}
+
+TEST_CASE("NCCL's law: no faster than the links, and no faster with more bytes") {
+  for (const auto& [interconnect, accelerator, rate] :
+       {std::tuple{"dgx-a100", "A100 80GB", 300e9}, {"hgx-h100", "H100", 450e9}, {"hgx-b200", "B200", 900e9}})
+    for (const int gpus : {2, 4, 8})
+      for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}) {
+        CAPTURE(interconnect);
+        CAPTURE(gpus);
+        CAPTURE(operation);
+        double before = 0;
+        for (double bytes = 512; bytes <= 512.0 * (1 << 20); bytes *= 4) {
+          Json scenario = all_reduce(1, gpus, nvswitch(), Json::object(), static_cast<std::int64_t>(bytes), "fastest");
+          scenario["calibration"] = "nccl";
+          Json& instance = scenario["cluster"]["groups"][0]["instance"];
+          instance["interconnect"] = interconnect;
+          instance["accelerator"] = accelerator;
+          scenario["workload"]["model"]["structure"]["operation"] = operation;
+          const double time = closed_form(scenario);
+          // A switch that adds up sends each GPU n and a part of n; a ring 2 (p - 1) / p n, or half of it.
+          const double least = bytes * (gpus - 1) / gpus / rate;
+          CHECK(time > least + 4e-6);
+          // Where the tuner changes protocols a larger message may end sooner: not by a tenth.
+          CHECK(time > 0.9 * before);
+          before = time;
+        }
+      }
+}
+
 TEST_CASE("a single collective of another kind has its own time, by its own protocols, and no run") {
   const Json protocols{{"ring", {{"algorithm", "ring"}, {"launch", "2us"}, {"nvlink_step", "1us"}}},
                        {"all", {{"operation", "all_to_all"}, {"launch", "5us"}, {"nvlink_step", "3us"}}}};
