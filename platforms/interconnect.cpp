@@ -28,6 +28,7 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   json.expect(interconnect.latency <= Seconds{1}, "latency", "at most 1s");
   if (json.has("nvswitch")) interconnect.nvswitch = read_rate(json, "nvswitch");
   interconnect.generation = json.optional<std::string>("generation", "");
+  interconnect.leaves_out = json.optional<std::string>("leaves_out", "");
   interconnect.reduces_in_switch = json.optional<bool>("reduces_in_switch", false);
   if (interconnect.reduces_in_switch)
     json.expect(interconnect.nvswitch.has_value(), "reduces_in_switch", "a rate \"nvswitch\" beside it");

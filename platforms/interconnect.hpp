@@ -35,7 +35,8 @@ struct Interconnect {
   std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
   bool reduces_in_switch = false;           // the switch adds up what it passes on: NVLink SHARP
   std::string generation;                   // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
-  Seconds latency{};                        // between two GPUs, and between a GPU and its host
+  std::string leaves_out;  // what of its machines is not described, such as links between them; or empty
+  Seconds latency{};       // between two GPUs, and between a GPU and its host
   /// Share of one NVLink's rate that a copy through the memory of a third GPU reaches, between two without an NVLink
   /// of their own; 0: such copies go over PCIe. Part of the software, not of the file: CollectiveParameters.
   double nvlink_relay_efficiency = 0;

@@ -121,6 +121,7 @@ std::string interconnect_schema() {
     "stages_copies_in_host": { "type": "boolean", "default": false, "description": "copies between GPUs cross the root twice" },
     "latency": { "$ref": "#/$defs/time", "default": "0s" },
     "generation": { "type": "string", "description": "of the links between GPUs, such as NVLink 4: the profile's by_generation" },
+    "leaves_out": { "type": "string", "description": "links between machines that are not described, such as NVLinks: a warning where a scenario has several machines" },
     "nvswitch": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction" },
     "reduces_in_switch": { "type": "boolean", "default": false, "description": "the nvswitch adds up what it passes on (NVLink SHARP)" },
     "nvlink_rate": { "$ref": "#/$defs/rate", "description": "one direction of one link" },

@@ -94,6 +94,17 @@ void warn_about_range(Scenario& scenario) {
          std::to_string(profile.fitted_servers_max) + ")");
 }
 
+/// Links between machines that the catalog does not describe: what crosses them goes over NICs here.
+void warn_about_links(Scenario& scenario) {
+  std::set<std::string> named;
+  for (const Group& group : scenario.groups)
+    if (const std::string& left_out = group.interconnect.leaves_out;
+        group.role == Role::kWorker && scenario.count(Role::kWorker) > group.workers_per_machine() &&
+        !left_out.empty() && named.insert(left_out).second)
+      scenario.warnings.push_back("interconnect " + in_quotes(group.interconnect.name) + " leaves out " + left_out +
+                                  ": what goes between machines takes their NICs");
+}
+
 /// b_w is a mean of the groups' batches.
 void warn_about_convergence(Scenario& scenario) {
   if (!scenario.training.target || !scenario.training.target->loss) return;
@@ -122,6 +133,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_steady_state(scenario);
   warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
+  warn_about_links(scenario);
   warn_about_convergence(scenario);
 }
 

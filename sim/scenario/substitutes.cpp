@@ -383,6 +383,7 @@ class Substitution {
     double gpu_distance = 0;
     Json entry;                     // with its protocols, complete
     bool is_of_generation = false;  // of the very links
+    int most_gpus = 0;              // that were measured, of a machine, if is_of_generation
   };
 
   bool works(const Json& protocol, bool spans_machines, bool reduces) const {
@@ -414,11 +415,11 @@ class Substitution {
         }
       if (library.contains("by_generation") && library["by_generation"].contains(links.generation))
         list.push_back({profile, links.generation, kind_of(links), rate_of(links), far,
-                        library_on(library, "", links.generation, gpu), true});
+                        library_on(library, "", links.generation, gpu), true,
+                        json.value("/fit/seen/workers_max"_json_pointer, 0)});
       if (library.contains("protocols") && !library["protocols"].empty())
         list.push_back({profile, "", states_pcie(library) ? LinkKind::kPcie : LinkKind::kNvlinks,
-                        states_pcie(library) ? gpu.host_link.value() : 0, far,
-                        library_on(library, "", "", gpu)});
+                        states_pcie(library) ? gpu.host_link.value() : 0, far, library_on(library, "", "", gpu)});
     };
     add(name_, profile_, 0);
     for (const Donor& donor : donors()) add(donor.name, *donor.profile, nearest_of(donor.gpus, gpu));
@@ -504,6 +505,8 @@ class Substitution {
                 nearest.is_of_generation ? kLeastSpread : spread_over(list, key);
       text = own() + " has no all-reduce over " + name_of(kind) + place(name) + ": as in profile " +
              in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
+      if (const int gpus = group.instance.accelerators; nearest.is_of_generation && gpus > nearest.most_gpus)
+        text += ", continued to " + std::to_string(gpus) + " GPUs from at most " + std::to_string(nearest.most_gpus);
     }
     std::map<std::string, std::set<std::string>> filled;  // donor -> keys
     for (const std::string& key : needed)

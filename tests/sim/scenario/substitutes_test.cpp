@@ -60,6 +60,49 @@ TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known m
                  "may be off by up to "));
 }
 
+TEST_CASE(
+    "machines of the catalog with NVSwitch take NCCL's law where no profile covers them, and say what it was measured "
+    "on") {
+  struct Machine {
+    const char *instance, *generation;
+    int gpus;
+  };
+  for (const Machine& machine : {Machine{"a2-highgpu-2g", "NVLink 3", 2}, Machine{"a2-ultragpu-4g", "NVLink 3", 4},
+                                 Machine{"dgx-a100", "NVLink 3", 8}, Machine{"a2-megagpu-16g", "NVLink 3", 16},
+                                 Machine{"dgx-h100", "NVLink 4", 8}, Machine{"p5en.48xlarge", "NVLink 4", 8},
+                                 Machine{"hgx-b200", "NVLink 5", 8}, Machine{"p6e-gb200.36xlarge", "NVLink 5", 4}}) {
+    CAPTURE(std::string{machine.instance});
+    Json json = on_machine("H100", "hgx-h100", "auto");
+    json["workload"]["model"] = "gpt2";
+    json["workload"]["batch_per_worker"] = 4;
+    json["training"]["strategy"]["algorithm"] = "fastest";
+    json["cluster"]["groups"][0]["instance"] = machine.instance;
+    const Scenario one = test::resolved(json);
+    CHECK(one.groups[0].workers() == machine.gpus);
+    CHECK(warns_of(one, "as in profile \"nccl\" on \"" + std::string{machine.generation} + "\", the nearest that has" +
+                            (machine.gpus > 8 ? ", continued to 16 GPUs from at most 8" : "; these times")));
+    // What a collective alone takes on that machine by the profile itself.
+    json["calibration"] = "nccl";
+    json["workload"]["batch_per_worker"] = 1;
+    json["workload"]["model"] = load_json_file(source_folder() + "/scenarios/collective.json")["workload"]["model"];
+    const double alone = collective_time(test::resolved(json), Bytes{1'000'000}).value();
+    CHECK(collective_time(one, Bytes{1'000'000}).value() == doctest::Approx(alone).epsilon(1e-6));
+    // Two of them: the same inside, NICs between; no faster than the bytes of the NICs.
+    json["calibration"] = "auto";
+    json["workload"]["model"] = "gpt2";
+    json["cluster"]["groups"][0]["count"] = 2;
+    const Scenario two = test::resolved(json);
+    const Group& group = two.groups[0];
+    const auto& library = two.profile.collectives.on(group.interconnect.name, group.interconnect.generation);
+    const auto& inside = one.profile.collectives.on(group.interconnect.name, group.interconnect.generation);
+    CHECK(library.protocols.at("ring_LL").nvlink_step == inside.protocols.at("ring_LL").nvlink_step);
+    CHECK(library.protocols.at("ring_LL").network_step > Seconds{});
+    CHECK(collective_time(two, Bytes{1'000'000}).value() > alone);
+    CHECK(warns_of(two, "\"gb200-tray\" leaves out NVLinks between machines of a rack") ==
+          (std::string{machine.generation} == "NVLink 5" && machine.gpus == 4));
+  }
+}
+
 TEST_CASE("a machine that the profile knows takes nothing from elsewhere") {
   const Scenario scenario = test::resolved(test::shipped_scenario());
   CHECK(scenario.profile.substitutes.empty());
