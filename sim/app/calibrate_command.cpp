@@ -8,6 +8,7 @@
 #include "calibration/study.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/calibrate_command.hpp"
+#include "sim/app/executor.hpp"
 #include "sim/app/output/fit_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -61,7 +62,7 @@ int run(const CalibrateCommand& command) {
 
   std::optional<Progress> stage;
   const Fit fit = fit_profile(studies, profile.value(), profile.file_name(), catalog,
-                              {.pool = command.common.parallel,
+                              {.pool = pool_of(command.common),
                                .most_steps = command.most_steps,
                                .bootstrap_draws = command.bootstrap,
                                .command = command.common.command_line,

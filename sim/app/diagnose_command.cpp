@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -117,7 +118,7 @@ int run(const DiagnoseCommand& command) {
   try {
     diagnosis = diagnose(
         {.scenario = scenario, .file_name = command.scenario.string(), .measured = measured_by(command, step_time)},
-        catalog, command.common.parallel, progress.counter(), command.common.budget.asked());
+        catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
   hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); });

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/traffic_diff_document.hpp"
 #include "sim/app/progress.hpp"
@@ -147,7 +148,7 @@ int run(const DiffCommand& command) {
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   const std::optional<RunDiff> diff =
-      compare_runs(a, b, catalog, command.common.parallel, progress.counter(), command.common.budget.asked());
+      compare_runs(a, b, catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
   if (!diff) command.common.budget.stop();
   if (!command.common.is_quiet)
     for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());

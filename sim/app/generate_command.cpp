@@ -10,6 +10,7 @@
 #include "predictor/driple_export.hpp"
 #include "predictor/generate.hpp"
 #include "predictor/measured_studies.hpp"
+#include "sim/app/executor.hpp"
 #include "sim/app/output/dataset_document.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
@@ -179,7 +180,7 @@ int run(const GenerateCommand& command) {
   const GenerateRequest request{
       .seed = command.seed,
       .count = command.count,
-      .pool = command.common.parallel,
+      .pool = pool_of(command.common),
       .output = is_driple ? command.common.output.value_or(fs::path{}) / "dataset.db"
                           : command.common.output.value_or(fs::path{}),
       .program = program_identity(),

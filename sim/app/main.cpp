@@ -12,7 +12,8 @@
 /// that file in CMakeLists.txt.
 #define REHEARSE_VERBS(verb)                                                                                      \
   verb(init) verb(simulate) verb(validate) verb(calibrate) verb(sweep) verb(provision) verb(diff) verb(remaining) \
-      verb(replay) verb(export) verb(traffic) verb(diagnose) verb(import) verb(generate) verb(list) verb(schema)
+      verb(replay) verb(export) verb(traffic) verb(diagnose) verb(import) verb(generate) verb(list) verb(schema)  \
+          verb(merge) verb(jobs)
 
 namespace rehearse {
 

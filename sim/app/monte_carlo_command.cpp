@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/output/monte_carlo_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -18,7 +19,7 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadl
   try {
     const MonteCarlo result =
         run_monte_carlo(scenario, {.runs = *command.runs,
-                                   .pool = command.common.parallel,
+                                   .pool = pool_of(command.common),
                                    .on_progress = progress.counter(),
                                    .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}});
     const std::string json = to_json_text(to_json(scenario, result, deadline));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/output/provision_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -181,7 +182,7 @@ int run(const ProvisionCommand& command) {
 
   Progress progress{"simulations", command.common.is_quiet};
   const SimulationMeans means{
-      .pool = command.common.parallel,
+      .pool = pool_of(command.common),
       .on_done = progress.counter(),
       .limits = {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt}};

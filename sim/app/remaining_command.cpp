@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
@@ -77,7 +78,7 @@ int run(const RemainingCommand& command) {
                            .history = {}};
   if (command.history) request.history = load_remaining_cases(*command.history);
   const auto prediction = predict_remaining(scenario, command.scenario.string(), catalog, request,
-                                            command.common.parallel, command.common.budget.asked());
+                                            pool_of(command.common), command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
   hand_out(command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); });
   return kSuccess;

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "sim/app/estimate.hpp"
+#include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -318,7 +319,7 @@ int run(const SweepCommand& command) {
     std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
   Progress progress{"simulations", command.common.is_quiet};
   const bool is_complete =
-      sweep.run(store, command.common.parallel, progress.counter(),
+      sweep.run(store, pool_of(command.common), progress.counter(),
                 {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);

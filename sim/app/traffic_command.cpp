@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/traffic_document.hpp"
 #include "sim/app/output/traffic_tables.hpp"
@@ -179,7 +180,7 @@ int run_several(const TrafficCommand& command) {
   if (!sweeps.empty()) {
     Progress progress{"simulations", command.common.is_quiet};
     std::ranges::move(traffic_of_sweeps(sweeps, load_catalog(command.common),
-                                        {command.common.parallel, options, progress.counter()}, command.common.budget),
+                                        {pool_of(command.common), options, progress.counter()}, command.common.budget),
                       std::back_inserter(runs));
   }
   const TrafficRegressions regressions = regress_traffic(runs);

@@ -124,7 +124,7 @@ std::vector<TrafficOfRun> traffic_of_sweeps(const std::vector<std::filesystem::p
       jobs.push_back(kTraffic.job(*scenario, Json{{"bin_s", options.traffic.bin.value()}}));
     });
   }
-  const std::vector<PooledRun> results = Pool{options.parallel}.run_all(
+  const std::vector<PooledRun> results = options.pool.run_all(
       jobs.size(), [&](std::size_t index) { return jobs[index]; }, options.on_done, budget);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_succeeded) throw NoResultError{runs[i].name + ": " + results[i].text};

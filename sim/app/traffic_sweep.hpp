@@ -8,6 +8,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/app/traffic_runs.hpp"
 #include "sim/base/budget.hpp"
+#include "sim/pool/pool.hpp"
 
 namespace rehearse {
 
@@ -16,7 +17,7 @@ bool is_sweep(const std::filesystem::path& input);
 
 /// How the combinations are simulated.
 struct TrafficSweepOptions {
-  int parallel = 1;
+  Pool pool = 1;
   TrafficOptions traffic;
   std::function<void(std::size_t done, std::size_t total)> on_done;
 };

@@ -9,6 +9,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "sim/app/executor.hpp"
 #include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/baseline_document.hpp"
 #include "sim/app/output/document.hpp"
@@ -258,7 +259,7 @@ void ValidatedStudy::print() const {
 
 void predict_computation(ValidatedStudy& validated, const Catalog& catalog, const CommonOptions& common) {
   const Study study = with_predicted_computation(validated.study, catalog);
-  const std::vector<Prediction> predictions = predict(study, catalog, common.parallel, {}, common.budget);
+  const std::vector<Prediction> predictions = predict(study, catalog, pool_of(common), {}, common.budget);
   validated.computation = score_predicted_computation(study, validated.accuracy.quality.of, predictions);
   validated.accuracy.computation = {.errors = validated.computation->errors,
                                     .rows_without = validated.computation->rows_without()};
@@ -308,7 +309,7 @@ int run(const ValidateCommand& command) {
   for (const Study& study : studies) {
     if (is_set) progress.note(", " + study.name);
     const auto predictions = predict(
-        study, catalog, command.common.parallel,
+        study, catalog, pool_of(command.common),
         [&](std::size_t done, std::size_t total) {
           const std::size_t of_study = study.rows.size() * done / total;  // equal rows are simulated once
           progress.update(static_cast<std::int64_t>(rows_done + of_study), static_cast<std::int64_t>(rows));

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <thread>
 
+#include "sim/app/executor.hpp"
 #include "sim/app/option_names.hpp"
+#include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -95,7 +97,20 @@ Option add_output(Options options, CommonOptions& common, const std::string& hel
 
 void add_parallel(Options options, CommonOptions& common) {
   common.parallel = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  options.add_count("-j,--jobs", common.parallel, 1, 1024, "Simulations at a time (default: the number of processors)");
+  options.add_count("-j,--jobs", common.parallel, 1, 1024,
+                    "Simulations at a time (default: the number of processors; of a Slurm task: 1)");
+  options
+      .add_option("--executor", common.executor, "WHERE",
+                  "Where simulations run: processes (of this machine), slurm, or merged: nowhere, shards have run them")
+      .check(is_one_of({"processes", "slurm", "merged"}))
+      .shows_default();
+  options.add_option("--slurm-options", common.slurm_options, "OPTIONS",
+                     "More options of sbatch, such as '--partition=short --time=60' (default: none)");
+  options.add_option(
+      "--shard", common.shard, "I/N",
+      "Run part I of N, kept in OUTPUT.jobs; after all of them: rehearse merge OUTPUT.jobs (default: all)");
+  options.add_flag("--resume", common.is_resumed,
+                   "Take up what --executor slurm or --shard has left; without it, too, if it is there");
 }
 
 void add_max_run_time(Options options, std::string& text, const std::string& then) {
@@ -168,9 +183,10 @@ int run_verb(const std::string& name, const std::string& description, const std:
   const CLI::App& typed = *app.get_subcommands().front();
   const CommandVerb& verb = *std::ranges::find(verbs, typed.get_name(), &CommandVerb::name);
   verb.common->given = given_options(typed);
+  verb.common->arguments = {argv + 1, argv + argc};
   verb.common->command_line = command_line_of(argc, argv);
   verb.common->budget = start_budget("rehearse", read_seconds("--max-wall-time", verb.common->max_wall_time));
-  return verb.run();
+  return run_with_jobs(*verb.common, verb.run);
 }
 
 }  // namespace rehearse

@@ -35,12 +35,16 @@ struct CommonOptions {
   std::vector<std::filesystem::path> catalogs;  // the user's own, over the shipped ones
   std::optional<std::filesystem::path> output;  // -o
   int parallel = 1;                             // -j
+  std::string executor = "processes";           // --executor: where jobs run
+  std::string slurm_options, shard;             // as typed
+  bool is_resumed = false;                      // --resume
   bool is_quiet = false;
   bool prints_json = false;
-  std::string max_wall_time;    // as typed
-  std::set<std::string> given;  // names of the options that were typed, such as "--set"
-  std::string command_line;     // provenance
-  Budget budget;                // of the whole command
+  std::string max_wall_time;           // as typed
+  std::set<std::string> given;         // names of the options that were typed, such as "--set"
+  std::vector<std::string> arguments;  // after the program's name
+  std::string command_line;            // provenance
+  Budget budget;                       // of the whole command
 };
 
 /// An option or argument of a verb, as CLI11 has it: each call adds to it. CLI11's header, which takes seconds to
@@ -119,7 +123,7 @@ Option add_overrides(Options options, std::vector<std::string>& overrides,
 void add_quiet(Options options, CommonOptions& common, const std::string& help = "No progress on stderr");
 /// Adds -o, a folder, and --quiet.
 Option add_output(Options options, CommonOptions& common, const std::string& help);
-/// Adds -j, whose default is the number of processors.
+/// Adds -j, whose default is the number of processors, and where jobs run: --executor, --slurm-options, --shard, --resume.
 void add_parallel(Options options, CommonOptions& common);
 /// Adds --max-run-time of each simulation, which read_max_run_time() reads. `then`: what becomes of one that takes longer.
 void add_max_run_time(Options options, std::string& text, const std::string& then = {});

@@ -1,0 +1,74 @@
+#include "sim/pool/shards.hpp"
+
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/pool/detail/known_jobs.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::string counted(std::size_t count, std::size_t total) {
+  return std::to_string(count) + " of " + std::to_string(total) + " jobs";
+}
+
+/// Runs the jobs of the shard that have no result. Returns false once `limits.is_stopped` has said true.
+bool run_shard(const JobFolder& folder, Shard shard, const KnownJobs& jobs, int parallel, const TextOf& text,
+               const JobLimits& limits) {
+  std::vector<std::pair<RunKey, std::size_t>> own;
+  const auto count = static_cast<std::size_t>(shard.count);
+  for (auto position = static_cast<std::size_t>(shard.number - 1); position < jobs.distinct().size(); position += count)
+    if (jobs.waits_for(jobs.distinct()[position].first)) own.push_back(jobs.distinct()[position]);
+  if (own.empty()) return true;
+  ResultWriter results{folder, "shard-" + std::to_string(shard.number) + "-of-" + std::to_string(shard.count)};
+  return run_in_processes(
+      own.size(), parallel, [&](std::size_t i) { return text(own[i].second); },
+      [&](std::size_t i, const PooledRun& run) { results.append(own[i].first, run); }, limits);
+}
+
+}  // namespace
+
+Shard read_shard(const std::string& text) {
+  Shard shard;
+  const char* const last = text.data() + text.size();
+  const auto number = std::from_chars(text.data(), last, shard.number);
+  const bool has_number = number.ec == std::errc{} && number.ptr != last && *number.ptr == '/';
+  const auto count = std::from_chars(has_number ? number.ptr + 1 : last, last, shard.count);
+  if (!has_number || count.ec != std::errc{} || count.ptr != last || shard.number < 1 || shard.count < shard.number)
+    throw InputError{"--shard: expected I/N, part I of N, counted from 1; found " + in_quotes(text)};
+  return shard;
+}
+
+JobExecutor shard_executor(std::shared_ptr<const JobFolder> folder, Shard shard) {
+  return [folder, shard](std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+                         const JobLimits& limits) {
+    KnownJobs jobs{*folder, count, text, on_run};
+    jobs.take_results(true);
+    if (!run_shard(*folder, shard, jobs, parallel, text, limits)) return false;
+    jobs.take_results();
+    if (jobs.waiting() > 0)
+      throw ShardFinished{"shard " + std::to_string(shard.number) + " of " + std::to_string(shard.count) +
+                          " has finished; " + counted(jobs.waiting(), jobs.distinct().size()) +
+                          " wait for other shards; when these have finished: rehearse merge " +
+                          folder->path().string()};
+    return true;
+  };
+}
+
+JobExecutor merging_executor(std::shared_ptr<const JobFolder> folder) {
+  return [folder](std::size_t count, int /*parallel*/, const TextOf& text, const OnRun& on_run,
+                  const JobLimits& /*limits*/) {
+    KnownJobs jobs{*folder, count, text, on_run};
+    jobs.take_results();
+    if (jobs.waiting() > 0)
+      throw InputError{folder->path().string() + ": " + counted(jobs.waiting(), jobs.distinct().size()) +
+                       " have no result: run the shards that are missing, with the same command"};
+    return true;
+  };
+}
+
+}  // namespace rehearse
