@@ -146,8 +146,8 @@ std::vector<std::string> JobFolder::task(int number) const {
   const std::string content = read_file(path_ / "tasks" / task_name(number), kMostBytes);
   std::vector<std::string> texts;
   for (std::size_t start = 0; start < content.size();) {
-    const std::size_t end = std::min(content.find('\n', start), content.size());
-    texts.push_back(content.substr(start, end - start) + "\n");
+    const std::size_t end = std::min(content.find('\0', start), content.size());
+    texts.push_back(content.substr(start, end - start));
     start = end + 1;
   }
   return texts;
@@ -155,7 +155,7 @@ std::vector<std::string> JobFolder::task(int number) const {
 
 void JobFolder::add_task(int number, const std::vector<std::string>& texts) const {
   std::string content;
-  for (const std::string& text : texts) content += text;
+  for (const std::string& text : texts) content += text + '\0';
   write_file(path_ / "tasks" / task_name(number), content);
 }
 

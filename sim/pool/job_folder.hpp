@@ -4,7 +4,7 @@
 // text of its job, so that no order and no number matters.
 //
 //   about.json        {"format": 1, "program": identity of the program, "arguments": [...], "directory": where it ran}
-//   tasks/NNNNNN      texts of jobs, a line each: the work of one task of a batch system
+//   tasks/NNNNNN      texts of jobs, a zero byte after each: the work of one task of a batch system
 //   results/NAME      results, appended one by one; each writer has a file of its own
 //   logs/             what tasks said
 

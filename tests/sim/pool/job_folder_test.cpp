@@ -102,10 +102,10 @@ TEST_CASE("a folder belongs to one command of one build") {
 TEST_CASE("a task runs what has no result, and again what died") {
   const test::TemporaryFolder place;
   const JobFolder folder{place.path / "jobs", kOwner};
-  folder.add_task(7, {"not a job 1\n", "not a job 2\n", "not a job 3\n"});
+  folder.add_task(7, {"not a job 1\n", "not\na job 2\n", "not a job 3\n"});
   CHECK(folder.tasks() == std::vector{7});
   ResultWriter{folder, "a"}.append(folder.key("not a job 1\n"), {.has_succeeded = true, .text = "there"});
-  ResultWriter{folder, "a"}.append(folder.key("not a job 2\n"), {.text = "killed", .has_died = true});
+  ResultWriter{folder, "a"}.append(folder.key("not\na job 2\n"), {.text = "killed", .has_died = true});
   CHECK(run_task(folder, 7, 1, {}));
   const auto results = results_of(folder);
   CHECK(results.at(folder.key("not a job 1\n")).text == "there");

@@ -1,0 +1,152 @@
+"""Sweeps by a real Slurm: the bytes of a local run, whatever happens to tasks, node, controller and the command itself.
+
+Ends with code 77, "skipped", where there is no Slurm or the user is not root."""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from cluster import Cluster, missing_programs
+
+
+class Bench:
+    def __init__(self, program, cluster, folder):
+        self.program, self.cluster, self.folder = pathlib.Path(program).resolve(), cluster, pathlib.Path(folder)
+        self.scenario = self.program.parent.parent / "scenarios" / "data-sheet.json"
+
+    def command(self, name, cells, *more):
+        return [str(self.program), "sweep", str(self.scenario), "--set", "/training/steps=5", "--seeds", str(cells),
+                "-o", name, *more]
+
+    def start(self, name, cells, *more):
+        return subprocess.Popen(self.command(name, cells, "--executor", "slurm", *more), cwd=self.folder,
+                                env=self.cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                text=True)
+
+    def run(self, name, cells, *more):
+        return subprocess.run(self.command(name, cells, *more), cwd=self.folder, env=self.cluster.environment,
+                              capture_output=True, text=True, timeout=300)
+
+    def table(self, name):
+        return (self.folder / name / "sweep.csv").read_bytes()
+
+    def tasks(self, state="running"):
+        lines = self.cluster.ask("squeue", "--noheader", "--array", "--format=%i %T").split("\n")
+        return [line.split()[0] for line in lines if state.upper() in line]
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def finish(run, seconds=240):
+    _, errors = run.communicate(timeout=seconds)
+    expect(run.returncode == 0, f"exit code {run.returncode}: {errors}")
+
+
+def test_same_bytes(bench, cells):
+    finish(bench.start("plain", cells))
+    expect(bench.table("plain") == bench.table("local"), "a sweep by Slurm gives other bytes")
+    expect(not (bench.folder / "plain.jobs").exists(), "the folder of jobs is left over")
+
+
+def test_interrupt(bench, cells):
+    run = bench.start("stopped", cells)
+    bench.cluster.wait_for(bench.tasks, "a task that runs")
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=60)
+    expect(run.returncode == 130 and "--resume" in errors and "scancel" in errors, errors)
+    other = bench.run("stopped", cells - 1, "--executor", "slurm")
+    expect(other.returncode == 2 and "holds jobs of another command" in other.stderr, other.stderr)
+    finish(bench.start("stopped", cells, "--resume"))
+    expect(bench.table("stopped") == bench.table("local"), "other bytes after --resume")
+    nothing = bench.run("stopped", cells, "--executor", "slurm", "--resume")
+    expect(nothing.returncode == 2 and "is not there" in nothing.stderr, nothing.stderr)
+
+
+def drain(bench, choice):
+    bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", "State=DRAIN", "Reason=test")
+    time.sleep(choice.uniform(0, 1))
+    bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", "State=RESUME")
+
+
+def restart_controller(bench, choice):
+    bench.cluster.end("slurmctld.pid")
+    time.sleep(choice.uniform(0, 1))
+    bench.cluster.start_controller()
+
+
+def cut_results(bench, choice):
+    results = [path for path in bench.folder.glob("faults*.jobs/results/0*") if path.stat().st_size > 50]
+    if results:
+        path = choice.choice(results)
+        os.truncate(path, path.stat().st_size - choice.randint(1, 40))
+
+
+def of_task(*command):
+    return lambda bench, choice: [bench.cluster.ask(*command, task) for task in bench.tasks()[:1]]
+
+
+FAULTS = {"task killed": of_task("scancel", "--batch", "--signal=KILL"), "task cancelled": of_task("scancel"),
+          "task requeued": of_task("scontrol", "requeue"), "node drained": drain,
+          "controller restarted": restart_controller, "results cut": cut_results,
+          "command killed": None}
+
+
+def test_faults(bench, cells, count, seed):
+    """Sweeps during which `count` things go wrong."""
+    choice = random.Random(seed)
+    done = sweeps = 0
+    while done < count:
+        sweeps += 1
+        name = f"faults{sweeps}"
+        run = bench.start(name, cells)
+        while done < count:
+            time.sleep(choice.uniform(0.1, 1.5))
+            if run.poll() is not None:
+                break
+            kind = list(FAULTS)[done % len(FAULTS)]
+            if FAULTS[kind]:
+                FAULTS[kind](bench, choice)
+            else:
+                run.kill()
+                run.communicate()
+                run = bench.start(name, cells)
+            done += 1
+        finish(run)
+        expect(bench.table(name) == bench.table("local"), f"other bytes after faults, sweep {sweeps}")
+    print(f"{done} faults in {sweeps} sweeps")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--program", required=True)
+    options.add_argument("--cells", type=int, default=400)
+    options.add_argument("--faults", type=int, default=7)
+    options.add_argument("--seed", type=int, default=1)
+    options = options.parse_args()
+    missing = missing_programs()
+    if missing or os.geteuid() != 0:
+        print("skipped: " + ("not installed: " + ", ".join(missing) if missing else "only root starts its daemons"))
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder, Cluster(pathlib.Path(folder) / "slurm") as cluster:
+        bench = Bench(options.program, cluster, folder)
+        local = bench.run("local", options.cells)
+        expect(local.returncode == 0, local.stderr)
+        for what, run in (("same bytes", lambda: test_same_bytes(bench, options.cells)),
+                          ("interrupt", lambda: test_interrupt(bench, options.cells)),
+                          ("faults", lambda: test_faults(bench, options.cells, options.faults, options.seed))):
+            start = time.time()
+            run()
+            print(f"passed: {what}, {time.time() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
