@@ -17,6 +17,7 @@ done
 source cmake/setup.sh
 need predictor tests
 [ "$is_fast" -eq 1 ] || install_missing tshark || echo "without tshark, captures are compared with its recorded figures alone" >&2
+[ "$is_fast" -eq 1 ] || install_missing slurm-wlm slurm-wlm-basic-plugins munge || echo "without Slurm, its test is skipped" >&2
 build
 
 status=0

@@ -358,7 +358,7 @@ class Run {
     std::size_t ended = 0;
     done_ = generated_.kept;
     const auto draw_ahead = [&] {  // of the jobs that may start before the next one ends
-      const std::size_t ahead = ended + static_cast<std::size_t>(request_.pool.parallel()) + 1;
+      const std::size_t ahead = ended + request_.pool.ahead() + 1;
       draw_to(ahead < pending.size() ? pending[ahead] : graphs_.graph_of(request_.count - 1), part, writer);
     };
     draw_ahead();

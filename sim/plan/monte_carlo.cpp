@@ -338,7 +338,8 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   result.samples_per_step = speeds.samples_per_step();
   constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
   const auto parallel = static_cast<std::size_t>(options.pool.parallel());
-  const std::size_t chunks = std::min(options.runs, std::clamp(options.runs / kRunsOfJob, parallel, 4 * parallel));
+  const std::size_t chunks = std::min(
+      options.runs, std::clamp(options.runs / kRunsOfJob, parallel, std::max(4 * parallel, options.pool.ahead())));
   do {
     speeds.measure(options);
     result.runs.assign(options.runs, {});

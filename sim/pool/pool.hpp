@@ -37,7 +37,7 @@ using TextOf = std::function<std::string(std::size_t index)>;
 using OnRun = std::function<void(std::size_t index, PooledRun run)>;
 
 /// Where jobs run: does what run_job() does with text(0) .. text(count - 1), at most `parallel` at a time, elsewhere.
-/// `text` has no side effects; it is called, in order and perhaps in another process, when the job is about to start,
+/// `text` has no side effects; it is called, in order and perhaps in another process, no earlier than Pool::ahead() allows,
 /// and what it throws is the error of that job. Each result is handed over in this process as soon as it is there; a
 /// job that fails disturbs no other. Returns whether every job has ended: false after `is_stopped` has said true, which
 /// kills those under way, as exceptions of `on_run` do.
@@ -52,9 +52,15 @@ bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const
 class Pool {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): so many at a time is all that most callers say
-  Pool(int parallel, JobExecutor executor = run_in_processes) : parallel_{parallel}, executor_{std::move(executor)} {}
+  Pool(int parallel) : Pool{parallel, run_in_processes, static_cast<std::size_t>(parallel)} {}
+  /// An executor that may ask for all texts before the first result.
+  Pool(int parallel, JobExecutor executor) : Pool{parallel, std::move(executor), kAllAhead} {}
 
   int parallel() const { return parallel_; }
+
+  static constexpr std::size_t kAllAhead = 1'000'000'000;
+  /// How many texts are asked for, at most, whose jobs have not ended.
+  std::size_t ahead() const { return ahead_; }
 
   /// See JobExecutor.
   bool run(std::size_t count, const TextOf& text, const OnRun& on_run, const JobLimits& limits = {}) const {
@@ -68,8 +74,12 @@ class Pool {
                                  const Budget& budget) const;
 
  private:
+  Pool(int parallel, JobExecutor executor, std::size_t ahead)
+      : parallel_{parallel}, executor_{std::move(executor)}, ahead_{ahead} {}
+
   int parallel_;
   JobExecutor executor_;
+  std::size_t ahead_;
 };
 
 /// Simulates the scenario: its summary.json, in one line.

@@ -71,6 +71,36 @@ def test_interrupt(bench, cells):
     expect(nothing.returncode == 2 and "is not there" in nothing.stderr, nothing.stderr)
 
 
+def same_files(a, b):
+    """Whether two files or folders hold the same bytes."""
+    if a.is_file():
+        return a.read_bytes() == b.read_bytes()
+    names = [path.relative_to(a) for path in sorted(a.rglob("*")) if path.is_file()]
+    return names == [path.relative_to(b) for path in sorted(b.rglob("*")) if path.is_file()] and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names)
+
+
+def test_other_verbs(bench):
+    """Where a local run writes `OUTPUT`, a run by Slurm with the same name writes the same."""
+    scenarios = bench.program.parent.parent / "scenarios"
+    commands = {
+        "runs": ["simulate", scenarios / "resnet50-spot.json", "--runs", "20", "--set", "/training/steps=2000"],
+        "validation": ["validate", scenarios / "studies" / "mxnet-perf-ps.json"],
+        "plan": ["provision", scenarios / "provision" / "resnet110.json", "--deadline", "2600s", "--target-loss", "0.8"],
+        "small.dataset": ["generate", scenarios / "spaces" / "small.json", "--count", "20"],
+    }
+    for output, command in commands.items():
+        made = bench.folder / output
+        for executor in ("processes", "slurm"):
+            run = subprocess.run([bench.program, *command, "-o", output, "--quiet", "--executor", executor],
+                                 cwd=bench.folder, env=bench.cluster.environment, capture_output=True, text=True,
+                                 timeout=200)
+            expect(run.returncode == 0, f"{output}: {run.stderr}")
+            if executor == "processes":
+                made.rename(bench.folder / f"local-{output}")
+        expect(same_files(made, bench.folder / f"local-{output}"), f"{output}: other bytes")
+
+
 def drain(bench, choice):
     bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", "State=DRAIN", "Reason=test")
     time.sleep(choice.uniform(0, 1))
@@ -142,6 +172,7 @@ def main():
         expect(local.returncode == 0, local.stderr)
         for what, run in (("same bytes", lambda: test_same_bytes(bench, options.cells)),
                           ("interrupt", lambda: test_interrupt(bench, options.cells)),
+                          ("other verbs", lambda: test_other_verbs(bench)),
                           ("faults", lambda: test_faults(bench, options.cells, options.faults, options.seed))):
             start = time.time()
             run()
