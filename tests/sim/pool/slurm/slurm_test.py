@@ -101,16 +101,22 @@ def test_other_verbs(bench):
         expect(same_files(made, bench.folder / f"local-{output}"), f"{output}: other bytes")
 
 
+def set_node(bench, state):
+    bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", f"State={state}", "Reason=test")
+
+
 def drain(bench, choice):
-    bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", "State=DRAIN", "Reason=test")
+    set_node(bench, "DRAIN")
     time.sleep(choice.uniform(0, 1))
-    bench.cluster.ask("scontrol", "update", f"NodeName={bench.cluster.host}", "State=RESUME")
+    set_node(bench, "RESUME")
 
 
 def restart_controller(bench, choice):
     bench.cluster.end("slurmctld.pid")
     time.sleep(choice.uniform(0, 1))
     bench.cluster.start_controller()
+    bench.cluster.wait_for(lambda: bench.cluster.ask("sinfo", "--noheader"), "the controller")
+    set_node(bench, "RESUME")  # it may have forgotten that a node is back
 
 
 def cut_results(bench, choice):
