@@ -61,6 +61,9 @@ SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
 ReturnToService=2
+SlurmdTimeout=20
+BatchStartTimeout=5
+MessageTimeout=5
 KillWait=2
 MaxArraySize=1001
 NodeName={self.host} NodeAddr=127.0.0.1 CPUs={processors} RealMemory=1000 State=UNKNOWN

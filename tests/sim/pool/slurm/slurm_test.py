@@ -46,13 +46,18 @@ def expect(condition, what):
         raise AssertionError(what)
 
 
-def finish(run, seconds=240):
-    _, errors = run.communicate(timeout=seconds)
+def finish(bench, run, seconds=240):
+    try:
+        _, errors = run.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        raise AssertionError(f"no end after {seconds} s; the queue: " + bench.cluster.ask("squeue", "--format=%i %T %r")
+                             + "nodes: " + bench.cluster.ask("sinfo", "--format=%T %E")) from None
     expect(run.returncode == 0, f"exit code {run.returncode}: {errors}")
 
 
 def test_same_bytes(bench, cells):
-    finish(bench.start("plain", cells))
+    finish(bench, bench.start("plain", cells))
     expect(bench.table("plain") == bench.table("local"), "a sweep by Slurm gives other bytes")
     expect(not (bench.folder / "plain.jobs").exists(), "the folder of jobs is left over")
 
@@ -65,7 +70,7 @@ def test_interrupt(bench, cells):
     expect(run.returncode == 130 and "--resume" in errors and "scancel" in errors, errors)
     other = bench.run("stopped", cells - 1, "--executor", "slurm")
     expect(other.returncode == 2 and "holds jobs of another command" in other.stderr, other.stderr)
-    finish(bench.start("stopped", cells, "--resume"))
+    finish(bench, bench.start("stopped", cells, "--resume"))
     expect(bench.table("stopped") == bench.table("local"), "other bytes after --resume")
     nothing = bench.run("stopped", cells, "--executor", "slurm", "--resume")
     expect(nothing.returncode == 2 and "is not there" in nothing.stderr, nothing.stderr)
@@ -163,7 +168,7 @@ def test_faults(bench, cells, count, seed):
                 run.communicate()
                 run = bench.start(name, cells)
             done += 1
-        finish(run)
+        finish(bench, run)
         expect(bench.table(name) == bench.table("local"), f"other bytes after faults, sweep {sweeps}")
     print(f"{done} faults in {sweeps} sweeps")
 
