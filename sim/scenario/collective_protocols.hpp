@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "platforms/accelerator.hpp"
 #include "platforms/interconnect.hpp"
 #include "sim/base/json.hpp"
 

@@ -22,7 +22,7 @@ def free_port():
 
 
 class Cluster:
-    """Use it in a with statement: the daemons end with it."""
+    """begin() starts the daemons, stop() ends them."""
 
     def __init__(self, folder, processors=2):
         self.folder = pathlib.Path(folder)
@@ -71,16 +71,15 @@ PartitionName=all Nodes={self.host} Default=YES MaxTime=INFINITE State=UP
 """)
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
-    def __enter__(self):
+    def begin(self):
         munge = self.folder / "munge"
         self.start(["munged", "--force", f"--socket={self.munge_socket}", f"--key-file={munge}/key",
                     f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed"])
         self.start_controller()
         self.start(["slurmd", "-N", self.host])
         self.wait_for(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "a node that is idle")
-        return self
 
-    def __exit__(self, *_):
+    def stop(self):
         for name in ("slurmd.pid", "slurmctld.pid", "munge/pid"):
             self.end(name)
 

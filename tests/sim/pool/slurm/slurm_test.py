@@ -3,6 +3,7 @@
 Ends with code 77, "skipped", where there is no Slurm or the user is not root."""
 
 import argparse
+import contextlib
 import os
 import pathlib
 import random
@@ -184,7 +185,14 @@ def main():
     if missing or os.geteuid() != 0:
         print("skipped: " + ("not installed: " + ", ".join(missing) if missing else "only root starts its daemons"))
         sys.exit(77)
-    with tempfile.TemporaryDirectory() as folder, Cluster(pathlib.Path(folder) / "slurm") as cluster:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as daemons:
+        cluster = Cluster(pathlib.Path(folder) / "slurm")
+        try:
+            daemons.callback(cluster.stop)
+            cluster.begin()
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print(f"skipped: Slurm does not start here: {error}")
+            sys.exit(77)
         bench = Bench(options.program, cluster, folder)
         local = bench.run("local", options.cells)
         expect(local.returncode == 0, local.stderr)
