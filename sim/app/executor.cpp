@@ -94,15 +94,22 @@ int run_with_jobs(CommonOptions& common, const std::function<int()>& run) {
     fs::create_directories(scratch);
     common.output = scratch / fs::absolute(*common.output).lexically_normal().filename();
   }
+  const auto tidy_up = [&] {
+    std::error_code ignored;
+    if (jobs.shard) fs::remove_all(scratch, ignored);
+    if (jobs.folder->is_unused()) jobs.folder->remove();  // of a command that was refused
+  };
   int code = kSuccess;
   try {
     code = run();
   } catch (const ShardFinished& finished) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", finished.what());
+  } catch (...) {
+    tidy_up();
+    throw;
   }
-  std::error_code ignored;
-  if (jobs.shard) fs::remove_all(scratch, ignored);
+  tidy_up();
   if (code == kSuccess && common.executor == "slurm") jobs.folder->remove();
   return code;
 }

@@ -47,6 +47,10 @@ class JobFolder {
   std::vector<std::string> task(int number) const;
   void add_task(int number, const std::vector<std::string>& texts) const;
 
+  /// Whether it has neither a task nor a result.
+  bool is_unused() const {
+    return std::filesystem::is_empty(path_ / "tasks") && std::filesystem::is_empty(path_ / "results");
+  }
   /// Removes it with all that is in it.
   void remove() const { std::filesystem::remove_all(path_); }
 
