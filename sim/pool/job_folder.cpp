@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
+#include "sim/pool/detail/whole_number.hpp"
 
 namespace rehearse {
 
@@ -133,10 +133,8 @@ JobFolder::JobFolder(fs::path path) : path_{std::move(path)}, owner_{read_owner(
 std::vector<int> JobFolder::tasks() const {
   std::vector<int> numbers;
   for (const auto& entry : fs::directory_iterator{path_ / "tasks"}) {
-    const std::string name = entry.path().filename().string();
-    int number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc{} && end == name.data() + name.size() && number > 0) numbers.push_back(number);
+    const std::optional<int> number = whole_number(entry.path().filename().string());
+    if (number.value_or(0) > 0) numbers.push_back(*number);
   }
   std::ranges::sort(numbers);
   return numbers;

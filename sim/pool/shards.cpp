@@ -1,12 +1,14 @@
 #include "sim/pool/shards.hpp"
 
-#include <charconv>
+#include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/pool/detail/known_jobs.hpp"
+#include "sim/pool/detail/whole_number.hpp"
 
 namespace rehearse {
 
@@ -33,12 +35,11 @@ bool run_shard(const JobFolder& folder, Shard shard, const KnownJobs& jobs, int 
 }  // namespace
 
 Shard read_shard(const std::string& text) {
-  Shard shard;
-  const char* const last = text.data() + text.size();
-  const auto number = std::from_chars(text.data(), last, shard.number);
-  const bool has_number = number.ec == std::errc{} && number.ptr != last && *number.ptr == '/';
-  const auto count = std::from_chars(has_number ? number.ptr + 1 : last, last, shard.count);
-  if (!has_number || count.ec != std::errc{} || count.ptr != last || shard.number < 1 || shard.count < shard.number)
+  const std::string_view all{text};
+  const std::size_t slash = std::min(all.find('/'), all.size());
+  const Shard shard{.number = whole_number(all.substr(0, slash)).value_or(0),
+                    .count = whole_number(all.substr(std::min(slash + 1, all.size()))).value_or(0)};
+  if (shard.number < 1 || shard.count < shard.number)
     throw InputError{"--shard: expected I/N, part I of N, counted from 1; found " + in_quotes(text)};
   return shard;
 }

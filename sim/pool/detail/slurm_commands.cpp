@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/pool/detail/whole_number.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -54,13 +54,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream{text};
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-std::optional<int> whole_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return number;
 }
 
 int max_array_size() {
