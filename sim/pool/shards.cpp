@@ -44,7 +44,7 @@ Shard read_shard(const std::string& text) {
   return shard;
 }
 
-JobExecutor shard_executor(std::shared_ptr<const JobFolder> folder, Shard shard) {
+JobExecutor shard_executor(const std::shared_ptr<const JobFolder>& folder, Shard shard) {
   return [folder, shard](std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
                          const JobLimits& limits) {
     KnownJobs jobs{*folder, count, text, on_run};
@@ -60,7 +60,7 @@ JobExecutor shard_executor(std::shared_ptr<const JobFolder> folder, Shard shard)
   };
 }
 
-JobExecutor merging_executor(std::shared_ptr<const JobFolder> folder) {
+JobExecutor merging_executor(const std::shared_ptr<const JobFolder>& folder) {
   return [folder](std::size_t count, int /*parallel*/, const TextOf& text, const OnRun& on_run,
                   const JobLimits& /*limits*/) {
     KnownJobs jobs{*folder, count, text, on_run};

@@ -27,9 +27,9 @@ class ShardFinished : public std::runtime_error {
 /// Runs, of the distinct jobs in their order, those with the positions number, number + count, .. on this machine, unless
 /// the folder has their results, and goes on if it has those of all others, too; otherwise throws ShardFinished. So a
 /// command whose jobs depend on the results of others takes one round of all shards for each such level.
-JobExecutor shard_executor(std::shared_ptr<const JobFolder> folder, Shard shard);
+JobExecutor shard_executor(const std::shared_ptr<const JobFolder>& folder, Shard shard);
 
 /// Runs nothing: all results are in the folder. Throws InputError that says how many are not.
-JobExecutor merging_executor(std::shared_ptr<const JobFolder> folder);
+JobExecutor merging_executor(const std::shared_ptr<const JobFolder>& folder);
 
 }  // namespace rehearse
