@@ -75,8 +75,9 @@ ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const Con
   const double rate = gpu.bandwidth * gpu.delivered / values.memory;
   const double streaming = c.bytes() / rate;
   const auto with = [&](double compute) { return combined(compute, streaming, values.sharpness); };
+  const double slower = fed_share(gpu.architecture) / implicit_share(gpu.architecture);
   ConvolutionPlan best{.algorithm = Algorithm::kImplicitProduct,
-                       .time = Seconds{with(plan_tiles(implicit_product(c), gpu, values).time)}};
+                       .time = Seconds{with(slower * plan_tiles(implicit_product(c), gpu, values).time)}};
   const auto take = [&best](Algorithm algorithm, double time) {
     if (Seconds{time} < best.time) best = {algorithm, Seconds{time}};
   };
@@ -84,8 +85,9 @@ ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const Con
     const double number_bytes = bytes_of(c.precision), in = number(c.in_channels), out = number(c.out_channels);
     const auto transformed = [&](double numbers) { return kWinogradPasses * numbers * number_bytes / rate; };
     const TiledWork fused = winograd_products(c, 2), unfused = winograd_products(c, 4);
-    take(Algorithm::kWinogradFused,
-         with(values.winograd_fused * plan_tiles(fused, gpu, values).time) + transformed(fused.batch * in * out));
+    if (has_fused_winograd(gpu.architecture))
+      take(Algorithm::kWinogradFused,
+           with(values.winograd_fused * plan_tiles(fused, gpu, values).time) + transformed(fused.batch * in * out));
     const double tiles = c.pass == Pass::kWeights ? unfused.k : unfused.m;
     take(Algorithm::kWinogradUnfused, with(values.winograd_unfused * plan_tiles(unfused, gpu, values).time) +
                                           transformed(unfused.batch * (in * out + tiles * (in + out))));

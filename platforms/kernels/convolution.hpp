@@ -68,9 +68,10 @@ struct ConvolutionPlan {
 /// m x n with sums of k terms, beside what memory takes, memory bytes / delivered bandwidth:
 ///   implicit product   groups of (batch out_height out_width) x (out_channels) x (in_channels kernel); the gradient of
 ///                      the data has input pixels and channels in their place, and each of stride^2 products has
-///                      1 / stride^2 of the terms; that of the weights is out_channels x (in_channels kernel) x (pixels)
+///                      1 / stride^2 of the terms; that of the weights is out_channels x (in_channels kernel) x (pixels);
+///                      fed_share() / implicit_share() times their time
 ///   Winograd, fused    F(2x2, 3x3): 16 products of (pixels / 4) x out x in, 2.25 times fewer FLOPs, winograd_fused
-///                      times their time; transformed weights are written and read
+///                      times their time; transformed weights are written and read; where has_fused_winograd()
 ///   Winograd, unfused  F(4x4, 3x3): 36 products of (pixels / 16) x out x in, 4 times fewer FLOPs, winograd_unfused
 ///                      times their time; everything transformed is written and read
 ///   direct             depthwise alone: FLOPs at a quarter of the fp32 units' peak

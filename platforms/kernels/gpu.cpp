@@ -30,6 +30,13 @@ double combined(double a, double b, double q) {
 
 double fed_share(const std::string& architecture) { return architecture == "Kepler" ? 2.0 / 3 : 1; }
 
+double implicit_share(const std::string& architecture) {
+  constexpr double kBound = 0.576, kReached = 0.773;  // of the peak; of the bound
+  return architecture == "Kepler" ? kBound * kReached : fed_share(architecture);
+}
+
+bool has_fused_winograd(const std::string& architecture) { return architecture != "Kepler"; }
+
 double delivered_share(const std::string& architecture) {
   for (const char* early : {"Kepler", "Maxwell", "Pascal"})
     if (architecture == early) return 0.76;

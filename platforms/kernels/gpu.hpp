@@ -52,6 +52,17 @@ struct Gpu {
 /// Source: NVIDIA, Kepler GK110 white paper, 2012, Quad Warp Scheduler.
 double fed_share(const std::string& architecture);
 
+/// Share of its peak that sums of convolutions without transforms reach besides what all architectures lose: 0.445 of
+/// Kepler's, whose schedulers issue too little beside multiplications; fed_share() of later architectures. Kepler's
+/// products, and those of transforms, keep fed_share(): that of cuBLAS. Source: Lai and Seznec, Performance Upper Bound
+/// Analysis and Optimization of SGEMM on Fermi and Kepler GPUs, CGO 2013 (GTX 680: 77.3 % reached of a bound of 57.6 % of
+/// the peak); that convolutions are as theirs is an assumption.
+double implicit_share(const std::string& architecture);
+
+/// Whether a library has Winograd's transforms and products in one kernel: from Maxwell on. Inferred from issues 9322 and 9339
+/// of TensorFlow, 2017: unfused ones gain much for 3 x 3 kernels on Kepler, little on Pascal.
+bool has_fused_winograd(const std::string& architecture);
+
 /// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
 /// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
 double delivered_share(const std::string& architecture);

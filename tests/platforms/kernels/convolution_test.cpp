@@ -90,4 +90,23 @@ TEST_CASE("more images take no less time") {
   }
 }
 
+TEST_CASE("Kepler has no fused transforms, and sums without transforms reach 0.445 of its peak instead of 2 / 3") {
+  Gpu later = test::gpu_of_hundred(), kepler = later;
+  later.architecture = "Maxwell";
+  kepler.architecture = "Kepler";
+  ConvolutionValues values;
+  values.launch = 0;
+  values.energy = 0.1;
+  // 1 x 1, bound by its FLOPs: (2 / 3) / (0.576 * 0.773) = 1.497 times as long.
+  const Convolution plain = layer(64, 1024, 56, 1);
+  CHECK(plan_convolution(plain, kepler, values).time / plan_convolution(plain, later, values).time ==
+        doctest::Approx(2.0 / 3 / (0.576 * 0.773)).epsilon(0.01));
+  // 3 x 3 of one image: unfused transforms write and read more than they save, so that later architectures fuse them.
+  values.winograd_fused = 0.5;
+  values.winograd_unfused = 4;
+  const Convolution small = layer(1, 64, 56, 3);
+  CHECK(plan_convolution(small, later, values).algorithm == Algorithm::kWinogradFused);
+  CHECK(plan_convolution(small, kepler, values).algorithm != Algorithm::kWinogradFused);
+}
+
 }  // namespace rehearse::kernels
