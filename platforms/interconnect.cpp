@@ -22,6 +22,12 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
     json.expect(interconnect.gpus_per_root >= 1 && interconnect.gpus_per_root <= 1000, "gpus_per_root",
                 "1 to 1000 GPUs");
   }
+  if (json.has("socket_link") || json.has("gpus_per_socket")) {  // neither means anything without the other
+    interconnect.socket_link = read_rate(json, "socket_link");
+    interconnect.gpus_per_socket = json.required<int>("gpus_per_socket");
+    json.expect(interconnect.gpus_per_socket >= 1 && interconnect.gpus_per_socket <= 1000, "gpus_per_socket",
+                "1 to 1000 GPUs");
+  }
   interconnect.reaches_nics_directly = json.optional<bool>("reaches_nics_directly", false);
   interconnect.stages_copies_in_host = json.optional<bool>("stages_copies_in_host", false);
   interconnect.latency = json.optional<Seconds>("latency", Seconds{0});

@@ -22,19 +22,22 @@ struct NvlinkPair {
 /// How the GPUs of one machine reach one another, the host and the NICs. Every GPU has a PCIe link of its own; with
 /// `pcie_root` all of them share the way to the host, and to the NICs unless `reaches_nics_directly`. With
 /// `gpus_per_root` that many GPUs after one another share a root, and copies between GPUs of different roots cross
-/// both.
+/// both. With `gpus_per_socket` that many are at one processor, and copies between those of two processors without NVLink
+/// cross what connects the processors, too.
 struct Interconnect {
-  std::string name, source;                 // empty if the instance names none
-  BytesPerSecond pcie{};                    // of one GPU, each direction
-  std::optional<BytesPerSecond> pcie_root;  // shared by the GPUs of a root, each direction
-  int gpus_per_root = 0;                    // 0: all GPUs of the machine
-  bool reaches_nics_directly = false;       // NICs beside the GPUs: messages to the network do not cross pcie_root
-  bool stages_copies_in_host = false;       // GPU-to-GPU copies without NVLink go through host memory (over pcie_root)
-  BytesPerSecond nvlink_rate{};             // one NVLink, each direction
-  std::vector<NvlinkPair> nvlinks;          // point to point
-  std::optional<BytesPerSecond> nvswitch;   // all GPUs on a non-blocking switch: rate of one GPU, each direction
-  bool reduces_in_switch = false;           // the switch adds up what it passes on: NVLink SHARP
-  std::string generation;                   // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
+  std::string name, source;                   // empty if the instance names none
+  BytesPerSecond pcie{};                      // of one GPU, each direction
+  std::optional<BytesPerSecond> pcie_root;    // shared by the GPUs of a root, each direction
+  int gpus_per_root = 0;                      // 0: all GPUs of the machine
+  std::optional<BytesPerSecond> socket_link;  // from one processor to the others (QPI, UPI), each direction
+  int gpus_per_socket = 0;                    // at one processor; 0: without socket_link
+  bool reaches_nics_directly = false;         // NICs beside the GPUs: messages to the network do not cross pcie_root
+  bool stages_copies_in_host = false;      // GPU-to-GPU copies without NVLink go through host memory (over pcie_root)
+  BytesPerSecond nvlink_rate{};            // one NVLink, each direction
+  std::vector<NvlinkPair> nvlinks;         // point to point
+  std::optional<BytesPerSecond> nvswitch;  // all GPUs on a non-blocking switch: rate of one GPU, each direction
+  bool reduces_in_switch = false;          // the switch adds up what it passes on: NVLink SHARP
+  std::string generation;                  // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
   std::string leaves_out;  // what of its machines is not described, such as links between them; or empty
   Seconds latency{};       // between two GPUs, and between a GPU and its host
   /// Share of one NVLink's rate that a copy through the memory of a third GPU reaches, between two without an NVLink

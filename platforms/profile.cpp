@@ -334,6 +334,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
 CollectiveParameters read_collective_parameters(const JsonReader& json, const CollectiveParameters& otherwise) {
   CollectiveParameters parameters = otherwise;
   if (json.has("pcie_efficiency")) parameters.pcie_efficiency = share(json, "pcie_efficiency");
+  if (json.has("socket_efficiency")) parameters.socket_efficiency = share(json, "socket_efficiency");
   if (json.has("nvlink_efficiency")) parameters.nvlink_efficiency = share(json, "nvlink_efficiency");
   parameters.nvlink_relay_efficiency =
       json.optional<double>("nvlink_relay_efficiency", otherwise.nvlink_relay_efficiency);

@@ -226,6 +226,7 @@ struct CollectiveProtocol {
 /// copy between two GPUs that have no NVLink in common, p2p.cc has the receiver read it from there.
 struct CollectiveParameters {
   double pcie_efficiency = 1;          // share of the rate of PCIe links and roots that copies reach
+  double socket_efficiency = 1;        // share of the rate of the link between sockets that copies between GPUs reach
   double nvlink_efficiency = 1;        // share of the rate of NVLinks and NVSwitch ports that payload and flags reach
   double nvlink_relay_efficiency = 0;  // share of one NVLink's rate that such a copy reaches; 0: it goes over PCIe
   /// What belongs to a generation of links, and not to a protocol, of which each takes `launch` + launch_hops hop to start and

@@ -111,12 +111,15 @@ std::string interconnect_schema() {
   "title": "Rehearse links between the GPUs of a machine",
   "type": "object",
   "additionalProperties": false,
-  "dependentRequired": { "nvlinks": ["nvlink_rate"], "nvlink_rate": ["nvlinks"], "gpus_per_root": ["pcie_root"] },
+  "dependentRequired": { "nvlinks": ["nvlink_rate"], "nvlink_rate": ["nvlinks"], "gpus_per_root": ["pcie_root"],
+    "socket_link": ["gpus_per_socket"], "gpus_per_socket": ["socket_link"] },
   "properties": {
     "name": { "type": "string", "description": "for the profile's by_interconnect; one of a catalog is named by its key" },
     "pcie": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction; by default the accelerator's host_link" },
     "pcie_root": { "$ref": "#/$defs/rate", "description": "one direction of what all GPUs of a root share" },
     "gpus_per_root": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "default: all" },
+    "socket_link": { "$ref": "#/$defs/rate", "description": "one direction of what connects a processor to the others (QPI, UPI), which copies between GPUs of two cross" },
+    "gpus_per_socket": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "at one processor" },
     "reaches_nics_directly": { "type": "boolean", "default": false },
     "stages_copies_in_host": { "type": "boolean", "default": false, "description": "copies between GPUs cross the root twice" },
     "latency": { "$ref": "#/$defs/time", "default": "0s" },
@@ -318,7 +321,7 @@ constexpr std::string_view kProfileCommunication =
     "collectives": {
       "type": "object", "additionalProperties": false,
       "properties": {
-        "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
+        "pcie_efficiency": { "$ref": "#/$defs/share" }, "socket_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
         "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
         "launch": { "$ref": "#/$defs/time", "default": "0s", "description": "of every protocol, besides its own" },
         "launch_cycles": { "type": "number", "minimum": 0, "maximum": 1000000, "default": 0, "description": "the same in cycles of the GPU" },
@@ -388,7 +391,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
           "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" }, "pcie_step": { "$ref": "#/$defs/time" },
           "network_step": { "$ref": "#/$defs/time" }, "efficiency": { "$ref": "#/$defs/share" } } } } } },
     "collectives_on": { "type": "object", "additionalProperties": false, "properties": {
-      "pcie_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
+      "pcie_efficiency": { "$ref": "#/$defs/share" }, "socket_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
       "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },
       "launch": { "$ref": "#/$defs/time" }, "hop": { "$ref": "#/$defs/time" },
       "launch_cycles": { "type": "number", "minimum": 0, "maximum": 1000000 }, "hop_cycles": { "type": "number", "minimum": 0, "maximum": 1000000 },

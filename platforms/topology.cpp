@@ -99,6 +99,8 @@ void Topology::check_machine(std::size_t m) const {
   if (machine.gpus == 0) return;
   require(is_rate(inside.pcie), where, "a PCIe rate above 0Bps");
   require(!inside.pcie_root || is_rate(*inside.pcie_root), where, "a rate of the PCIe root above 0Bps");
+  require(!inside.socket_link || (is_rate(*inside.socket_link) && inside.gpus_per_socket >= 1), where,
+          "a rate of the link between sockets above 0Bps, and at least one GPU at each");
   require(!inside.nvswitch || is_rate(*inside.nvswitch), where, "an NVSwitch rate above 0Bps");
   for (const NvlinkPair& pair : inside.nvlinks) {
     require(pair.a >= 0 && pair.b >= 0 && pair.a != pair.b, where, "NVLinks between two GPUs");
@@ -174,6 +176,12 @@ void Topology::add_machine(std::size_t m) {
       links.root_down.push_back(add_link(root + ", from the host", *inside.pcie_root));
     }
   }
+  if (inside.socket_link && machine.gpus > inside.gpus_per_socket)
+    for (std::int64_t s = 0; s < divided_up(machine.gpus, inside.gpus_per_socket); ++s) {
+      const std::string socket = "socket " + std::to_string(s) + of;
+      links.socket_out.push_back(add_link(socket + ", sending", *inside.socket_link));
+      links.socket_in.push_back(add_link(socket + ", receiving", *inside.socket_link));
+    }
   links.nvlink.assign(gpus, std::vector<int>(gpus, -1));
   for (const NvlinkPair& pair : inside.nvlinks) {
     const auto a = static_cast<std::size_t>(pair.a), b = static_cast<std::size_t>(pair.b);
@@ -262,11 +270,22 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
   } else if (!links.switch_up.empty()) {
     path.links = {links.switch_up[a], links.switch_down[b]};
     path.kind = PathKind::kNvlink;
-  } else if (machine.interconnect.stages_copies_in_host || from / links.gpus_per_root != to / links.gpus_per_root) {
-    add_to_host(links, from, true, path);
-    add_to_host(links, to, false, path);
   } else {
-    path.links = {links.gpu_up[a], links.gpu_down[b]};
+    const auto are_apart = [&](int gpus) { return from / gpus != to / gpus; };
+    const bool crosses_sockets = !links.socket_out.empty() && are_apart(machine.interconnect.gpus_per_socket);
+    const bool crosses_roots =
+        machine.interconnect.stages_copies_in_host || crosses_sockets || are_apart(links.gpus_per_root);
+    const auto socket_of = [&](int gpu) { return index(gpu / machine.interconnect.gpus_per_socket); };
+    if (crosses_roots)
+      add_to_host(links, from, true, path);
+    else
+      path.links.push_back(links.gpu_up[a]);
+    if (crosses_sockets)
+      path.links.insert(path.links.end(), {links.socket_out[socket_of(from)], links.socket_in[socket_of(to)]});
+    if (crosses_roots)
+      add_to_host(links, to, false, path);
+    else
+      path.links.push_back(links.gpu_down[b]);
   }
 }
 

@@ -90,6 +90,7 @@ class Topology {
     std::vector<int> gpu_up, gpu_down;    // [gpus] PCIe
     std::vector<int> root_up, root_down;  // [roots] empty: not limited
     int gpus_per_root = 1;
+    std::vector<int> socket_out, socket_in;   // [sockets] empty: not limited
     std::vector<int> nic_up, nic_down;        // [nics]
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
     std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none

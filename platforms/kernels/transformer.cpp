@@ -30,20 +30,36 @@ void add_streaming(std::vector<Repeated>& all, const Transformer& t) {
   const auto add = [&](StreamingKind kind, std::int64_t of_rows, std::int64_t columns, double count) {
     all.push_back({Streaming{kind, of_rows, columns, t.precision}, count * layers});
   };
-  add(StreamingKind::kUnary, rows, t.sequence, 3);  // scale, mask, dropout
+  add(StreamingKind::kUnary, rows, t.sequence, 2);  // scale, mask
   add(StreamingKind::kSoftmax, rows, t.sequence, 1);
   add(StreamingKind::kLayerNorm, tokens, t.hidden, 2);
-  add(StreamingKind::kUnary, tokens, t.hidden, 4);   // dropouts, copies
+  add(StreamingKind::kUnary, tokens, t.hidden, 2);   // copies
   add(StreamingKind::kBinary, tokens, t.hidden, 2);  // residual sums
   add(StreamingKind::kUnary, tokens, t.feed_forward, 0.5 * number(t.activation_passes));
   if (!t.is_training) return;
+  add(StreamingKind::kUnary, rows, t.sequence, 1);  // dropouts, which only training has
+  add(StreamingKind::kUnary, tokens, t.hidden, 2);
   add(StreamingKind::kUnary, rows, t.sequence, t.is_causal != 0 ? 2 : 1);
   add(StreamingKind::kBinary, rows, t.sequence, 1);  // dropout, with its mask
+  add(StreamingKind::kBinary, rows, t.sequence, 1);  // gradient times softmax, of which the next kernel takes the sums
   add(StreamingKind::kSoftmaxBackward, rows, t.sequence, 1);
   add(StreamingKind::kLayerNormBackward, tokens, t.hidden, 2);
   add(StreamingKind::kUnary, tokens, t.hidden, 4);
   add(StreamingKind::kBinary, tokens, t.hidden, 2);  // gradients that meet
   add(StreamingKind::kBinary, tokens, t.feed_forward, 0.5 * number(t.activation_passes));
+}
+
+/// The loss's gradient by the logits; and each variable's gradient is added to that of the last step, which is still there
+/// without an optimizer.
+void add_loss_and_sums(std::vector<Repeated>& all, const Transformer& t) {
+  const auto add = [&](std::int64_t rows, std::int64_t columns, double count) {
+    all.push_back({Streaming{StreamingKind::kBinary, rows, columns, t.precision}, count});
+  };
+  const double layers = number(t.layers);
+  add(t.hidden, t.hidden, 4 * layers);
+  add(t.hidden, t.feed_forward, 2 * layers);
+  add(t.vocabulary, t.hidden, 1);
+  all.push_back({Streaming{StreamingKind::kSoftmaxBackward, t.batch * t.sequence, t.vocabulary, t.precision}, 1});
 }
 
 std::vector<Repeated> kernels_of(const Transformer& t) {
@@ -56,8 +72,9 @@ std::vector<Repeated> kernels_of(const Transformer& t) {
   add_product(all, t, {.m = tokens, .n = t.hidden, .k = t.feed_forward}, layers);
   add_product(all, t, {.batch = batches, .m = t.sequence, .n = t.sequence, .k = head}, layers);
   add_product(all, t, {.batch = batches, .m = t.sequence, .n = head, .k = t.sequence}, layers);
-  if (t.is_causal != 0) add_product(all, t, {.m = tokens, .n = t.vocabulary, .k = t.hidden}, 1);
+  add_product(all, t, {.m = tokens, .n = t.vocabulary, .k = t.hidden}, 1);
   add_streaming(all, t);
+  if (t.is_training) add_loss_and_sums(all, t);
   return all;
 }
 

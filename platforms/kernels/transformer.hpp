@@ -10,7 +10,7 @@ namespace rehearse::kernels {
 
 struct Values;
 
-/// Layers of self-attention and feed-forward network, with a head over the vocabulary if it generates (is_causal).
+/// Layers of self-attention and feed-forward network, and a head over the vocabulary, or over classes.
 struct Transformer {
   std::int64_t batch = 1, sequence = 1, layers = 1, hidden = 1, heads = 1, feed_forward = 1, vocabulary = 1;
   std::int64_t activation_passes =
@@ -27,11 +27,13 @@ Seconds roofline(const Transformer& transformer, const Gpu& gpu);
 
 /// Sum over its kernels, of t = batch sequence tokens, s = batch heads sequence^2 scores; host and gaps cost nothing:
 ///   products   4 of t x hidden x hidden, t x feed_forward x hidden and back, scores and output of attention in batches;
-///              a causal one's head t x vocabulary x hidden; each two more for the gradients
-///   by memory  of s numbers a scaling, a mask, a softmax, a dropout; of t hidden two norms, two dropouts, two sums, two
-///              copies; of t feed_forward the activation; gradients as many, but for those of sums
-/// As PyTorch's eager mode runs HuggingFace's models without fused attention: operators of
-/// calibration/data/neusight-graphs.
+///              the head, t x vocabulary x hidden; each two more for the gradients
+///   by memory  of s numbers a scaling, a mask, a softmax; of t hidden two norms, two sums, two copies; of t feed_forward
+///              the activation. In training dropouts, of s and two of t hidden, and gradients as many, but for those of
+///              sums; two of the softmax, whose gradient is multiplied by it in a kernel of its own (SoftMax.cu); the loss's,
+///              of t vocabulary; each variable's gradient added to the last step's, as no optimizer sets these to zero
+/// As PyTorch's eager mode runs HuggingFace's models without fused attention: operators of calibration/data/neusight-graphs,
+/// and NeuSight's neusight/Tracing/trace.py, which measured them.
 Seconds transformer_time(const Transformer& transformer, const Gpu& gpu, const Values& values);
 
 }  // namespace rehearse::kernels

@@ -114,6 +114,9 @@ std::string interconnect_text(const Group& group) {
   if (inside.pcie_root)
     text += ", " + to_text(*inside.pcie_root) + " for " +
             (inside.gpus_per_root > 0 ? "each " + std::to_string(inside.gpus_per_root) : "all") + " of them";
+  if (inside.socket_link)
+    text += ", " + to_text(*inside.socket_link) + " between each " + std::to_string(inside.gpus_per_socket) +
+            " and the others";
   if (!inside.nvlinks.empty())
     text += "; " + std::to_string(inside.nvlinks.size()) + " pairs with NVLinks of " + to_text(inside.nvlink_rate);
   if (inside.nvswitch) text += "; NVSwitch, " + to_text(*inside.nvswitch) + " each";

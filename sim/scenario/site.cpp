@@ -101,6 +101,7 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
     const CollectiveParameters& library = scenario.profile.collectives.on(inside.name, inside.generation);
     inside.pcie = inside.pcie * library.pcie_efficiency;
     if (inside.pcie_root) inside.pcie_root = *inside.pcie_root * library.pcie_efficiency;
+    if (inside.socket_link) inside.socket_link = *inside.socket_link * library.socket_efficiency;
     inside.nvlink_relay_efficiency = library.nvlink_relay_efficiency;
     inside.nvlink_rate = inside.nvlink_rate * library.nvlink_efficiency;
     if (inside.nvswitch) inside.nvswitch = *inside.nvswitch * library.nvlink_efficiency;

@@ -496,7 +496,7 @@ class Substitution {
         entry["protocols"][label] = protocol;
         forget_fit_of(extend_json_pointer(pointer + "/protocols", label));
       }
-      for (const char* key : {"nvlink_efficiency", "pcie_efficiency", "nvlink_relay_efficiency"})
+      for (const char* key : {"nvlink_efficiency", "pcie_efficiency", "socket_efficiency", "nvlink_relay_efficiency"})
         if (!entry.contains(key) && nearest.entry.contains(key)) entry[key] = nearest.entry[key];
       for (const auto& [label, protocol] : taken.items())
         for (const auto& [key, value] : protocol.items())

@@ -192,6 +192,7 @@ TEST_CASE("mistakes in an interconnect are one line with their place") {
   CHECK(refusal("[]") == "i.json: expected an object; found an empty array");
   CHECK(refusal(R"({"pcie": "0GBps"})") == "i.json: /pcie: expected a rate above 0Bps; found \"0GBps\"");
   CHECK(refusal(R"({"pcie_rot": "1GBps"})") == "i.json: unknown key \"pcie_rot\"; did you mean \"pcie_root\"?");
+  CHECK(refusal(R"({"gpus_per_socket": 2})") == "i.json: expected the key \"socket_link\"; found none");
   CHECK(refusal(R"({"gpus_per_root": 2})") ==
         "i.json: /gpus_per_root: expected a rate \"pcie_root\" beside it; found 2");
   CHECK(refusal(R"({"pcie_root": "1GBps", "gpus_per_root": 0})") ==

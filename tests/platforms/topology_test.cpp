@@ -323,6 +323,28 @@ TEST_CASE("GPUs of different PCIe roots reach one another through both") {
         Names{"PCIe root 1 of machine 0, from the host", "PCIe of GPU 3 of machine 0, from the host"});
 }
 
+TEST_CASE("GPUs of two sockets reach one another through the link between these, those of one do not") {
+  TopologyMachine host = machine(8);
+  host.interconnect.pcie_root = 10_GBps;
+  host.interconnect.gpus_per_root = 2;
+  host.interconnect.socket_link = 9_GBps;
+  host.interconnect.gpus_per_socket = 4;
+  const Topology topology{{host}, Star{}, {}};
+  CHECK(names(topology, topology.path({0, 3}, {0, 4})) ==
+        Names{"PCIe of GPU 3 of machine 0, to the host", "PCIe root 1 of machine 0, to the host",
+              "socket 0 of machine 0, sending", "socket 1 of machine 0, receiving",
+              "PCIe root 2 of machine 0, from the host", "PCIe of GPU 4 of machine 0, from the host"});
+  CHECK(topology.path({0, 1}, {0, 2}).links.size() == 4);
+  CHECK(topology.path({0, 0}, {0, 1}).links.size() == 2);
+  host.interconnect.pcie_root.reset();
+  host.interconnect.gpus_per_root = 0;
+  const Topology without_roots{{host}, Star{}, {}};
+  CHECK(without_roots.path({0, 7}, {0, 0}).links.size() == 4);
+  host.gpus = 4;  // all at one socket
+  const Topology one_socket{{host}, Star{}, {}};
+  CHECK(one_socket.path({0, 0}, {0, 3}).links.size() == 2);
+}
+
 TEST_CASE("what a fabric cannot hold, and sizes and rates out of range, are refused when the topology is made") {
   const auto fabric = [](int machines, const Fabric& kind) {
     return impossible([&] { return fabric_of(machines, kind); });

@@ -104,6 +104,10 @@ class ScenarioGenerator {
     Json json{{"pcie", one_of({"8GBps", "16GBps"})}, {"latency", std::to_string(pick(5)) + "us"}};
     if (chance(2)) json["pcie_root"] = "12GBps";
     if (json.contains("pcie_root") && chance(2)) json["gpus_per_root"] = 1 + pick(4);
+    if (chance(4)) {
+      json["socket_link"] = "9GBps";
+      json["gpus_per_socket"] = 1 + pick(4);
+    }
     if (chance(3)) json["stages_copies_in_host"] = true;
     if (chance(3)) json["nvswitch"] = "100GBps";
     if (gpus > 1 && chance(2)) {
