@@ -20,7 +20,7 @@ namespace {
 using Ring = std::vector<int>;
 
 Catalog shipped() {
-  const std::string root = source_folder();
+  const std::string& root = source_folder();
   return Catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
 }
 
