@@ -1,5 +1,6 @@
 # Sourced by run.sh and test.sh, which work in the repository root.
-# need [PART...]: installs the Debian packages that are missing for the simulator and these parts of it: predictor, tests.
+# need [PART...]: installs the Debian packages that are missing for the simulator and these parts of it: predictor, tests,
+# distribution (Debian packages and man pages).
 # build [TARGET...]: brings the targets up to date, or all. build/ is configured with the needed parts and those it has.
 # Progress goes to stderr after 3 s, what the compiler says only if it fails.
 
@@ -8,20 +9,21 @@ declare -A packages=(
                nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
   [predictor]="libtorch-dev libopenblas0-pthread"
   [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"
+  [distribution]="help2man dpkg-dev file"
 )
 declare -A option=([predictor]=REHEARSE_PREDICTOR [tests]=BUILD_TESTING)
 
 need() {
   parts=("$@")
   local part wanted=(${packages[simulator]})
-  for part in predictor tests; do
+  for part in predictor tests distribution; do
     if is_needed "$part" || is_configured "$part"; then wanted+=(${packages[$part]}); fi
   done
   install_missing "${wanted[@]}"
 }
 
 is_needed() { [[ " ${parts[*]} " == *" $1 "* ]]; }
-is_configured() { [ -f build/build.ninja ] && grep -qixE "${option[$1]}:[a-z]+=(on|true|yes|y|1)" build/CMakeCache.txt; }
+is_configured() { [ -v "option[$1]" ] && [ -f build/build.ninja ] && grep -qixE "${option[$1]}:[a-z]+=(on|true|yes|y|1)" build/CMakeCache.txt; }
 
 install_missing() {
   command -v dpkg-query > /dev/null || return 0  # another system: CMake names what is missing
