@@ -147,7 +147,7 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
   if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
     return nic_value(scenario, *nic);
 
-  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
+  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario, {.is_plain = true})));
   const auto value = summary.find(metric);
   if (value != summary.end() && value->is_number()) return value->get<double>();
   std::vector<std::string> known;

@@ -9,6 +9,9 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+# For the extension of Python, which is a library: code that can be loaded anywhere, and calls its own functions all the same.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_options(-fno-semantic-interposition)
 
 # Up to 24 sources of a folder are compiled as one: headers and templates cost more than what is in a file, and the whole
 # takes less than half of the time. Presets for development compile each by itself, so that a missing include is found.
@@ -84,4 +87,14 @@ macro(rehearse_require_torch)
     target_include_directories(rehearse_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
     target_link_libraries(rehearse_torch INTERFACE ${TORCH_LIBRARIES} ${CMAKE_DL_LIBS})
   endif()
+endmacro()
+
+# Python 3 with headers, and pybind11.
+macro(rehearse_require_python)
+  find_package(Python3 QUIET COMPONENTS Interpreter Development.Module)
+  if(NOT Python3_Development.Module_FOUND)
+    message(FATAL_ERROR "the headers of Python were not found: install the Debian package python3-dev, or configure with -DREHEARSE_PYTHON=OFF")
+  endif()
+  set(PYBIND11_FINDPYTHON ON)
+  rehearse_require(pybind11 pybind11-dev)
 endmacro()

@@ -1,6 +1,6 @@
 # Sourced by run.sh and test.sh, which work in the repository root.
-# need [PART...]: installs the Debian packages that are missing for the simulator and these parts of it: predictor, tests,
-# distribution (Debian packages and man pages).
+# need [PART...]: installs the Debian packages that are missing for the simulator and these parts of it: predictor, python,
+# tests, distribution (Debian packages and man pages).
 # build [TARGET...]: brings the targets up to date, or all. build/ is configured with the needed parts and those it has.
 # Progress goes to stderr after 3 s, what the compiler says only if it fails.
 
@@ -8,15 +8,16 @@ declare -A packages=(
   [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libsvm-dev libboost-dev libcli11-dev
                nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
   [predictor]="libtorch-dev libopenblas0-pthread"
+  [python]="python3-dev pybind11-dev python3-pip python3-setuptools python3-wheel python3-venv"
   [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"
   [distribution]="help2man dpkg-dev file"
 )
-declare -A option=([predictor]=REHEARSE_PREDICTOR [tests]=BUILD_TESTING)
+declare -A option=([predictor]=REHEARSE_PREDICTOR [python]=REHEARSE_PYTHON [tests]=BUILD_TESTING)
 
 need() {
   parts=("$@")
   local part wanted=(${packages[simulator]})
-  for part in predictor tests distribution; do
+  for part in predictor python tests distribution; do
     if is_needed "$part" || is_configured "$part"; then wanted+=(${packages[$part]}); fi
   done
   install_missing "${wanted[@]}"
@@ -64,7 +65,7 @@ build() {
 configure() {
   local part settings=() is_stale=0 cache=build/CMakeCache.txt
   [ -f build/build.ninja ] || is_stale=1
-  for part in predictor tests; do
+  for part in predictor python tests; do
     if is_configured "$part"; then
       settings+=("-D${option[$part]}=ON")
     elif is_needed "$part"; then

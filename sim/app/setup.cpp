@@ -1,5 +1,6 @@
 #include "sim/app/setup.hpp"
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -116,8 +117,16 @@ void limit_memory() {
 #endif
 }
 
+fs::path own_file() {
+  // A library that was loaded knows its name as a path, a program knows what it was called by.
+  Dl_info info{};
+  const bool is_known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname != nullptr;
+  const std::string name = is_known ? info.dli_fname : "";
+  return name.ends_with(".so") ? fs::canonical(name) : fs::read_symlink("/proc/self/exe");
+}
+
 fs::path shipped_files() {
-  const fs::path program = fs::read_symlink("/proc/self/exe");  // the file itself, also behind a symbolic link
+  const fs::path program = own_file();
   std::error_code error;
   const auto holds_catalogs = [&](const fs::path& folder) {
     return fs::is_directory(folder / "platforms/catalog", error) &&
@@ -160,9 +169,8 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog,
-                        JsonOrigins& origins) {
-  Json json = load_json_file(file);
+void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog, JsonOrigins& origins) {
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || text.empty() || text.front() != '/')
@@ -172,6 +180,12 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
     origins.set(json, pointer, text.substr(equals + 1), "--set " + shortened(pointer, 200));
   }
   name_changes(json, overrides);
+}
+
+Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog,
+                        JsonOrigins& origins) {
+  Json json = load_json_file(file);
+  override_scenario(json, file, overrides, catalog, origins);
   return json;
 }
 
@@ -214,7 +228,7 @@ std::string version_text() {
 
 std::string program_identity() {
   // Not the version alone: a build from changed sources has the same one, and would take over stale results.
-  return "rehearse " REHEARSE_VERSION " " + run_key(read_file("/proc/self/exe", 512 * kMiB), "").text();
+  return "rehearse " REHEARSE_VERSION " " + run_key(read_file(own_file().string(), 512 * kMiB), "").text();
 }
 
 }  // namespace rehearse

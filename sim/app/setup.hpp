@@ -31,7 +31,10 @@ void say_written(const CommonOptions& common, const std::filesystem::path& where
 /// needs more ends with one line (std::bad_alloc), not by the system's choice of a process to kill.
 void limit_memory();
 
-/// Where the shipped files are, found from the program's own place alone: the source tree around its build folder, or
+/// The file that this code was loaded from, also behind a symbolic link: the program, or the extension of Python.
+std::filesystem::path own_file();
+
+/// Where the shipped files are, found from the place of own_file() alone: the source tree around its build folder, or
 /// share/rehearse of an installation. Throws InputError.
 std::filesystem::path shipped_files();
 
@@ -41,8 +44,12 @@ std::string version_text();
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
-/// A scenario file with overrides, "/pointer=value", which `origins` then knows; what names stand for is there inline as
-/// far as overrides lead into it. Throws InputError.
+/// Overrides fields of a scenario, "/pointer=value", of which `origins` then knows; what names stand for is there inline
+/// as far as overrides lead into it. Throws InputError.
+void override_scenario(Json& json, const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog, JsonOrigins& origins);
+
+/// A scenario file with overrides.
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                         const Catalog& catalog, JsonOrigins& origins);
 

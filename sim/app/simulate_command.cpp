@@ -18,6 +18,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/simulate_command.hpp"
+#include "sim/app/simulate_once.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -78,41 +79,12 @@ void require_options_that_go_together(const SimulateCommand& command) {
 }
 
 Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
-  JsonOrigins origins;
-  Json json = load_scenario_json(command.scenario, command.overrides, catalog, origins);
-  if (command.seed && json.is_object()) origins.set(json, "/seed", std::to_string(*command.seed), "--seed");
-  return read_scenario(json, command.scenario.string(), catalog, origins);
+  return read_scenario_with(load_json_file(command.scenario), command.scenario, command.overrides, command.seed,
+                            catalog);
 }
 
 void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-}
-
-const int kProcessors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-
-/// Whether the speed is one of a steady state, and its interval can have its part by the uncertainty of the profile's
-/// values in short time; warns if not.
-bool has_time_for_moved_profiles(Scenario& scenario) {
-  constexpr Seconds kMostTime{10};  // of one processor
-  const std::size_t count = scenario.profile.uncertainty.components.size();
-  if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
-  if (interval_duration(scenario, 1) <= kMostTime) return true;
-  const Seconds each = expected_duration(shortened(scenario));
-  scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
-                              in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
-                              " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
-  return false;
-}
-
-/// What a run is at besides updates, of which a large cluster's first one takes long.
-std::string within_step(const Scenario& scenario, const RunProgress& run) {
-  std::array<char, 96> text{};
-  if (!run.is_set_up)
-    std::snprintf(text.data(), text.size(), "setting up %d workers", scenario.count(Role::kWorker));
-  else
-    std::snprintf(text.data(), text.size(), "%.3g million events, simulated %.4g s",
-                  static_cast<double>(run.events) / 1e6, run.simulated.value());
-  return text.data();
 }
 
 void print_samples(const SampleCounts& samples) {
@@ -186,7 +158,7 @@ int run(const SimulateCommand& command) {
   }
   const bool moves_profile = has_time_for_moved_profiles(scenario);
   const bool keeps_activity = command.common.output || command.pcap;
-  const SimulateOptions options{.keeps_activity = keeps_activity, .is_exact = command.is_exact};
+  const SimulateOptions options{.keeps_activity = keeps_activity, .scope = scope, .is_exact = command.is_exact};
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);
@@ -198,38 +170,18 @@ int run(const SimulateCommand& command) {
     return kSuccess;
   }
   if (command.is_dry_run) {
-    std::fputs(describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, kProcessors) : Seconds{})
-                   .c_str(),
-               stdout);
+    std::fputs(
+        describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, processors()) : Seconds{})
+            .c_str(),
+        stdout);
     return kSuccess;
   }
   if (command.runs) return run_many(command, deadline, scenario);
 
   const Budget& budget = command.common.budget;
-  double uncertainty_by_profile = 0;
-  if (moves_profile) {
-    Progress progress{"simulations for the interval", command.common.is_quiet};
-    uncertainty_by_profile = speed_uncertainty(scenario, kProcessors, progress.counter(), budget);
-  }
+  const double uncertainty = moves_profile ? uncertainty_by_profile(scenario, command.common.is_quiet, budget) : 0;
   Progress progress{"steps", command.common.is_quiet};
-  std::int64_t updates = 0;
-  const double messages = expected_messages(scenario);
-  const RunRecord record =
-      simulate(scenario, {.keeps_activity = keeps_activity,
-                          .scope = scope,
-                          .is_exact = command.is_exact,
-                          .on_update = [&](std::int64_t count) { updates = count; },
-                          .on_progress =
-                              [&](const RunProgress& run) {
-                                if (budget.is_over())
-                                  budget.stop(" after " + std::to_string(updates) + " of " +
-                                              std::to_string(scenario.training.steps) + " steps");
-                                const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
-                                progress.update(updates, scenario.training.steps, within_step(scenario, run),
-                                                std::min(share, 1.0));
-                              }});
-  progress.say("summing up");
-  const Summary summary = summarize(scenario, record, uncertainty_by_profile);
+  const auto [record, summary] = simulate_once(scenario, options, uncertainty, progress, budget);
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

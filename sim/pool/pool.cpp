@@ -1,5 +1,6 @@
 #include "sim/pool/pool.hpp"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "sim/job/simulate.hpp"
@@ -13,6 +14,30 @@ bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const
                       const JobLimits& limits) {
   return for_each_isolated(
       count, parallel, [&](std::size_t index) { return run_job(text(index)); }, on_run, limits);
+}
+
+bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits) {
+  constexpr double kBrief = 0.01;
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const Clock::time_point start = Clock::now();
+  std::size_t done = 0;
+  for (; done < count && seconds_since(start) < kBrief; ++done) {
+    if (limits.is_stopped && limits.is_stopped()) return false;
+    const Clock::time_point begin = Clock::now();
+    PooledRun run;
+    try {
+      run.text = run_job(text(done));
+      run.has_succeeded = true;
+    } catch (const std::exception& error) { run.text = error.what(); }
+    run.wall_s = seconds_since(begin);
+    on_run(done, std::move(run));
+  }
+  return run_in_processes(
+      count - done, parallel, [&](std::size_t index) { return text(done + index); },
+      [&](std::size_t index, PooledRun run) { on_run(done + index, std::move(run)); }, limits);
 }
 
 std::vector<PooledRun> Pool::run_all(std::size_t count, const TextOf& text,

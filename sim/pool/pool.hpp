@@ -48,6 +48,11 @@ using JobExecutor =
 bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
                       const JobLimits& limits);
 
+/// Runs jobs one after another in this process until they have taken 10 ms together, and the others in processes: of a
+/// job of less than a millisecond the process costs more. Their verbs may run more than once in a process, and nothing
+/// but what they throw may go wrong in them.
+bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits);
+
 /// Who simulates more than once does it here. Results depend neither on how many run at a time nor on the executor.
 class Pool {
  public:

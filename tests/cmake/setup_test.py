@@ -77,9 +77,9 @@ class Setup(unittest.TestCase):
         return re.sub(r"-DCMAKE_BUILD_TYPE=Release ", "", self.read("cmake-calls")).strip()
 
     def test_only_what_the_command_needs_is_installed_and_configured_and_nothing_is_taken_back(self):
-        without = "-DREHEARSE_PREDICTOR=OFF -DBUILD_TESTING=OFF"
-        predictor = "-DREHEARSE_PREDICTOR=ON -DBUILD_TESTING=OFF"
-        everything = "-DREHEARSE_PREDICTOR=ON -DBUILD_TESTING=ON"
+        without = "-DREHEARSE_PREDICTOR=OFF -DREHEARSE_PYTHON=OFF -DBUILD_TESTING=OFF"
+        predictor = "-DREHEARSE_PREDICTOR=ON -DREHEARSE_PYTHON=OFF -DBUILD_TESTING=OFF"
+        everything = "-DREHEARSE_PREDICTOR=ON -DREHEARSE_PYTHON=OFF -DBUILD_TESTING=ON"
         self.assertEqual(self.settings("need; build"), without)
         for package in ["libtorch", "openblas", "doctest"]:
             self.assertNotIn(package, self.read("packages-asked-for"))
@@ -115,7 +115,7 @@ class Setup(unittest.TestCase):
     def test_a_system_without_dpkg_is_left_to_cmake(self):
         os.remove(os.path.join(self.root, "bin", "dpkg-query"))
         self.assertEqual(self.settings("command() { [ \"$2\" != dpkg-query ]; }; need; build"),
-                         "-DREHEARSE_PREDICTOR=OFF -DBUILD_TESTING=OFF")
+                         "-DREHEARSE_PREDICTOR=OFF -DREHEARSE_PYTHON=OFF -DBUILD_TESTING=OFF")
 
     def progress(self, log):
         outcome = self.run_bash("progress_text", log)

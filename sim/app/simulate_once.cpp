@@ -1,0 +1,79 @@
+#include "sim/app/simulate_once.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "calibration/parameter_uncertainty.hpp"
+#include "sim/app/estimate.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/names.hpp"
+#include "sim/pool/pool.hpp"
+#include "sim/training/compile.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// What a run is at besides updates, of which a large cluster's first one takes long.
+std::string within_step(const Scenario& scenario, const RunProgress& run) {
+  std::array<char, 96> text{};
+  if (!run.is_set_up)
+    std::snprintf(text.data(), text.size(), "setting up %d workers", scenario.count(Role::kWorker));
+  else
+    std::snprintf(text.data(), text.size(), "%.3g million events, simulated %.4g s",
+                  static_cast<double>(run.events) / 1e6, run.simulated.value());
+  return text.data();
+}
+
+}  // namespace
+
+Scenario read_scenario_with(Json json, const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                            std::optional<std::uint64_t> seed, const Catalog& catalog) {
+  JsonOrigins origins;
+  override_scenario(json, file, overrides, catalog, origins);
+  if (seed && json.is_object()) origins.set(json, "/seed", std::to_string(*seed), "--seed");
+  return read_scenario(json, file.string(), catalog, origins);
+}
+
+int processors() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+bool has_time_for_moved_profiles(Scenario& scenario) {
+  constexpr Seconds kMostTime{10};  // of one processor
+  const std::size_t count = scenario.profile.uncertainty.components.size();
+  if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
+  if (interval_duration(scenario, 1) <= kMostTime) return true;
+  const Seconds each = expected_duration(shortened(scenario));
+  scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
+                              in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
+                              " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
+  return false;
+}
+
+double uncertainty_by_profile(const Scenario& scenario, bool is_quiet, const Budget& budget) {
+  Progress progress{"simulations for the interval", is_quiet};
+  return speed_uncertainty(scenario, {processors(), run_brief_here}, progress.counter(), budget);
+}
+
+Simulated simulate_once(const Scenario& scenario, SimulateOptions options, double uncertainty, Progress& progress,
+                        const Budget& budget) {
+  std::int64_t updates = 0;
+  const double messages = expected_messages(scenario);
+  options.on_update = [&](std::int64_t count) { updates = count; };
+  options.on_progress = [&](const RunProgress& run) {
+    if (budget.is_over())
+      budget.stop(" after " + std::to_string(updates) + " of " + std::to_string(scenario.training.steps) + " steps");
+    const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
+    progress.update(updates, scenario.training.steps, within_step(scenario, run), std::min(share, 1.0));
+  };
+  RunRecord record = simulate(scenario, options);
+  progress.say("summing up");
+  Summary summary = summarize(scenario, record, uncertainty);
+  return {std::move(record), std::move(summary)};
+}
+
+}  // namespace rehearse
