@@ -1,14 +1,10 @@
 // rehearse simulate: one scenario, once; with --runs see monte_carlo_command.cpp.
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "calibration/parameter_uncertainty.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/estimate.hpp"
 #include "sim/app/explain.hpp"

@@ -12,6 +12,7 @@
 #include "sim/app/estimate.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/training/compile.hpp"
 
