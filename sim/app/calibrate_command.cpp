@@ -33,6 +33,7 @@ void add_options(Options options, CalibrateCommand& command) {
                     "linearised around the fit (default: none)");
   options.add_option("--report", command.report, "FILE",
                      "Write a page with plots here: measured against simulated, residuals, values (default: none)");
+  add_json(options, command.common, "Print the fitted profile, also with -o; what is said of the fit goes to stderr");
   add_quiet(options, command.common);
   add_catalogs(options, command.common);
   add_parallel(options, command.common);
@@ -81,9 +82,8 @@ int run(const CalibrateCommand& command) {
     files.emplace_back(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
   if (command.common.output) files.emplace_back(*command.common.output, fit.profile);
   write_files(files);
-  if (!command.common.output) std::fputs(fit.profile.c_str(), stdout);
+  std::FILE* out = print_fitted(command.common, fit.profile);
   for (const auto& [file, content] : files) say_written(command.common, file);
-  std::FILE* out = command.common.output ? stdout : stderr;
   std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
   for (const FittedValue& value : fit.values) {
     std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(),
@@ -117,6 +117,12 @@ int run(const CalibrateCommand& command) {
 }
 
 }  // namespace
+
+std::FILE* print_fitted(const CommonOptions& common, const std::string& text) {
+  if (common.output && !common.prints_json) return stdout;
+  std::fputs(text.c_str(), stdout);
+  return stderr;
+}
 
 CommandVerb calibrate_verb() {
   return make_verb<CalibrateCommand>("calibrate",

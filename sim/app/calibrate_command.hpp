@@ -1,8 +1,10 @@
 #pragma once
 // Studies of other kinds than measured runs are fitted in files of their own.
 
+#include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/app/verb.hpp"
@@ -16,6 +18,9 @@ struct CalibrateCommand {
   int bootstrap = 0;                            // draws
   std::optional<std::filesystem::path> report;  // HTML
 };
+
+/// Prints what was fitted if --json asks for it or -o has not taken it; returns where what is said of the fit goes then.
+std::FILE* print_fitted(const CommonOptions& common, const std::string& text);
 
 // Studies of kind "kernels". All return the exit code.
 int calibrate_kernels(const CalibrateCommand& command);

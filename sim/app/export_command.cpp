@@ -33,6 +33,7 @@ void add_options(Options options, ExportCommand& command) {
       .type_name("NAME");
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common);
+  add_json(options, command.common);
   add_output(options, command.common, "Write the traces here").required();
   add_wall_time(options, command.common);
 }
@@ -92,6 +93,7 @@ int run(const ExportCommand& command) {
   const std::size_t ranks =
       is_scenario ? export_scenario(command, name, files) : export_recordings(command, name, files);
   files.commit();
+  show(command.common, {{"ranks", ranks}, {"files", files.names()}}, [] {});
   say_written(command.common, *command.common.output / (name + ".*.et, of " + std::to_string(ranks) + " ranks"));
   return kSuccess;
 }

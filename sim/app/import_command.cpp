@@ -45,6 +45,7 @@ void add_options(Options options, ImportCommand& command) {
   options.add_option("-o,--output", command.common.output, "Model file or dataset to write")
       .required()
       .type_name("OUT");
+  add_json(options, command.common);
   add_quiet(options, command.common, "No warnings on stderr");
   add_wall_time(options, command.common);
 }
@@ -57,20 +58,26 @@ std::vector<std::string> command_line_of(const ImportCommand& command) {
   for (const std::filesystem::path& catalog : command.common.catalogs)
     arguments.insert(arguments.end(), {"--catalog", catalog.string()});
   arguments.insert(arguments.end(), {"-o", command.common.output->string()});
+  if (command.common.prints_json) arguments.emplace_back("--json");
   if (command.common.is_quiet) arguments.emplace_back("--quiet");
   if (!command.common.max_wall_time.empty())
     arguments.insert(arguments.end(), {"--max-wall-time", command.common.max_wall_time});
   return arguments;
 }
 
-void print_formats(const std::vector<std::filesystem::path>& sources) {
+void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
+  Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
     const FormatReader* reader = find_format(Source{source});
     std::string found = reader == nullptr ? "unknown content" : std::string{reader->name};
     if (reader != nullptr && reader->read == nullptr)
       found += std::string{kReads} + std::string{reader->read_by} + " reads";
-    std::printf("%s: %s\n", source.c_str(), found.c_str());
+    formats.push_back({{"file", source.string()}, {"format", found}});
   }
+  show(common, formats, [&] {
+    for (const Json& entry : formats)
+      std::printf("%s: %s\n", entry["file"].get<std::string>().c_str(), entry["format"].get<std::string>().c_str());
+  });
 }
 
 std::string in_units(double value, const char* unit) {
@@ -125,7 +132,7 @@ ImportedModel import_one(const ImportCommand& command, const std::vector<const F
 
 int run(const ImportCommand& command) {
   if (command.is_dry_run) {
-    print_formats(command.sources);
+    show_formats(command.common, command.sources);
     return kSuccess;
   }
   std::vector<const FormatReader*> readers;
@@ -147,10 +154,19 @@ int run(const ImportCommand& command) {
   const auto made = make_folder_of(command.common.output);
   command.common.budget.check();
   write_file(*command.common.output, to_json_text(imported.model_file));
-  std::printf("%s\n\n", readers[0]->name.data());
-  print_summary(workload);
-  if (!imported.remarks.empty()) std::printf("\n");
-  for (const std::string& remark : imported.remarks) std::printf("note: %s\n", remark.c_str());
+  const Json result{{"format", readers[0]->name},
+                    {"model", command.common.output->string()},
+                    {"operators", workload.graph.size()},
+                    {"parameters", workload.parameters()},
+                    {"trainable_tensors", workload.trainable_tensors()},
+                    {"training_flops", workload.training_flops().value()},
+                    {"notes", imported.remarks}};
+  show(command.common, result, [&] {
+    std::printf("%s\n\n", readers[0]->name.data());
+    print_summary(workload);
+    if (!imported.remarks.empty()) std::printf("\n");
+    for (const std::string& remark : imported.remarks) std::printf("note: %s\n", remark.c_str());
+  });
   return kSuccess;
 }
 

@@ -28,6 +28,7 @@ void add_options(Options options, ImportCommand& command) {
                    "Graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, mpnn alone");
   add_catalogs(options, command.common, kOwnCatalogs);
   options.add_option("-o,--output", command.common.output, "Dataset file to write").required().type_name("DATASET");
+  add_json(options, command.common);
   add_quiet(options, command.common, "No warnings on stderr");
   add_wall_time(options, command.common);
 }
@@ -67,8 +68,12 @@ int run(const ImportCommand& command) {
   const auto made = make_folder_of(command.common.output);
   command.common.budget.check();
   write_dataset(*command.common.output, dataset);
-  std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
-              dataset.settings.size(), to_text(table_of(dataset)).c_str());
+  const Json counts{
+      {"samples", dataset.samples.size()}, {"graphs", dataset.graphs.size()}, {"settings", dataset.settings.size()}};
+  show(command.common, counts, [&] {
+    std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
+                dataset.settings.size(), to_text(table_of(dataset)).c_str());
+  });
   return kSuccess;
 }
 

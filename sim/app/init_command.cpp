@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -23,6 +25,7 @@ struct InitCommand {
 
 void add_options(Options options, InitCommand& command) {
   options.add_option("NAME", command.name, "File name without .json").shows_default();
+  add_json(options, command.common);
 }
 
 int run(const InitCommand& command) {
@@ -34,7 +37,7 @@ int run(const InitCommand& command) {
   const fs::path path = name + ".json";
   if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
   write_file(path, starter_scenario(file));
-  std::printf("%s\n", printable(path.string()).c_str());
+  show(command.common, {{"file", path.string()}}, [&] { std::printf("%s\n", printable(path.string()).c_str()); });
   return kSuccess;
 }
 

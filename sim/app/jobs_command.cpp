@@ -1,6 +1,7 @@
 // rehearse jobs: the part of --executor slurm that runs on a node.
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
@@ -22,6 +23,7 @@ void add_options(Options options, JobsCommand& command) {
   options.add_option("FOLDER", command.folder, "Folder of jobs, OUTPUT.jobs").required();
   options.add_count("--task", command.task, 1, 1'000'000'000, "The task to run").required();
   options.add_count("-j,--jobs", command.common.parallel, 1, 1024, "Simulations at a time").shows_default();
+  add_json(options, command.common);
   add_max_run_time(options, command.max_run_time);
   add_wall_time(options, command.common);
 }
@@ -35,6 +37,7 @@ int run(const JobsCommand& command) {
                 {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt}))
     end_early(command.common.budget, "results are kept in " + command.folder.string());
+  show(command.common, {{"folder", command.folder.string()}, {"task", command.task}}, [] {});
   return kSuccess;
 }
 

@@ -201,9 +201,8 @@ int calibrate_kernels(const CalibrateCommand& command) {
   if (command.common.output) {
     write_file(*command.common.output, text);
     say_written(command.common, *command.common.output);
-  } else {
-    std::fputs(text.c_str(), stdout);
   }
+  (void)print_fitted(command.common, text);
   return kSuccess;
 }
 

@@ -35,9 +35,8 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
   if (command.report) files.emplace_back(*command.report, lifetime_report(study, fits, qualities));
   if (command.common.output) files.emplace_back(*command.common.output, text);
   write_files(files);
-  if (!command.common.output) std::fputs(text.c_str(), stdout);
+  std::FILE* out = print_fitted(command.common, text);
   for (const auto& [file, content] : files) say_written(command.common, file);
-  std::FILE* out = command.common.output ? stdout : stderr;
   for (std::size_t i = 0; i < fits.size(); ++i)
     std::fprintf(out, "%-40s %s; %s\n", fits[i].pool.name.c_str(), describe(fits[i]).c_str(),
                  describe(study.series[i], qualities[i]).c_str());

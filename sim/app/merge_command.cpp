@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -23,6 +24,7 @@ struct MergeCommand {
 
 void add_options(Options options, MergeCommand& command) {
   options.add_option("FOLDER", command.folder, "Folder of jobs, OUTPUT.jobs").required();
+  add_json(options, command.common, "Print the result of the command as its own --json does");
   add_quiet(options, command.common);
 }
 
@@ -37,6 +39,7 @@ int run(const MergeCommand& command) {
   std::vector<std::string> words{"rehearse"};
   words.insert(words.end(), owner.arguments.begin(), owner.arguments.end());
   words.insert(words.end(), {"--executor", "merged"});
+  if (command.common.prints_json && std::ranges::find(words, "--json") == words.end()) words.emplace_back("--json");
   if (command.common.is_quiet) words.emplace_back("--quiet");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -49,6 +49,7 @@ void add_options(Options options, MicrobenchCommand& command) {
   options.add_flag("--networks", command.compares_networks,
                    "Then fit a profile, predict the training steps of five networks whose kernels were not measured, "
                    "measure them, and print both (cpu alone)");
+  add_json(options, command.common);
   add_output(options, command.common,
              "Folder of the results, a catalog for --catalog: accelerators.json, study/, profiles/. What an earlier "
              "run measured there is not measured again")
@@ -159,16 +160,26 @@ std::vector<Compared> compare(const MicrobenchCommand& command, const std::vecto
 void report(const CommonOptions& common, const fs::path& folder, const std::vector<Compared>& all) {
   CsvWriter csv{{"network", "batch", "predicted_s", "measured_s", "measured_least_s", "error_pct"}};
   std::vector<double> predicted, measured;
-  std::printf("%-14s %6s %14s %14s %10s\n", "step of", "batch", "predicted, ms", "measured, ms", "error, %");
+  Json steps = Json::array();
   for (const Compared& each : all) {
     const double error = 100 * (each.predicted / each.measured - 1);
     csv.row({each.name, each.batch, each.predicted, each.measured, each.least, error});
     predicted.push_back(each.predicted);
     measured.push_back(each.measured);
-    std::printf("%-14s %6d %14.2f %14.2f %+10.1f\n", each.name.c_str(), each.batch, 1e3 * each.predicted,
-                1e3 * each.measured, error);
+    steps.push_back({{"network", each.name},
+                     {"batch", each.batch},
+                     {"predicted_s", each.predicted},
+                     {"measured_s", each.measured},
+                     {"error_pct", error}});
   }
-  std::printf("median of the absolute errors: %.1f %%\n", microbench::median_error(predicted, measured));
+  const double median_error = microbench::median_error(predicted, measured);
+  show(common, {{"median_ape", median_error}, {"steps", steps}}, [&] {
+    std::printf("%-14s %6s %14s %14s %10s\n", "step of", "batch", "predicted, ms", "measured, ms", "error, %");
+    for (std::size_t i = 0; i < all.size(); ++i)
+      std::printf("%-14s %6d %14.2f %14.2f %+10.1f\n", all[i].name.c_str(), all[i].batch, 1e3 * predicted[i],
+                  1e3 * measured[i], steps[i]["error_pct"].get<double>());
+    std::printf("median of the absolute errors: %.1f %%\n", median_error);
+  });
   write_file(folder / "networks.csv", csv.text());
   say_written(common, folder / "networks.csv");
 }
@@ -220,7 +231,10 @@ int run(const MicrobenchCommand& command) {
   with_folder.catalogs = {folder};
   fit(command, folder, with_folder);
   say_written(command.common, folder);
-  if (command.compares_networks) report(command.common, folder, compare(command, models, effort, with_folder));
+  if (command.compares_networks)
+    report(command.common, folder, compare(command, models, effort, with_folder));
+  else
+    show(command.common, {{"accelerator", accelerator.name}, {"folder", folder.string()}}, [] {});
   return kSuccess;
 }
 

@@ -65,6 +65,7 @@ void add_options(Options options, SchemaCommand& command) {
   for (const SchemaKind& kind : schema_kinds()) kinds += (kinds.empty() ? "" : ", ") + std::string{kind.name};
   options.add_option("KIND", command.kind, kinds).required();
   options.add_flag("--keys", command.prints_keys, "Print a line for each key instead of the schema");
+  add_json(options, command.common, "Print the schema, which is JSON: as without");
 }
 
 int run(const SchemaCommand& command) {

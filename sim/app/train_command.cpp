@@ -123,6 +123,7 @@ void add_options(Options options, TrainCommand& command) {
   options.add_option("--seed", command.plan.seed, "Of the first weights and the batches")
       .check(is_seed)
       .shows_default();
+  add_json(options, command.common);
   add_output(options, command.common, "Folder of the model: model.pt, checkpoint.pt, curves.csv, report.html")
       .required();
   add_wall_time(options, command.common);
@@ -213,6 +214,25 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
   files.commit();
 }
 
+void show_result(const TrainCommand& command, const TrainingState& state, const TrainingSamples& samples,
+                 std::int64_t parameters) {
+  const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
+  const Json result{{"training_samples", samples.training.size()},
+                    {"validation_samples", samples.validation.size()},
+                    {"parameters", parameters},
+                    {"epochs", state.epochs.size()},
+                    {"best_epoch", state.best + 1},
+                    {"training_loss", kept.train_loss},
+                    {"validation_loss", kept.validation_loss}};
+  show(command.common, result, [&] {
+    std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
+                samples.validation.size());
+    std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(parameters));
+    std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
+    std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
+  });
+}
+
 int train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
@@ -284,12 +304,7 @@ int train_network(const TrainCommand& command) {
   write_report(folder, command, state, predictor->parameters());
   parts.finish();
   say_written(command.common, folder, {"model.pt", "curves.csv", "report.html"});
-  const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
-  std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
-              samples.validation.size());
-  std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(predictor->parameters()));
-  std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
-  std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
+  show_result(command, state, samples, predictor->parameters());
   return kSuccess;
 }
 

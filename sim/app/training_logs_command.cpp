@@ -73,10 +73,8 @@ int calibrate_training_logs(const CalibrateCommand& command) {
   if (command.common.output) {
     write_file(*command.common.output, text);
     say_written(command.common, *command.common.output);
-  } else {
-    std::fputs(text.c_str(), stdout);
   }
-  print(command.common.output ? stdout : stderr, fit);
+  print(print_fitted(command.common, text), fit);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   return kSuccess;
 }

@@ -85,6 +85,10 @@ Option add_overrides(Options options, std::vector<std::string>& overrides, const
   return options.add_repeatable("--set", overrides, "POINTER=VALUE", help);
 }
 
+void add_json(Options options, CommonOptions& common, const std::string& help) {
+  options.add_flag("--json", common.prints_json, help);
+}
+
 void add_quiet(Options options, CommonOptions& common, const std::string& help) {
   options.add_flag("--quiet", common.is_quiet, help);
 }
@@ -125,7 +129,7 @@ void add_wall_time(Options options, CommonOptions& common) {
 }
 
 void add_work_options(Options options, CommonOptions& common, const std::string& json, const std::string& output) {
-  options.add_flag("--json", common.prints_json, json);
+  add_json(options, common, json);
   add_catalogs(options, common);
   add_output(options, common, output);
   add_parallel(options, common);

@@ -120,6 +120,8 @@ Option add_catalogs(Options options, CommonOptions& common,
                         "profiles; repeatable");
 Option add_overrides(Options options, std::vector<std::string>& overrides,
                      const std::string& help = "Override a scenario field: /json/pointer=value; repeatable");
+void add_json(Options options, CommonOptions& common,
+              const std::string& help = "Print the result as JSON instead of text");
 void add_quiet(Options options, CommonOptions& common, const std::string& help = "No progress on stderr");
 /// Adds -o, a folder, and --quiet.
 Option add_output(Options options, CommonOptions& common, const std::string& help);

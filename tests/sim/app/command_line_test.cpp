@@ -84,7 +84,8 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused("simulate " + folder.write("list.json", "[1]").string(), 2, "list.json: expected an object");
   check_refused("simulate " + folder.write("brackets.json", std::string(200'000, '[')).string(), 2,
                 "brackets.json: expected at most 200 nested levels; found more");
-  std::string garbage(10 * 1000 * 1000, '\0');
+  std::string garbage;
+  garbage.resize(10'000'000);
   std::uint32_t state = 1;
   for (char& c : garbage) c = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24U);
   check_refused("simulate " + folder.write("garbage.json", garbage).string(), 2, "garbage.json:1:1: ");
@@ -273,6 +274,29 @@ TEST_CASE("init writes a scenario that runs, and never overwrites one") {
   CHECK(rehearse_with("init " + name).exit_code == 0);
   CHECK(rehearse_with("simulate " + name + ".json --quiet --set /training/steps=40").exit_code == 0);
   check_refused("init " + name, 2, "exists already");
+}
+
+TEST_CASE("every verb that this program runs has --json, and what it prints then is JSON alone") {
+  for (const char* verb :
+       {"init", "simulate", "validate", "calibrate", "sweep", "provision", "diff", "remaining", "replay", "export",
+        "traffic", "diagnose", "import", "generate", "list", "schema", "merge", "jobs"})
+    CHECK_MESSAGE(rehearse_with(std::string{verb} + " --help").out.find("--json") != std::string::npos, verb);
+  const TemporaryFolder folder;
+  const auto json_of = [&](const std::string& arguments) {
+    return parse_json(rehearse_with(arguments).out, arguments);
+  };
+  const std::string name = (folder / "mine").string();
+  CHECK(json_of("init " + name + " --json")["file"] == name + ".json");
+  CHECK(json_of("export " + kScenario + " --json --quiet --set /training/steps=40 -o " +
+                (folder / "et").string())["ranks"] == 5);
+  CHECK(json_of("schema scenario --json") == json_of("schema scenario"));
+  const std::string study = kRoot + "/scenarios/studies/own/step-times.json";
+  const std::string profile = (folder / "profile.json").string();
+  const Json fitted = json_of("calibrate " + study + " --json --quiet --steps 1 -o " + profile);
+  CHECK(fitted == load_json_file(profile));
+  const std::string graph = kRoot + "/calibration/data/neusight-graphs/bert_large-train-512-8.csv.gz";
+  CHECK(json_of("import " + graph + " --json -o " + (folder / "bert.json").string())["parameters"] > 1'000'000);
+  CHECK(json_of("import " + graph + " --json --dry-run -o " + (folder / "bert.json").string()).size() == 1);
 }
 
 TEST_CASE("--dry-run and --explain say what a run takes and where its numbers come from") {

@@ -53,6 +53,14 @@ std::string write_process_id_and_sleep(const std::filesystem::path& file) {
   return "";
 }
 
+/// Takes so many milliseconds, and gives the process that it ran in; "fails" throws.
+const Verb kWait{"wait of the pool's test",  // NOLINTNEXTLINE(performance-unnecessary-value-param): as a Verb's are
+                 [](Scenario, const JsonReader& options) {
+                   if (options.has("fails")) throw std::runtime_error{"it fails"};
+                   std::this_thread::sleep_for(std::chrono::milliseconds{options.required<int>("ms")});
+                   return std::to_string(::getpid());
+                 }};
+
 }  // namespace
 
 TEST_CASE("each scenario gives the summary that it gives alone; one that fails gives its error") {
@@ -89,6 +97,26 @@ TEST_CASE("results are handed over as they come, not at the end") {
       },
       [&](std::size_t job, const PooledRun&) { order.push_back(job); }));
   CHECK(order == std::vector<std::size_t>{1, 2, 0});
+}
+
+TEST_CASE("brief jobs run in this process, and once they have taken a while the others in processes of their own") {
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "12"}}));
+  const std::vector<Json> options{{{"ms", 0}}, {{"fails", true}}, {{"ms", 20}}, {{"ms", 0}}, {{"fails", true}}};
+  std::map<std::size_t, PooledRun> runs;
+  const auto text = [&](std::size_t i) { return kWait.job(scenario, options[i]); };
+  CHECK(run_brief_here(options.size(), 2, text, [&](std::size_t i, PooledRun run) { runs[i] = std::move(run); }, {}));
+  const std::string here = std::to_string(::getpid());
+  REQUIRE(runs.size() == options.size());
+  CHECK(runs[0].text == here);
+  CHECK(runs[2].text == here);
+  CHECK(runs[3].has_succeeded);
+  CHECK(runs[3].text != here);
+  for (const std::size_t failed : {1, 4}) {
+    CHECK(!runs[failed].has_succeeded);
+    CHECK(runs[failed].text == "it fails");
+  }
+  CHECK(!run_brief_here(1, 1, text, [](std::size_t, const PooledRun&) {},
+                        {.is_stopped = [] { return true; }, .job_wall_s = {}}));
 }
 
 TEST_CASE("a job that dies is a failed result that says so") {
