@@ -19,14 +19,16 @@ from cluster import Cluster, missing_programs
 class Bench:
     def __init__(self, program, cluster, folder):
         self.program, self.cluster, self.folder = pathlib.Path(program).resolve(), cluster, pathlib.Path(folder)
-        self.scenario = self.program.parent.parent / "scenarios" / "data-sheet.json"
+        self.scenarios = self.program.parent.parent / "scenarios"
 
-    def command(self, name, cells, *more):
-        return [str(self.program), "sweep", str(self.scenario), "--set", "/training/steps=5", "--seeds", str(cells),
-                "-o", name, *more]
+    def command(self, name, jobs, *more, kind="sweep"):
+        words = {"sweep": ["sweep", "data-sheet.json", "--set", "/training/steps=5", "--seeds"],
+                 "runs": ["simulate", "resnet50-spot.json", "--set", "/training/steps=2000", "--runs"],
+                 "dataset": ["generate", "spaces/small.json", "--count"]}[kind]
+        return [self.program, words[0], self.scenarios / words[1], *words[2:], str(jobs), "-o", name, *more]
 
-    def start(self, name, cells, *more):
-        return subprocess.Popen(self.command(name, cells, "--executor", "slurm", *more), cwd=self.folder,
+    def start(self, name, jobs, *more, kind="sweep"):
+        return subprocess.Popen(self.command(name, jobs, "--executor", "slurm", *more, kind=kind), cwd=self.folder,
                                 env=self.cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                 text=True)
 
@@ -34,12 +36,29 @@ class Bench:
         return subprocess.run(self.command(name, cells, *more), cwd=self.folder, env=self.cluster.environment,
                               capture_output=True, text=True, timeout=300)
 
+    def same(self, a, b):
+        """Whether two outputs, files or folders, hold the same bytes."""
+        return same_files(self.folder / a, self.folder / b)
+
     def table(self, name):
         return (self.folder / name / "sweep.csv").read_bytes()
 
     def tasks(self, state="running"):
         lines = self.cluster.ask("squeue", "--noheader", "--array", "--format=%i %T").split("\n")
         return [line.split()[0] for line in lines if state.upper() in line]
+
+
+def is_result(path):
+    return path.is_file() and path.name != "results.sqlite"
+
+
+def same_files(a, b):
+    """Whether two files or folders hold the same bytes, but for the store of results, which has them as they came."""
+    if a.is_file():
+        return a.read_bytes() == b.read_bytes()
+    names = [path.relative_to(a) for path in sorted(a.rglob("*")) if is_result(path)]
+    return names == [path.relative_to(b) for path in sorted(b.rglob("*")) if is_result(path)] and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names)
 
 
 def expect(condition, what):
@@ -52,8 +71,10 @@ def finish(bench, run, seconds=240):
         _, errors = run.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         run.kill()
-        raise AssertionError(f"no end after {seconds} s; the queue: " + bench.cluster.ask("squeue", "--format=%i %T %r")
-                             + "nodes: " + bench.cluster.ask("sinfo", "--format=%T %E")) from None
+        _, errors = run.communicate()
+        raise AssertionError(f"no end after {seconds} s; it said: {errors[-1000:]}; the queue: "
+                             + bench.cluster.ask("squeue", "--format=%i %T %r") + "nodes: "
+                             + bench.cluster.ask("sinfo", "--format=%T %E")) from None
     expect(run.returncode == 0, f"exit code {run.returncode}: {errors}")
 
 
@@ -77,18 +98,9 @@ def test_interrupt(bench, cells):
     expect(nothing.returncode == 2 and "is not there" in nothing.stderr, nothing.stderr)
 
 
-def same_files(a, b):
-    """Whether two files or folders hold the same bytes."""
-    if a.is_file():
-        return a.read_bytes() == b.read_bytes()
-    names = [path.relative_to(a) for path in sorted(a.rglob("*")) if path.is_file()]
-    return names == [path.relative_to(b) for path in sorted(b.rglob("*")) if path.is_file()] and all(
-        (a / name).read_bytes() == (b / name).read_bytes() for name in names)
-
-
 def test_other_verbs(bench):
     """Where a local run writes `OUTPUT`, a run by Slurm with the same name writes the same."""
-    scenarios = bench.program.parent.parent / "scenarios"
+    scenarios = bench.scenarios
     commands = {
         "runs": ["simulate", scenarios / "resnet50-spot.json", "--runs", "20", "--set", "/training/steps=2000"],
         "validation": ["validate", scenarios / "studies" / "mxnet-perf-ps.json"],
@@ -150,28 +162,49 @@ FAULTS = {"task killed": of_task("scancel", "--batch", "--signal=KILL"), "task c
 
 
 def test_faults(bench, cells, count, seed):
-    """Sweeps during which `count` things go wrong."""
+    """Sweeps, Monte Carlo runs and datasets during which `count` things go wrong."""
     choice = random.Random(seed)
-    done = sweeps = 0
+    kinds = {"sweep": cells, "runs": 3 * cells, "dataset": 3 * cells}  # jobs of each
+    for kind, jobs in kinds.items():
+        local = subprocess.run(bench.command(f"local-{kind}", jobs, kind=kind), cwd=bench.folder, capture_output=True,
+                               text=True)
+        expect(local.returncode == 0, local.stderr)
+    done = commands = 0
     while done < count:
-        sweeps += 1
-        name = f"faults{sweeps}"
-        run = bench.start(name, cells)
+        kind = list(kinds)[commands % len(kinds)]
+        commands += 1
+        name = f"faults{commands}"
+        run = bench.start(name, kinds[kind], kind=kind)
         while done < count:
             time.sleep(choice.uniform(0.1, 1.5))
             if run.poll() is not None:
                 break
-            kind = list(FAULTS)[done % len(FAULTS)]
-            if FAULTS[kind]:
-                FAULTS[kind](bench, choice)
+            fault = list(FAULTS)[done % len(FAULTS)]
+            if FAULTS[fault]:
+                FAULTS[fault](bench, choice)
             else:
                 run.kill()
                 run.communicate()
-                run = bench.start(name, cells)
+                run = bench.start(name, kinds[kind], kind=kind)
             done += 1
-        finish(bench, run)
-        expect(bench.table(name) == bench.table("local"), f"other bytes after faults, sweep {sweeps}")
-    print(f"{done} faults in {sweeps} sweeps")
+        finish(bench, run, 100)
+        expect(bench.same(name, f"local-{kind}"), f"other bytes after faults, command {commands}: {kind}")
+    print(f"{done} faults in {commands} commands")
+
+
+def print_speed(bench, cells):
+    """How long a sweep of `cells` cells of about 0.2 s takes by Slurm and by two processes."""
+    seconds = {}
+    for name, where in (("processes", ("-j", "2")), ("slurm", ("--executor", "slurm"))):
+        start = time.time()
+        run = subprocess.run([bench.program, "sweep", bench.scenarios / "cm-dare.json", "--set", "/training/steps=700", "--seeds", str(cells),
+                              "-o", f"speed-{name}", *where], cwd=bench.folder, env=bench.cluster.environment,
+                             capture_output=True, text=True)
+        expect(run.returncode == 0, run.stderr)
+        seconds[name] = time.time() - start
+    expect(bench.table("speed-slurm") == bench.table("speed-processes"), "other bytes")
+    print(f"{cells} cells: {seconds['processes']:.1f} s by -j 2, {seconds['slurm']:.1f} s by Slurm, "
+          f"{seconds['slurm'] / seconds['processes']:.2f} times as long", flush=True)
 
 
 def main():
@@ -180,6 +213,7 @@ def main():
     options.add_argument("--cells", type=int, default=400)
     options.add_argument("--faults", type=int, default=7)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--speed", type=int, metavar="CELLS", help="no test: print how long a sweep takes")
     options = options.parse_args()
     missing = missing_programs()
     if missing or os.geteuid() != 0:
@@ -194,6 +228,8 @@ def main():
             print(f"skipped: Slurm does not start here: {error}")
             sys.exit(77)
         bench = Bench(options.program, cluster, folder)
+        if options.speed:
+            return print_speed(bench, options.speed)
         local = bench.run("local", options.cells)
         expect(local.returncode == 0, local.stderr)
         for what, run in (("same bytes", lambda: test_same_bytes(bench, options.cells)),
