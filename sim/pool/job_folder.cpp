@@ -159,6 +159,7 @@ void JobFolder::add_task(int number, const std::vector<std::string>& texts) cons
 
 void ResultReader::read_new(const std::function<void(const RunKey&, PooledRun)>& on_result) {
   for (const auto& entry : fs::directory_iterator{folder_}) {
+    if (damaged_.contains(entry.path())) continue;
     std::uint64_t& done = read_[entry.path()];
     std::error_code error;
     if (const std::uint64_t size = fs::file_size(entry.path(), error); error || size <= done) continue;
@@ -170,7 +171,7 @@ void ResultReader::read_new(const std::function<void(const RunKey&, PooledRun)>&
       if (found != Found::kWhole) break;
       on_result(record.key, std::move(record.run));
     }
-    if (found == Found::kDamaged) done = UINT64_MAX;
+    if (found == Found::kDamaged) damaged_.insert(entry.path());
   }
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,10 +68,13 @@ class ResultReader {
   /// Hands over each result that has been appended since the last call. What is cut short waits for its end; what is
   /// damaged ends its file.
   void read_new(const std::function<void(const RunKey&, PooledRun)>& on_result);
+  /// Lets the next call look at damaged files once more.
+  void read_damaged_again() { damaged_.clear(); }
 
  private:
   std::filesystem::path folder_;
   std::map<std::filesystem::path, std::uint64_t> read_;  // bytes of each file
+  std::set<std::filesystem::path> damaged_;              // after these bytes
 };
 
 /// A file of results of a folder.

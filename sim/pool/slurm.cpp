@@ -23,6 +23,9 @@ constexpr double kPilotSeconds = 10;                     // of the first jobs, t
 constexpr std::size_t kPilotJobs = 64;                   // at most
 constexpr double kPilotWorkSeconds = 2;                  // after which enough is known
 constexpr int kMostAttempts = 5;                         // without a result
+constexpr int kMostRefusals = 3;                         // of the first tasks, by a Slurm that answers
+constexpr double kLongestSilence = 30;                   // s of a Slurm that has never answered
+constexpr double kNodesAgain = 60;                       // s between two looks at nodes while nothing runs
 constexpr int kLookTwice = 2;                            // a task that is out of the queue may have results under way
 constexpr double kShortestWait = 0.1, kLongestWait = 5;  // s between two looks
 
@@ -32,6 +35,15 @@ struct Task {
   std::set<RunKey> missing;
   int attempts = 0;  // since its last result
   int absent = 0;    // looks at the queue without it
+  bool was_submitted = false;
+  Clock::time_point left;  // the first of these looks
+
+  /// Whether it is out of the queue and it is time to submit it.
+  bool is_due(double pause_s) const {
+    if (!was_submitted) return absent > 0;
+    const double pause = attempts < 2 ? 0 : std::ldexp(pause_s, attempts - 2);
+    return absent >= kLookTwice && seconds_since(left) >= pause;
+  }
 };
 
 class SlurmRun {
@@ -49,6 +61,7 @@ class SlurmRun {
     const auto start = Clock::now();
     while (true) {
       look_at_queue();
+      if (std::ranges::any_of(tasks_, [](const auto& one) { return one.second.absent > 0; })) jobs.read_damaged_again();
       jobs.take_results();
       note_results(jobs);
       if (jobs.waiting() == 0) return true;
@@ -122,25 +135,51 @@ class SlurmRun {
   }
 
   void look_at_queue() {
-    const std::optional<std::vector<QueuedTask>> queued = queue_.tasks();
-    if (!queued && jobs_in_queue_.empty() && was_submitted_.empty())
-      throw InputError{"--executor slurm: squeue does not answer: is this a machine from which jobs are submitted?"};
-    is_queue_known_ = queued.has_value();
-    if (!queued) return tell("Slurm does not answer; waiting for it");
-    std::map<std::string, int> states;
-    jobs_in_queue_.clear();
-    for (auto& [number, task] : tasks_) ++task.absent;
-    for (const QueuedTask& one : *queued) {
-      jobs_in_queue_.insert(one.job);
-      if (const auto task = tasks_.find(one.number); task != tasks_.end()) {
-        task->second.absent = 0;
-        ++states[one.state];
-      }
+    const QueueAnswer queue = queue_.tasks();
+    is_queue_known_ = queue.is_known;
+    if (!queue.is_known) {
+      if (!has_answered_ && seconds_since(start_) > kLongestSilence)
+        throw InputError{"--executor slurm: squeue does not answer: " + queue.error +
+                         "; is this a machine from which jobs are submitted?"};
+      refusals_ = 0;
+      return tell("Slurm does not answer; waiting for it: " + queue.error);
     }
+    has_answered_ = true;
+    jobs_in_queue_.clear();
+    for (auto& [number, task] : tasks_)
+      if (++task.absent == 1) task.left = Clock::now();
+    std::map<std::string, int> states;
+    std::vector<std::string> stuck;
+    for (const QueuedTask& one : queue.tasks) {
+      jobs_in_queue_.insert(one.job);
+      const auto task = tasks_.find(one.number);
+      if (task == tasks_.end()) continue;
+      ++states[one.state];
+      if (one.is_stuck)
+        stuck.push_back(one.id);
+      else
+        task->second.absent = 0;
+    }
+    tell_states(states);
+    if (!stuck.empty()) queue_.cancel(stuck);
+  }
+
+  /// Says how many tasks there are of each state and, if none of them runs, which nodes are why.
+  void tell_states(const std::map<std::string, int>& states) {
+    if (states.empty()) return;
     std::string line = "Slurm:";
     for (const auto& [state, count] : states)
       line += (line.ends_with(':') ? " " : ", ") + std::to_string(count) + " tasks " + state;
-    if (!states.empty()) tell(line);
+    if (states.contains("running")) {
+      states_.clear();
+      return tell(line);
+    }
+    if (line != states_ || seconds_since(nodes_looked_at_) > kNodesAgain) {
+      nodes_ = nodes_out_of_service();
+      nodes_looked_at_ = Clock::now();
+    }
+    states_ = line;
+    tell(nodes_.empty() ? line : line + "; " + nodes_);
   }
 
   void note_results(const KnownJobs& jobs) {
@@ -155,34 +194,39 @@ class SlurmRun {
   /// Submits tasks that have results to give and are not in the queue.
   void submit_absent(KnownJobs& jobs) {
     if (!is_queue_known_) return;
-    std::vector<int> numbers;
-    for (auto& [number, task] : tasks_) {
-      const bool is_new = task.attempts == 0 && !was_submitted_.contains(number);
-      if (task.absent == 0 || (!is_new && task.absent < kLookTwice)) continue;
-      if (task.attempts == kMostAttempts) {
-        const std::string why = "the Slurm task ended " + std::to_string(kMostAttempts) + " times without its result" +
-                                queue_.last_words(number);
-        for (const RunKey& key : std::set{task.missing})
-          jobs.hand_over(key, {.has_succeeded = false, .text = why, .has_died = true});
-        continue;
-      }
-      numbers.push_back(number);
-    }
-    if (numbers.empty()) return;
-    SubmittedTasks what{.numbers = numbers,
+    SubmittedTasks what{.numbers = {},
                         .program = options_.program,
                         .options = options_.sbatch,
                         .parallel = parallel_,
                         .job_wall_s = limits_.job_wall_s};
-    if (const std::string error = queue_.submit(what); !error.empty()) {
-      if (was_submitted_.empty() && jobs_in_queue_.empty()) throw InputError{"--executor slurm: " + error};
-      return tell("Slurm refuses: " + error);  // its controller may be away
+    for (const auto& [number, task] : tasks_) {
+      if (!task.is_due(options_.pause_s)) continue;
+      if (task.attempts == kMostAttempts)
+        give_up(number, jobs);
+      else
+        what.numbers.push_back(number);
     }
-    for (const int number : numbers) {
-      was_submitted_.insert(number);
-      ++tasks_.at(number).attempts;
-      tasks_.at(number).absent = 0;
+    if (what.numbers.empty()) return;
+    const Submission done = queue_.submit(what);
+    for (const int number : done.numbers) {
+      Task& task = tasks_.at(number);
+      has_submitted_ = task.was_submitted = true;
+      ++task.attempts;
+      task.absent = 0;
     }
+    refusals_ = done.error.empty() ? 0 : refusals_ + 1;
+    if (done.error.empty()) return;
+    if (has_submitted_ || !jobs_in_queue_.empty())
+      tell("Slurm refuses tasks, which are submitted again until it takes them: " + done.error);
+    else if (refusals_ == kMostRefusals)  // its controller is not just away
+      throw InputError{"--executor slurm: " + done.error};
+  }
+
+  void give_up(int number, KnownJobs& jobs) const {
+    const std::string why = "the Slurm task ended " + std::to_string(kMostAttempts) + " times without its result" +
+                            queue_.last_words(number);
+    for (const RunKey& key : std::set{tasks_.at(number).missing})
+      jobs.hand_over(key, {.has_succeeded = false, .text = why, .has_died = true});
   }
 
   bool leave() const {
@@ -210,9 +254,14 @@ class SlurmRun {
   const JobLimits& limits_;
   std::map<int, Task> tasks_;  // with results to come, by number
   std::set<RunKey> in_task_;
-  std::set<int> was_submitted_;
   std::set<std::string> jobs_in_queue_;
+  const Clock::time_point start_ = Clock::now();
   bool is_queue_known_ = false;
+  bool has_answered_ = false;
+  bool has_submitted_ = false;
+  int refusals_ = 0;            // in a row, by a Slurm that answers
+  std::string states_, nodes_;  // while nothing runs
+  Clock::time_point nodes_looked_at_{};
   int last_task_ = 0;
   double job_s_ = -1;  // mean of those measured
   std::string told_;

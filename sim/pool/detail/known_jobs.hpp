@@ -18,6 +18,8 @@ class KnownJobs {
 
   /// Hands over what the folder has got since the last call. With `tries_again`, what has died is passed over.
   void take_results(bool tries_again = false);
+  /// Looks anew at what seemed damaged: a file may have been seen while another machine wrote it.
+  void read_damaged_again() { results_.read_damaged_again(); }
   void hand_over(const RunKey& key, const PooledRun& run);
 
   bool waits_for(const RunKey& key) const { return waiting_.contains(key); }

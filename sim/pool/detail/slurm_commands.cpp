@@ -20,11 +20,16 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kDefaultMaxArraySize = 1001;  // slurm.conf(5)
+constexpr int kDefaultMaxArraySize = 1001;     // slurm.conf(5)
+constexpr const char* kLongestCommand = "60";  // s; sbatch tries a controller that is busy again for longer
+constexpr int kNotFound = 127;                 // exit code of a command that is not there
+constexpr int kTimedOut = 124;                 // timeout(1)
 
 struct Answer {
-  bool is_good = false;
-  std::string text;  // stdout, then stderr
+  int code = -1;     // exit code
+  std::string text;  // stdout and stderr
+
+  bool is_good() const { return code == 0; }
 };
 
 /// For a shell.
@@ -35,7 +40,7 @@ std::string quoted(const std::string& text) {
 }
 
 Answer ask(const std::vector<std::string>& command) {
-  std::string line;
+  std::string line = std::string{"timeout --kill-after=5 "} + kLongestCommand + " ";
   for (const std::string& word : command) line += quoted(word) + " ";
   std::fflush(nullptr);
   std::FILE* pipe = ::popen((line + "2>&1 < /dev/null").c_str(), "re");
@@ -44,8 +49,9 @@ Answer ask(const std::vector<std::string>& command) {
   std::array<char, 65536> buffer{};
   for (std::size_t size = 0; (size = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
     answer.text.append(buffer.data(), size);
+  const bool is_whole = std::ferror(pipe) == 0;
   const int status = ::pclose(pipe);
-  answer.is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (is_whole && WIFEXITED(status)) answer.code = WEXITSTATUS(status);
   return answer;
 }
 
@@ -54,6 +60,25 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream{text};
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
+}
+
+/// What the command said was wrong.
+std::string error_of(const Answer& answer, const std::string& command) {
+  if (answer.code == kTimedOut) return command + " did not end within " + kLongestCommand + " s";
+  const std::vector<std::string> lines = lines_of(answer.text);
+  return lines.empty() ? command + " says nothing" : shortened(lines.back(), 400);
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream stream{line};
+  for (std::string field; std::getline(stream, field, '|');) fields.push_back(field);
+  return fields;
 }
 
 int max_array_size() {
@@ -76,19 +101,21 @@ SlurmQueue::SlurmQueue(std::filesystem::path folder)
       name_{"rehearse-" + run_key(std::filesystem::absolute(folder_).string(), "").text().substr(0, 16)} {}
 
 std::optional<QueuedTask> read_queue_line(const std::string& line, const std::string& name) {
-  std::vector<std::string> fields;
-  std::istringstream stream{line};
-  for (std::string field; std::getline(stream, field, '|');) fields.push_back(field);
+  const std::vector<std::string> fields = fields_of(line);
   if (fields.size() < 3 || !fields[1].starts_with(name + "+")) return {};
   const std::size_t underscore = fields[0].find('_');
   if (underscore == std::string::npos) return {};
   const std::optional<int> index = whole_number(std::string_view{fields[0]}.substr(underscore + 1));
   const std::optional<int> offset = whole_number(std::string_view{fields[1]}.substr(name.size() + 1));
   if (!index || !offset) return {};
-  std::string state = fields[2];
-  std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (state == "pending" && fields.size() > 3 && fields[3] != "None") state += " (" + fields[3] + ")";
-  return QueuedTask{*offset + *index, fields[0].substr(0, underscore), state};
+  QueuedTask task{
+      .number = *offset + *index, .job = fields[0].substr(0, underscore), .id = fields[0], .state = lower(fields[2])};
+  if (task.state == "pending" && fields.size() > 3 && fields[3] != "None") {
+    const std::string reason = lower(fields[3]);  // "launch failed requeued held", "job requeued in held state"
+    task.is_stuck = reason.find("requeued") != std::string::npos && reason.find("held") != std::string::npos;
+    task.state += " (" + fields[3] + ")";
+  }
+  return task;
 }
 
 std::string array_text(const std::vector<int>& numbers) {
@@ -103,19 +130,28 @@ std::string array_text(const std::vector<int>& numbers) {
   return text;
 }
 
-std::optional<std::vector<QueuedTask>> SlurmQueue::tasks() const {
+QueueAnswer SlurmQueue::tasks() const {
   const Answer answer = ask({"squeue", "--noheader", "--array", "--me", "--format=%i|%j|%T|%r"});
-  if (!answer.is_good) return {};
-  std::vector<QueuedTask> tasks;
+  if (answer.code == kNotFound)
+    throw InputError{"--executor slurm: squeue is not there: is this a machine from which jobs are submitted?"};
+  if (!answer.is_good()) return {.is_known = false, .tasks = {}, .error = error_of(answer, "squeue")};
+  QueueAnswer queue{.is_known = true, .tasks = {}, .error = ""};
   for (const std::string& line : lines_of(answer.text))
-    if (const auto task = read_queue_line(line, name_)) tasks.push_back(*task);
-  return tasks;
+    if (const auto task = read_queue_line(line, name_)) queue.tasks.push_back(*task);
+  return queue;
 }
 
-std::string SlurmQueue::submit(const SubmittedTasks& what) const {
+void SlurmQueue::cancel(const std::vector<std::string>& ids) const {
+  std::vector<std::string> command{"scancel"};
+  command.insert(command.end(), ids.begin(), ids.end());
+  ask(command);
+}
+
+Submission SlurmQueue::submit(const SubmittedTasks& what) const {
   const int most = max_array_size() - 1;  // indices from 1 on
   std::map<int, std::vector<int>> by_offset;
   for (const int number : what.numbers) by_offset[(number - 1) / most * most].push_back((number - 1) % most + 1);
+  Submission done;
   for (const auto& [offset, indices] : by_offset) {
     std::string script = "#!/bin/sh\nexec " + quoted(what.program) + " jobs " + quoted(folder_.string()) +
                          " --task $((SLURM_ARRAY_TASK_ID + " + std::to_string(offset) + ")) -j " +
@@ -134,11 +170,13 @@ std::string SlurmQueue::submit(const SubmittedTasks& what) const {
     command.insert(command.end(), what.options.begin(), what.options.end());
     command.push_back(file.string());
     const Answer answer = ask(command);
-    if (answer.is_good) continue;
-    const std::vector<std::string> lines = lines_of(answer.text);
-    return lines.empty() ? "sbatch says nothing" : shortened(lines.back(), 400);
+    if (!answer.is_good()) {
+      done.error = error_of(answer, "sbatch");
+      break;
+    }
+    for (const int index : indices) done.numbers.push_back(offset + index);
   }
-  return "";
+  return done;
 }
 
 std::string SlurmQueue::last_words(int number) const {
@@ -153,6 +191,27 @@ std::string SlurmQueue::last_words(int number) const {
     if (!lines.empty()) return ": " + shortened(lines.back(), 400);
   }
   return "";
+}
+
+std::string read_nodes(const std::string& text) {
+  std::map<std::string, std::string> wrong;  // by node, which has a line for each of its partitions
+  for (const std::string& line : lines_of(text)) {
+    const std::vector<std::string> fields = fields_of(line);
+    if (fields.size() < 2) continue;
+    const std::string state = lower(fields[1].substr(0, fields[1].find_first_of("*~#!%$@+^-")));
+    if (!state.starts_with("d") && !state.starts_with("fail")) continue;  // down, drained, draining
+    const bool has_reason = fields.size() > 2 && fields[2] != "none" && fields[2] != "Reason";
+    wrong.emplace(fields[0], state + (has_reason ? ": " + shortened(fields[2], 200) : ""));
+  }
+  if (wrong.empty()) return "";
+  const auto& [node, state] = *wrong.begin();
+  if (wrong.size() == 1) return "node " + node + " is " + state;
+  return std::to_string(wrong.size()) + " nodes are out of service, such as " + node + ", which is " + state;
+}
+
+std::string nodes_out_of_service() {
+  const Answer answer = ask({"sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N|%T|%E"});
+  return answer.is_good() ? read_nodes(answer.text) : "";
 }
 
 int processors_of_cluster() {

@@ -16,9 +16,20 @@ TEST_CASE("tasks of the queue are known by the names of their jobs") {
   CHECK(task->job == "12");
   CHECK(task->state == "running");
   CHECK(read_queue_line("12_7|rehearse-ab+0|PENDING|Priority", "rehearse-ab")->state == "pending (Priority)");
+  CHECK(task->id == "12_7");
+  CHECK_FALSE(read_queue_line("12_7|rehearse-ab+0|PENDING|JobHeldUser", "rehearse-ab")->is_stuck);
+  CHECK(read_queue_line("12_7|rehearse-ab+0|PENDING|launch failed requeued held", "rehearse-ab")->is_stuck);
+  CHECK(read_queue_line("12_7|rehearse-ab+0|PENDING|launch_failed_requeued_held", "rehearse-ab")->is_stuck);
   for (const char* line : {"", "12_7", "12|rehearse-ab+0|RUNNING|None", "12_7|other|RUNNING|None",
                            "12_[7-9]|rehearse-ab+0|PENDING|None", "12_7|rehearse-ab+x|RUNNING|None"})
     CHECK_FALSE(read_queue_line(line, "rehearse-ab"));
+}
+
+TEST_CASE("nodes out of service are told in one line") {
+  CHECK(read_nodes("") == "");
+  CHECK(read_nodes("a|idle|none\nb|mixed|none\n") == "");
+  CHECK(read_nodes("a|drained|Duplicate jobid\na|drained|Duplicate jobid\n") == "node a is drained: Duplicate jobid");
+  CHECK(read_nodes("a|down*|none\nb|draining$|bad disk\n") == "2 nodes are out of service, such as a, which is down");
 }
 
 TEST_CASE("arrays are written as ranges") {

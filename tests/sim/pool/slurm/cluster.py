@@ -103,7 +103,11 @@ PartitionName=all Nodes={self.host} Default=YES MaxTime=INFINITE State=UP
             time.sleep(0.05)
 
     def ask(self, *command):
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60).stdout
+        """What the command prints; nothing if it does not end."""
+        try:
+            return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=30).stdout
+        except subprocess.TimeoutExpired:
+            return ""
 
     @staticmethod
     def wait_for(condition, what, seconds=60):

@@ -67,11 +67,20 @@ def expect(condition, what):
 
 
 def finish(bench, run, seconds=240):
-    try:
-        _, errors = run.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
+    """Waits for the command; a node that Slurm takes out of service is put back, as its administrator would."""
+    end = time.time() + seconds
+    while True:
+        try:
+            _, errors = run.communicate(timeout=5)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if bench.cluster.ask("sinfo", "--noheader", "--states=drain,down", "--format=%T").strip():
+            set_node(bench, "RESUME")
+        if time.time() < end:
+            continue
         run.kill()
-        _, errors = run.communicate()
+        _, errors = run.communicate(timeout=90)
         raise AssertionError(f"no end after {seconds} s; it said: {errors[-1000:]}; the queue: "
                              + bench.cluster.ask("squeue", "--format=%i %T %r") + "nodes: "
                              + bench.cluster.ask("sinfo", "--format=%T %E")) from None
@@ -170,7 +179,7 @@ def test_faults(bench, cells, count, seed):
     kinds = {"sweep": cells, "runs": 3 * cells, "dataset": 3 * cells}  # jobs of each
     for kind, jobs in kinds.items():
         local = subprocess.run(bench.command(f"local-{kind}", jobs, kind=kind), cwd=bench.folder, capture_output=True,
-                               text=True)
+                               text=True, timeout=300)
         expect(local.returncode == 0, local.stderr)
     done = commands = 0
     while done < count:
@@ -188,10 +197,10 @@ def test_faults(bench, cells, count, seed):
                 FAULTS[fault](bench, choice)
             else:
                 run.kill()
-                run.communicate()
+                run.communicate(timeout=90)
                 run = bench.start(name, kinds[kind], kind=kind)
             done += 1
-        finish(bench, run, 100)
+        finish(bench, run, 150)
         expect(bench.same(name, f"local-{kind}"), f"other bytes after faults, command {commands}: {kind}")
     print(f"{done} faults in {commands} commands")
 
@@ -203,7 +212,7 @@ def print_speed(bench, cells):
         start = time.time()
         run = subprocess.run([bench.program, "sweep", bench.scenarios / "cm-dare.json", "--set", "/training/steps=700", "--seeds", str(cells),
                               "-o", f"speed-{name}", *where], cwd=bench.folder, env=bench.cluster.environment,
-                             capture_output=True, text=True)
+                             capture_output=True, text=True, timeout=1800)
         expect(run.returncode == 0, run.stderr)
         seconds[name] = time.time() - start
     expect(bench.table("speed-slurm") == bench.table("speed-processes"), "other bytes")
