@@ -51,6 +51,13 @@ void add_options(Options options, SimulateCommand& command) {
       "steady state has lasted for 60s and 20 steps)");
   options.add_option("--trace-workers,--trace-ranks", command.trace_workers, "WORKERS",
                      "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)");
+  options
+      .add_option(
+          "--trace-format", command.trace_format, "FORMAT",
+          "With -o: chrome writes timeline.json.gz, for Perfetto; kineto instead kineto/rank-N.json.gz, a trace "
+          "of each worker as PyTorch's profiler makes them, for Holistic Trace Analysis and rehearse replay")
+      .check(is_one_of({"chrome", "kineto"}))
+      .shows_default();
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");
@@ -70,6 +77,8 @@ void require_options_that_go_together(const SimulateCommand& command) {
         "--exact: expected no --runs beside it, which go on speeds of whole memberships; see rehearse simulate --help"};
   if (command.pcap && command.runs)
     throw InputError{"--pcap: expected no --runs beside it, which record nothing; see rehearse simulate --help"};
+  if (command.common.given.contains("--trace-format") && !command.common.output)
+    throw InputError{"--trace-format: expected -o beside it; see rehearse simulate --help"};
   if (!command.deadline.empty() && !command.runs)
     throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
 }
@@ -177,11 +186,14 @@ int run(const SimulateCommand& command) {
   const Budget& budget = command.common.budget;
   const double uncertainty = moves_profile ? uncertainty_by_profile(scenario, command.common.is_quiet, budget) : 0;
   Progress progress{"steps", command.common.is_quiet};
-  const auto [record, summary] = simulate_once(scenario, options, uncertainty, progress, budget);
+  const Simulated simulated = simulate_once(scenario, options, uncertainty, progress, budget);
+  const RunRecord& record = simulated.record;
+  const Summary& summary = simulated.summary;
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());
-    written = write_run_files(*command.common.output, scenario, record, summary, budget);
+    const TimelineFormat format = command.trace_format == "kineto" ? TimelineFormat::kKineto : TimelineFormat::kChrome;
+    written = write_run_files(*command.common.output, scenario, record, summary, format, budget);
   }
   std::vector<std::string> captures;
   if (command.pcap) {

@@ -24,6 +24,7 @@ struct SimulateCommand : ScenarioCommand {
   std::string trace_window;                   // "10s..12s"
   std::optional<std::filesystem::path> pcap;  // folder of captures
   std::string trace_workers;                  // "0,8..15"
+  std::string trace_format = "chrome";
 };
 
 /// Runs the job command.runs times, and says how likely it is finished by `deadline`. Returns the exit

@@ -380,6 +380,8 @@ class PacedTraining final : public ProgramSession {
     paced.updates_at_start = done_.updates;
     worker.step = {.span = {*std::exchange(paced.ready_since, {}), {}}};
     worker.step.times.held = clock_.now() - worker.step.span.start;
+    cluster_.recorder.add(
+        WaitSpan{worker.gpu.machine, worker.gpu.gpu, WaitFor::kPeer, number, {worker.step.span.start, clock_.now()}});
     if (is_synchronous_) share_step(number);
     if (repeats_left_ > 0) {
       worker.step.repeats = skips_ + 1;

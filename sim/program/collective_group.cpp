@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "sim/program/executor.hpp"
@@ -77,9 +78,11 @@ void CollectiveGroup::start(std::vector<int> labels) {
   Seconds since = begun_;  // of the one before, which had been prepared until then
   for (const int each : labels) since = std::max(since, collectives_[static_cast<std::size_t>(each)].ready);
   begun_ = clock_.now();
+  for (const int each : labels) collectives_[static_cast<std::size_t>(each)].begun = begun_;
   communicator_->start(operation_of(label).collective, label, number, payload, since,
-                       [this, labels = std::move(labels)] {
+                       [this, labels = std::move(labels), payload] {
                          is_busy_ = false;
+                         record(labels, payload, begun_);
                          for (const int done : labels) {
                            Collective& collective = collectives_[static_cast<std::size_t>(done)];
                            collective.workers = 0;
@@ -89,6 +92,31 @@ void CollectiveGroup::start(std::vector<int> labels) {
                          executor_.tell_update();
                          launch();
                        });
+}
+
+/// Of each worker, from its coming with the last of them.
+void CollectiveGroup::record(const std::vector<int>& labels, Bytes payload, Seconds began) {
+  Recorder& recorder = executor_.cluster_.recorder;
+  if (!recorder.keeps_activity) return;
+  std::map<int, Seconds> came;  // by worker
+  for (const int label : labels)
+    for (const Arrival& arrival : collectives_[static_cast<std::size_t>(label)].arrivals) {
+      Seconds& latest = came[arrival.worker->index()];
+      latest = std::max(latest, arrival.worker->steps_[at(arrival.slot)].ready[at(arrival.operation)].date);
+    }
+  for (const Arrival& arrival : collectives_[static_cast<std::size_t>(labels.front())].arrivals) {
+    const RunningWorker::StepState& step = arrival.worker->steps_[at(arrival.slot)];
+    const Endpoint gpu = arrival.worker->place_.gpu;
+    recorder.add(CollectiveSpan{gpu.machine,
+                                gpu.gpu,
+                                step.program->operations[at(arrival.operation)].collective,
+                                labels.front(),
+                                step.number,
+                                workers_,
+                                {came[arrival.worker->index()], clock_.now()},
+                                began,
+                                payload});
+  }
 }
 
 std::string CollectiveGroup::waits_for(const std::function<std::string(int)>& name) const {

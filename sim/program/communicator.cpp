@@ -124,7 +124,9 @@ void Communicator::record(Seconds start) {
                                         step_,
                                         {start, start + on_wire},
                                         start + on_wire + latency,
-                                        each * phase.repeat});
+                                        each * phase.repeat,
+                                        Bytes{},
+                                        true});
     }
     start += timer.round(p, on_wire_) * repeat;
   }
@@ -186,7 +188,8 @@ void Communicator::sent(std::size_t index, Seconds start) {
                                     {start, now},
                                     now + latency,
                                     message.size,
-                                    message.channel != nullptr ? message.channel->retransmitted() : Bytes{}});
+                                    message.channel != nullptr ? message.channel->retransmitted() : Bytes{},
+                                    true});
   clock_.schedule_in(latency, [this, index, from, to] {
     cluster_.traffic.received(from, to, under_way_[index].size);
     under_way_[index].state = Message::kHasArrived;

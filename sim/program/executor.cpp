@@ -231,6 +231,7 @@ void Executor::issue(RunningWorker& worker, int slot, OperationIndex index) {
       return end(worker, slot, index, ready);
     case OperationKind::kFence:
       worker.stands_at_ = index;
+      record_wait(worker, slot, step.ready[at(index)].latest, ready, ready - worker.compute_end());
       return client_.know_end(worker, ready);
     case OperationKind::kNext:
       end(worker, slot, index, ready);
@@ -517,6 +518,7 @@ void Executor::advance(RunningWorker& worker, int slot, std::size_t s) {
       const Seconds dispatch = operation.is_chain ? operation.first_host : operation.host;
       const Seconds stall = ready + dispatch - std::max(stream.gpu, stream.host + dispatch);
       if (stall > Seconds{} && step.program->counts_waits) {
+        record_wait(worker, slot, step.ready[at(stream.next)].latest, ready, stall);
         worker.stalled_ += stall;
         const Waits waited = waits(worker, slot, step.ready[at(stream.next)].latest, ready, stall);
         worker.stalls_.latency += waited.latency;
@@ -536,7 +538,9 @@ void Executor::advance(RunningWorker& worker, int slot, std::size_t s) {
                                        worker.place_.gpu.gpu,
                                        operation.label,
                                        {start, stream.gpu},
-                                       operation.memory * worker.slowdown_});
+                                       operation.memory * worker.slowdown_,
+                                       start - stream.host,
+                                       operation.host});
     }
     const OperationIndex ended = stream.next;
     const bool is_last_time = stream.repeats + 1 == stretch.repeat;
@@ -551,6 +555,36 @@ void Executor::advance(RunningWorker& worker, int slot, std::size_t s) {
     if (is_last_time) end(worker, slot, ended, stream.gpu);
   }
   stream.is_advancing = false;
+}
+
+void Executor::record_wait(const RunningWorker& worker, int slot, OperationIndex index, Seconds date, Seconds length) {
+  if (!cluster_.recorder.keeps_activity) return;
+  const RunningWorker::StepState& step = worker.steps_[at(slot)];
+  const auto kind = [&] { return step.program->operations[at(index)].kind; };
+  while (index != RunningWorker::kNone && (kind() == OperationKind::kDelay || kind() == OperationKind::kUpdate)) {
+    length -= date - step.ready[at(index)].date;
+    date = step.ready[at(index)].date;
+    index = step.ready[at(index)].latest;
+  }
+  if (!(length > Seconds{}) || index == RunningWorker::kNone) return;
+  Waits waited = waits(worker, slot, index, date, length);
+  if (kind() == OperationKind::kCollective) {
+    const Operation& operation = step.program->operations[at(index)];
+    waited.network =
+        std::clamp(date - (*step.groups)[at(operation.resource)]->begun(operation.label), Seconds{}, length);
+    waited.other = length - waited.network;
+  }
+  Seconds start = date - length;
+  const auto add = [&](WaitFor what, Seconds time) {
+    cluster_.recorder.add(
+        WaitSpan{worker.place_.gpu.machine, worker.place_.gpu.gpu, what, step.number, {start, start + time}});
+    start += time;
+  };
+  add(WaitFor::kPeer, waited.other);
+  add(WaitFor::kServer, waited.server);
+  add(WaitFor::kNetwork, waited.network);
+  add(WaitFor::kLatency, waited.latency);
+  add(WaitFor::kCopies, waited.copies);
 }
 
 void Executor::tell_update() {

@@ -202,6 +202,8 @@ class CollectiveGroup {
   void come(RunningWorker& worker, int slot, OperationIndex operation);
   /// "u1 is ready at 3 of 4": the first that some wait for; empty if none.
   std::string waits_for(const std::function<std::string(int)>& name) const;
+  /// When the latest collective of the label began.
+  Seconds begun(int label) const { return collectives_[static_cast<std::size_t>(label)].begun; }
 
  private:
   struct Arrival {
@@ -212,6 +214,7 @@ class CollectiveGroup {
   struct Collective {
     std::int64_t workers = 0;  // that have come
     Seconds ready{};           // when the last of all had
+    Seconds begun{};           // the latest of its label
     std::vector<Arrival> arrivals;
   };
 
@@ -219,6 +222,7 @@ class CollectiveGroup {
   int take_next();
   std::vector<int> take_fused();
   void start(std::vector<int> labels);
+  void record(const std::vector<int>& labels, Bytes payload, Seconds began);
   const Operation& operation_of(int label) const;
 
   Executor& executor_;
@@ -314,6 +318,9 @@ class Executor {
   void advance_counter(Counters& counters, int index, const Counters::Place& by, Seconds when);
   void complete(std::int64_t number, int counter, const Counters::Place& by, Seconds when);
   Waits waits(const RunningWorker& worker, int slot, OperationIndex operation, Seconds date, Seconds length) const;
+  /// Records that the worker waits for the operation, which ends at `date`, in the `length` before it, but for delays
+  /// of its own.
+  void record_wait(const RunningWorker& worker, int slot, OperationIndex operation, Seconds date, Seconds length);
   /// Tells of an update that is complete: after all that it has brought about.
   void tell_update();
 

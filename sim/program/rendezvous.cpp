@@ -127,7 +127,7 @@ void Rendezvous::send(PathIndex path, Bytes size, Seconds latency, std::function
     const Seconds now = clock_.now();
     cluster_.traffic.sent(from, to, sent.size);
     cluster_.recorder.add(
-        MessageSpan{from, to, start_.unit, start_.step, {begun, now}, now + latency, sent.size, Bytes{}});
+        MessageSpan{from, to, start_.unit, start_.step, {begun, now}, now + latency, sent.size, Bytes{}, true});
     clock_.schedule_in(latency, [this, number, on_arrival] {
       const auto arrived = under_way_.find(number);
       const UnderWay& it = arrived->second;

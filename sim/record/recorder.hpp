@@ -2,12 +2,15 @@
 // What happened during a run, for timelines, tables and profiles. Nothing is kept unless asked for.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "sim/base/collective_kind.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/units.hpp"
 #include "sim/resources/network.hpp"
@@ -20,13 +23,42 @@ struct Span {  // simulated dates
   Seconds end{};
 };
 
-/// A kernel on a worker's GPU.
+/// A kernel on a worker's GPU. The host dispatched it until `queued` before its start, in `dispatch`.
 struct KernelSpan {
   MachineIndex machine = 0;
   int gpu = 0;
   int vertex = 0;
   Span span;
   Seconds memory{};  // time within the span in which device memory was busy
+  Seconds queued{}, dispatch{};
+};
+
+/// A worker's part in a collective, from its coming to the end. All take part from `began` on; before, the worker waits
+/// for others, or for a collective under way.
+struct CollectiveSpan {
+  MachineIndex machine = 0;
+  int gpu = 0;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int unit = 0;           // the first of those that it fuses
+  std::int64_t step = 0;  // of the training
+  std::int64_t ranks = 0;
+  Span span;
+  Seconds began{};
+  Bytes size{};  // payload, of a gathering all of it
+};
+
+/// What a worker waits for. A peer: another worker that has not come so far, or another stage's kernels.
+enum class WaitFor : std::uint8_t { kPeer, kServer, kNetwork, kLatency, kCopies };
+inline constexpr std::array<std::string_view, 5> kWaitForNames{"peer", "server", "network", "latency", "copies"};
+
+/// A worker has nothing to compute until what it waits for has come. Of a wait for several things, one after the other
+/// with the right lengths; their order is that of WaitFor.
+struct WaitSpan {
+  MachineIndex machine = 0;
+  int gpu = 0;
+  WaitFor what = WaitFor::kPeer;
+  std::int64_t step = 0;  // of the training
+  Span span;
 };
 
 /// A message, from the moment it occupies the first link to its arrival.
@@ -38,6 +70,7 @@ struct MessageSpan {
   Seconds arrival{};
   Bytes size{};
   Bytes retransmitted{};  // besides, within on_wire
+  bool is_of_collective = false;
 };
 
 /// A link over which a machine's NICs, or its GPUs, receive or send.
@@ -129,6 +162,8 @@ struct Recorder {
   std::vector<RecordedLink> links;  // whose rates are recorded
   std::vector<LinkRate> rates;
   std::vector<ServerSpan> server_work;
+  std::vector<CollectiveSpan> collectives;
+  std::vector<WaitSpan> waits;
 
   bool is_recording(Seconds now) const {
     return keeps_activity && now >= scope.window.start && now <= scope.window.end;
@@ -166,6 +201,14 @@ struct Recorder {
   }
   void add(const ServerSpan& work) {
     if (keeps_activity && scope.covers(work.machine) && scope.overlaps(work.span)) keep(server_work, work);
+  }
+  void add(const CollectiveSpan& collective) {
+    if (keeps_activity && scope.covers(collective.machine) && scope.overlaps(collective.span))
+      keep(collectives, collective);
+  }
+  void add(const WaitSpan& wait) {
+    if (keeps_activity && wait.span.end > wait.span.start && scope.covers(wait.machine) && scope.overlaps(wait.span))
+      keep(waits, wait);
   }
 
  private:

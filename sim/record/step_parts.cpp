@@ -59,8 +59,7 @@ class Mean {
         std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap != Overlap::kForward;
     const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind);
     waits_at_barrier_ = servers != nullptr && !servers->pushes_back_each_variable;
-    updates_itself_ =
-        servers == nullptr && !(std::holds_alternative<AllReduceStrategy>(strategy.kind) && !waits_after_);
+    updates_itself_ = updates_itself(scenario);
   }
 
   StepParts take() {
@@ -151,6 +150,12 @@ class Mean {
 };
 
 }  // namespace
+
+bool updates_itself(const Scenario& scenario) {
+  const Strategy& strategy = scenario.training.strategy;
+  return !std::holds_alternative<ParameterServerStrategy>(strategy.kind) &&
+         !(std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap == Overlap::kForward);
+}
 
 bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   const Seconds rounding = (record.window.end - record.window.start) * 1e-6;

@@ -33,6 +33,9 @@ struct StepParts {
 
 StepParts mean_step(const Scenario& scenario, const RunRecord& record);
 
+/// Whether workers run the optimizer themselves, at the end of a step.
+bool updates_itself(const Scenario& scenario);
+
 /// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
 bool ends_in_window(const StepSpan& step, const RunRecord& record);
 

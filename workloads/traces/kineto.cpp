@@ -52,6 +52,11 @@ std::int64_t element_size(const std::string& type) {
   return found == sizes.end() ? 0 : found->second;
 }
 
+/// Of what a kernel of NCCL states besides its name, which is the same for messages and all-to-alls.
+CollectiveWork stated_work(const std::string& collective) {
+  return collective == "send" || collective == "recv" ? CollectiveWork::kMessage : collective_work(collective);
+}
+
 /// Keys of which something is kept.
 enum class Key : std::uint8_t {
   kOther,
@@ -158,7 +163,7 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
         break;
       case Place::kArguments:
         if (key_ == Key::kType) event_.element = element_size(value);
-        if (key_ == Key::kCollective) event_.work = collective_work(value);
+        if (key_ == Key::kCollective) event_.work = stated_work(value);
         break;
       case Place::kTypes:
         if (event_.element == 0) event_.element = element_size(value);

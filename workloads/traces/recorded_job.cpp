@@ -20,13 +20,17 @@ struct Group {
   std::map<std::size_t, std::vector<std::size_t>> collectives;  // by rank
 };
 
-/// By name; "" is that of all ranks.
+/// By name; "" is that of all ranks. A message whose other end is not recorded is met by its rank alone.
 std::map<std::string, Group> groups_of(const std::vector<RecordedRun>& ranks) {
   std::map<std::string, Group> groups;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     for (std::size_t k = 0; k < ranks[r].collectives.size(); ++k) {
-      const std::int32_t group = ranks[r].collectives[k].group;
-      groups[group < 0 ? "" : ranks[r].groups[static_cast<std::size_t>(group)]].collectives[r].push_back(k);
+      const auto& [operation, bytes, work, group, size] = ranks[r].collectives[k];
+      const std::string name = group >= 0 ? ranks[r].groups[static_cast<std::size_t>(group)]
+                               : work == CollectiveWork::kMessage
+                                   ? "message " + std::to_string(k) + " of rank " + std::to_string(ranks[r].rank)
+                                   : "";
+      groups[name].collectives[r].push_back(k);
     }
   return groups;
 }

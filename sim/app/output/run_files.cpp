@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/output/document.hpp"
+#include "sim/app/output/kineto_trace.hpp"
 #include "sim/app/output/tables.hpp"
 #include "sim/app/output/timeline.hpp"
 #include "sim/base/files.hpp"
@@ -174,10 +175,11 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 }  // namespace
 
 std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
-                                         const RunRecord& record, const Summary& summary, const Budget& budget) {
+                                         const RunRecord& record, const Summary& summary,
+                                         TimelineFormat timeline_format, const Budget& budget) {
   const ResourceProfile profile = resource_profile(scenario, record);
   OutputFolder files{folder};
-  const auto write = [&](const char* name, const auto& make) {
+  const auto write = [&](const std::string& name, const auto& make) {
     budget.check();
     files.write(name, make());
   };
@@ -189,7 +191,13 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
   write("events.csv", [&] { return events_csv(record); });
   write("costs.csv", [&] { return costs_csv(scenario, record); });
   write("messages.csv.gz", [&] { return gzip(messages_csv(messages_of(record), machine_names(record))); });
-  write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
+  if (timeline_format == TimelineFormat::kKineto) {
+    const KinetoTraces traces{scenario, record};
+    for (const int rank : traces.ranks())
+      write("kineto/rank-" + std::to_string(rank) + ".json.gz", [&] { return gzip(traces.text(rank)); });
+  } else {
+    write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
+  }
   write("report.html", [&] { return render_html(make_document(scenario, record, summary, profile)); });
   write("summary.json", [&] { return to_json_text(to_json(scenario, summary)); });
   budget.check();

@@ -12,10 +12,13 @@
 
 namespace rehearse {
 
-/// summary.json, scenario.json (effective), the CSV tables, the messages between machines, timeline.json.gz and report.html. The folder must exist;
-/// they take the place of an earlier run's as a whole (output_folder.hpp). The recorder must have kept activity. Throws
+enum class TimelineFormat { kChrome, kKineto };
+
+/// summary.json, scenario.json (effective), the CSV tables, the messages between machines, report.html, and timeline.json.gz or, of format kKineto,
+/// kineto/rank-0.json.gz and so on. The folder must exist; they take the place of an earlier run's as a whole (output_folder.hpp). The recorder must have kept activity. Throws
 /// InputError; once `budget` is over, its stop() ends the call and nothing has changed. Returns the names.
 std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
-                                         const RunRecord& record, const Summary& summary, const Budget& budget);
+                                         const RunRecord& record, const Summary& summary,
+                                         TimelineFormat timeline_format, const Budget& budget);
 
 }  // namespace rehearse

@@ -1,29 +1,24 @@
 #include "sim/app/output/timeline.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/app/output/recorded_work.hpp"
+#include "sim/app/output/trace_events.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// Whole nanoseconds, so that spans that touch still touch after rounding.
-std::int64_t nanoseconds(Seconds time) { return std::llround(time.value() * 1e9); }
-
-std::string microseconds(std::int64_t nanoseconds) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%lld.%03d", static_cast<long long>(nanoseconds / 1000),
-                static_cast<int>(nanoseconds % 1000));
-  return text.data();
-}
-
 struct Slice {
   std::int64_t start = 0, end = 0;
   std::string name;
+  const char* category = "";
+  TraceArguments arguments;
 };
 
 class TimelineWriter {
@@ -32,56 +27,41 @@ class TimelineWriter {
       : scenario_{scenario},
         record_{record},
         profile_{profile},
-        from_{nanoseconds(scenario.output.timeline_start)},
-        to_{nanoseconds(std::min(scenario.output.timeline_start + scenario.output.timeline_length, record.end))} {}
+        from_{whole_nanoseconds(scenario.output.timeline_start)},
+        to_{whole_nanoseconds(std::min(scenario.output.timeline_start + scenario.output.timeline_length, record.end))},
+        steps_{record.recorder.steps} {}
 
   std::string write() {
-    text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
     for (std::size_t m = 0; m < record_.machines.size(); ++m) {
-      metadata(static_cast<MachineIndex>(m), 0, "process_name", record_.machines[m].name);
-      begin_event("M", "process_sort_index", static_cast<MachineIndex>(m), 0);
-      text_ += ",\"args\":{\"sort_index\":" + std::to_string(m) + "}}";
+      const auto process = static_cast<std::int64_t>(m) + 1;
+      events_.metadata("process_name", {process, 0}, TraceArguments{}.add("name", record_.machines[m].name));
+      events_.metadata("process_sort_index", {process, 0}, TraceArguments{}.add("sort_index", m));
     }
     collect();
     std::map<MachineIndex, int> threads;
     for (auto& [key, slices] : tracks_) {
       const auto& [machine, order, name] = key;
-      const int thread = ++threads[machine];
-      metadata(machine, thread, "thread_name", name);
+      const TraceEvents::Place place{machine + 1, ++threads[machine]};
+      events_.metadata("thread_name", place, TraceArguments{}.add("name", name));
       std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) { return a.start < b.start; });
-      for (const Slice& slice : slices) {
-        begin_event("X", slice.name, machine, thread);
-        text_ += ",\"ts\":" + microseconds(slice.start) + ",\"dur\":" + microseconds(slice.end - slice.start) + "}";
-      }
-      thread_of_[{machine, name}] = thread;
+      for (const Slice& slice : slices)
+        events_.slice(slice.name, slice.category, place, slice.start, slice.end, slice.arguments);
+      thread_of_[{machine, name}] = static_cast<int>(place.thread);
     }
     arrows();
     moments();
     counters();
-    return text_ + "\n]}\n";
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events_.text() + "\n]}\n";
   }
 
  private:
   using TrackKey = std::tuple<MachineIndex, int, std::string>;  // machine, order among its tracks, name
 
-  void begin_event(const char* phase, const std::string& name, MachineIndex machine, int thread) {
-    text_ += is_first_ ? "\n" : ",\n";
-    is_first_ = false;
-    text_ += std::string{"{\"ph\":\""} + phase +
-             "\",\"name\":" + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) +
-             ",\"pid\":" + std::to_string(machine + 1) + ",\"tid\":" + std::to_string(thread);
-  }
-
-  void metadata(MachineIndex machine, int thread, const char* what, const std::string& name) {
-    begin_event("M", what, machine, thread);
-    text_ += ",\"args\":{\"name\":" + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) + "}}";
-  }
-
-  bool add(const TrackKey& track, Span span, std::string name) {
-    const std::int64_t start = std::max(from_, nanoseconds(span.start)), end = std::min(to_, nanoseconds(span.end));
-    if (start >= end && !(nanoseconds(span.start) == nanoseconds(span.end) && start == end)) return false;
-    tracks_[track].push_back({start, end, std::move(name)});
-    return true;
+  void add(const TrackKey& track, Span span, std::string name, const char* category, TraceArguments arguments = {}) {
+    const std::int64_t first = whole_nanoseconds(span.start), last = whole_nanoseconds(span.end);
+    const std::int64_t start = std::max(from_, first), end = std::min(to_, last);
+    if (start >= end && !(first == last && start == end)) return;
+    tracks_[track].push_back({start, end, std::move(name), category, std::move(arguments)});
   }
 
   std::string machine_name(MachineIndex machine) const {
@@ -112,44 +92,83 @@ class TimelineWriter {
     for (const StepSpan& step : record_.recorder.steps)
       if (record_.recorder.scope.covers(step.machine))
         add({step.machine, 0, track("steps", step.machine, step.gpu)}, step.span,
-            "step " + std::to_string(step.step + 1));
-    for (const KernelSpan& kernel : record_.recorder.kernels)
-      add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span,
-          scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)].name);
+            "step " + std::to_string(step.step + 1), "step",
+            TraceArguments{}
+                .add("step", step.step)
+                .add("update", step.global_step)
+                .add("samples", step.samples)
+                .add("staleness", step.staleness));
+    for (const KernelSpan& kernel : record_.recorder.kernels) {
+      const Operator& op = scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)];
+      add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span, op.name, "kernel",
+          TraceArguments{}
+              .add("step", steps_.at({kernel.machine, kernel.gpu}, kernel.span.start))
+              .add("FLOPs", op.flops.value())
+              .add("bytes", (op.bytes_read + op.bytes_written).value()));
+    }
     for (const ServerSpan& work : record_.recorder.server_work)
       add({work.machine, 1, "core " + std::to_string(work.core)}, work.span,
-          (work.is_update ? "update " : "read ") + unit_name(work.unit));
+          (work.is_update ? "update " : "read ") + unit_name(work.unit), "server");
+    collect_waits();
     for (const MessageSpan& message : record_.recorder.messages) {
-      add({message.from.machine, 2, send_track(message)}, message.on_wire, unit_name(message.unit));
+      const auto arguments = [&](Endpoint peer, MachineIndex seen_from) {
+        TraceArguments said;
+        said.add("bytes", message.size.value()).add("peer", endpoint_name(peer, seen_from)).add("step", message.step);
+        if (message.retransmitted > Bytes{}) said.add("bytes sent again", message.retransmitted.value());
+        return said;
+      };
+      add({message.from.machine, 3, send_track(message)}, message.on_wire, unit_name(message.unit), "send",
+          arguments(message.to, message.from.machine));
       const Seconds latency = message.arrival - message.on_wire.end;
-      add({message.to.machine, 3, receive_track(message)}, {message.on_wire.start + latency, message.arrival},
-          unit_name(message.unit));
+      add({message.to.machine, 4, receive_track(message)}, {message.on_wire.start + latency, message.arrival},
+          unit_name(message.unit), "receive", arguments(message.from, message.to.machine));
     }
     for (const EventSpan& event : record_.recorder.events)
-      if (event.span.end > event.span.start) add({event.machine, 4, "events"}, event.span, event.kind);
+      if (event.span.end > event.span.start) add({event.machine, 5, "events"}, event.span, event.kind, "event");
+  }
+
+  /// What workers do together, and what they wait for.
+  void collect_waits() {
+    for (const auto& [worker, streams] : collectives_on_streams(record_.recorder.collectives))
+      for (std::size_t stream = 0; stream < streams.size(); ++stream)
+        for (const auto& [collective, span] : streams[stream])
+          add({worker.first, 2,
+               track("collectives", worker.first, worker.second) +
+                   (stream > 0 ? " (" + std::to_string(stream + 1) + ")" : "")},
+              span, std::string{to_text(collective.kind)} + ' ' + unit_name(collective.unit), "collective",
+              TraceArguments{}
+                  .add("bytes", collective.size.value())
+                  .add("ranks", collective.ranks)
+                  .add("step", collective.step)
+                  .add("waits for others, us", (collective.began - span.start).value() * 1e6));
+    for (const auto& [worker, waits] : waits_in_order(record_.recorder.waits))
+      for (const WaitSpan& wait : waits)
+        add({worker.first, 1, track("waits of GPU", worker.first, worker.second)}, wait.span,
+            "waits for " + std::string{kWaitForNames[static_cast<std::size_t>(wait.what)]}, "wait",
+            TraceArguments{}.add("step", wait.step));
   }
 
   void arrows() {
     int id = 0;
     for (const MessageSpan& message : record_.recorder.messages) {
       const Seconds latency = message.arrival - message.on_wire.end;
-      const std::int64_t start = nanoseconds(message.on_wire.start), end = nanoseconds(message.on_wire.start + latency);
-      if (start < from_ || nanoseconds(message.arrival) > to_) continue;
-      ++id;
-      begin_event("s", "message", message.from.machine, thread_of_[{message.from.machine, send_track(message)}]);
-      text_ += ",\"cat\":\"message\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(start) + "}";
-      begin_event("f", "message", message.to.machine, thread_of_[{message.to.machine, receive_track(message)}]);
-      text_ += ",\"cat\":\"message\",\"bp\":\"e\",\"id\":" + std::to_string(id) + ",\"ts\":" + microseconds(end) + "}";
+      const std::int64_t start = whole_nanoseconds(message.on_wire.start),
+                         end = whole_nanoseconds(message.on_wire.start + latency);
+      if (start < from_ || whole_nanoseconds(message.arrival) > to_) continue;
+      const auto place = [&](MachineIndex machine, const std::string& track) {
+        return TraceEvents::Place{machine + 1, thread_of_[{machine, track}]};
+      };
+      events_.arrow("message", place(message.from.machine, send_track(message)), start, ++id, true);
+      events_.arrow("message", place(message.to.machine, receive_track(message)), end, id, false);
     }
   }
 
   /// What the provider does to machines: lines across their tracks; what happens to the job: across all.
   void moments() {
     for (const EventSpan& event : record_.recorder.events) {
-      const std::int64_t at = nanoseconds(event.span.start);
+      const std::int64_t at = whole_nanoseconds(event.span.start);
       if (event.span.end > event.span.start || at < from_ || at > to_) continue;
-      begin_event("i", event.kind, std::max(0, event.machine), 0);
-      text_ += ",\"ts\":" + microseconds(at) + ",\"s\":\"" + (event.machine < 0 ? "g" : "p") + "\"}";
+      events_.moment(event.kind, "event", {std::max(0, event.machine) + 1, 0}, at, event.machine < 0);
     }
   }
 
@@ -157,17 +176,12 @@ class TimelineWriter {
     for (const ResourceSeries& series : profile_.series) {
       const bool is_worker = record_.machines[static_cast<std::size_t>(series.machine)].workers > 0;
       for (std::size_t i = 0; i < series.gpu.size(); ++i) {
-        const std::int64_t at = nanoseconds(profile_.period * static_cast<double>(i));
+        const std::int64_t at = whole_nanoseconds(profile_.period * static_cast<double>(i));
         if (at < from_ || at >= to_) continue;
-        const auto counter = [&](const char* name, double value) {
-          std::array<char, 64> number{};
-          std::snprintf(number.data(), number.size(), "%.6g", value);
-          begin_event("C", name, series.machine, 0);
-          text_ += ",\"ts\":" + microseconds(at) + ",\"args\":{\"value\":" + number.data() + "}}";
-        };
-        if (is_worker) counter("GPU utilization, %", series.gpu[i] * 100);
-        counter("NIC receive, MB/s", series.receive[i] / 1e6);
-        counter("NIC transmit, MB/s", series.transmit[i] / 1e6);
+        const TraceEvents::Place place{series.machine + 1, 0};
+        if (is_worker) events_.counter("GPU utilization, %", place, at, series.gpu[i] * 100);
+        events_.counter("NIC receive, MB/s", place, at, series.receive[i] / 1e6);
+        events_.counter("NIC transmit, MB/s", place, at, series.transmit[i] / 1e6);
       }
     }
   }
@@ -176,8 +190,8 @@ class TimelineWriter {
   const RunRecord& record_;
   const ResourceProfile& profile_;
   std::int64_t from_, to_;
-  std::string text_;
-  bool is_first_ = true;
+  StepsOfWorkers steps_;
+  TraceEvents events_;
   std::map<TrackKey, std::vector<Slice>> tracks_;
   std::map<std::pair<MachineIndex, std::string>, int> thread_of_;
 };
