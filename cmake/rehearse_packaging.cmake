@@ -14,6 +14,15 @@ endforeach()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT data)
 install(FILES README.md CHANGELOG.md CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT data)
 
+# Man pages and completions are made when they are installed, from what the program's --help prints.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+  set(shell_files ${PROJECT_BINARY_DIR}/shell_files)
+  install(CODE "execute_process(COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/cmake/shell_files.py ${PROJECT_BINARY_DIR}/rehearse ${shell_files}
+                                COMMAND_ERROR_IS_FATAL ANY)" COMPONENT data)
+  install(DIRECTORY ${shell_files}/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT data)
+endif()
+
 set(CPACK_PACKAGE_NAME rehearse)
 set(CPACK_PACKAGE_VENDOR "The Rehearse authors")
 set(CPACK_PACKAGE_CONTACT "The Rehearse authors <rehearse@localhost>")

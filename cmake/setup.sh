@@ -10,7 +10,7 @@ declare -A packages=(
   [predictor]="libtorch-dev libopenblas0-pthread"
   [python]="python3-dev pybind11-dev python3-pip python3-setuptools python3-wheel python3-venv"
   [tests]="doctest-dev python3 clang-tidy iproute2 iptables ethtool procps"
-  [distribution]="help2man dpkg-dev file"
+  [distribution]="python3 help2man dpkg-dev file"
 )
 declare -A option=([predictor]=REHEARSE_PREDICTOR [python]=REHEARSE_PYTHON [tests]=BUILD_TESTING)
 
