@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""gallery.py PROGRAM FOLDER [--refresh]: ten questions, each with its commands, its answer and a picture.
+
+Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
+"""
+
+import html
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+GPUS = "/cluster/groups/0/instance"
+
+
+class Question:
+    """`answer` takes what the commands print as JSON, and returns a text and bars, [(label, value)], of `unit`."""
+
+    def __init__(self, name, text, commands, unit, answer):
+        self.name, self.text, self.commands, self.unit, self.answer = name, text, commands, unit, answer
+
+
+def rows_of(swept, key="samples_per_s"):
+    """Of a sweep of one place: its values, and a key of each summary."""
+    return [(str(next(iter(row["parameters"].values()))), row["summary"][key]) for row in swept["rows"]]
+
+
+def waits(run):
+    step, waiting = run["iteration_time_s"] * 1e3, run["exposed_communication_s"] * 1e3
+    return (f"{run['steps_per_s']:.1f} steps/s for {run['cost_usd']:.2f} USD: {run['bottleneck'].split(':')[0]}.",
+            [("step", step), ("of which waiting", waiting)])
+
+
+def workers(swept):
+    bars = rows_of(swept, "steps_per_s")
+    best = max(value for _, value in bars)
+    enough = next(label for label, value in bars if value > 0.98 * best)
+    return f"Up to {enough}: the parameter server has no more than {best:.0f} steps/s in it.", bars
+
+
+def servers(swept):
+    bars = rows_of(swept, "steps_per_s")
+    return f"A second one makes 24 workers {bars[1][1] / bars[0][1]:.2f} times as fast, a third {bars[2][1] / bars[1][1]:.2f} times more.", bars
+
+
+def cheapest(swept):
+    bars = [(row["parameters"][GPUS], row["summary"]["samples_per_s"] * row["summary"]["time_s"] / row["summary"]["cost_usd"] / 1e6) for row in swept["rows"]]
+    fastest = max(swept["rows"], key=lambda row: row["summary"]["samples_per_s"])
+    best = max(bars, key=lambda bar: bar[1])
+    return (f"{best[0]}, with {best[1]:.1f} million images for a dollar; the fastest is {fastest['parameters'][GPUS]}, with "
+            f"{fastest['summary']['samples_per_s']:.0f} images/s."), bars
+
+
+def nvlink(with_it, without):
+    bars = [("NVLink", with_it["samples_per_s"]), ("PCIe alone", without["samples_per_s"])]
+    return f"A factor of {bars[0][1] / bars[1][1]:.2f} for BERT-Large in fp16.", bars
+
+
+def algorithm(swept):
+    bars = rows_of(swept)
+    best = max(bars, key=lambda bar: bar[1])
+    return f"{best[0]}, with {best[1]:.0f} images/s.", bars
+
+
+def microbatches(swept):
+    bars = rows_of(swept)
+    return f"64 are {bars[-1][1] / bars[0][1]:.1f} times as fast as {bars[0][0]}, but only {100 * (bars[-1][1] / bars[-2][1] - 1):.0f} % faster than 32.", bars
+
+
+def network(swept):
+    bars = rows_of(swept)
+    return f"100 instead of 10 Gbit/s: {bars[-1][1] / bars[0][1]:.1f} times as fast.", bars
+
+
+def spot(runs):
+    hours = [(name, runs[key] / 3600) for name, key in (("5 %", "time_s_p5"), ("mean", "time_s"), ("95 %", "time_s_p95"))]
+    return (f"After {hours[1][1]:.1f} hours, between {hours[0][1]:.1f} and {hours[2][1]:.1f} in nine of ten cases, for {runs['cost_usd']:.0f} USD; "
+            f"within 36 hours with a probability of {100 * runs['deadline_probability']:.0f} %."), hours
+
+
+def plan(provision):
+    answer = provision["answer"]
+    machines = " and ".join(f"{count} {name}" for name, count in answer["machines"].items())
+    return (f"{machines}, for {answer['cost_usd']['p50']:.2f} USD in {answer['time_s']['p50'] / 60:.0f} min.",
+            [("spot", answer["cost_usd"]["p50"]), ("on demand", answer["closed_form"]["on_demand_cost_usd"])])
+
+
+QUESTIONS = [
+    Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
+    Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
+    Question("servers", "Would more parameter servers help?",
+             ["sweep scenarios/cm-dare.json --grid /cluster/groups/0/count=1..3 --set /cluster/groups/1/count=24"], "steps/s", servers),
+    Question("gpus", "Which GPU that nobody measured trains ResNet-50 in fp16 for the least money?",
+             [f"sweep scenarios/data-sheet.json --grid {GPUS}=g5.xlarge,g6e.xlarge,p3.2xlarge,p5.4xlarge --set /workload/precision=fp16 --set /training/steps=100000"],
+             "million images per USD", cheapest),
+    Question("nvlink", "What is NVLink worth in a DGX-1?",
+             [f"simulate scenarios/dgx.json --set /workload/model=bert_large --set /workload/batch_per_worker=4 --set /workload/precision=fp16{more}"
+              for more in ("", " --set " + shlex.quote(GPUS + '/interconnect={"name": "pcie", "pcie": "12GBps", "source": "PCIe 3.0 x16"}'))],
+             "samples/s", nvlink),
+    Question("all-reduce", "Which all-reduce between four machines of eight V100?",
+             ["sweep scenarios/resnet50-ec2.json --grid /training/strategy/algorithm=ring,hierarchical,tree --set /training/steps=100"], "images/s", algorithm),
+    Question("microbatches", "How many microbatches fill a pipeline of eight stages with GPT-2 XL?",
+             ["sweep scenarios/gpt2-xl-pipeline.json --grid /training/strategy/pipeline/microbatches=4..64*2"], "samples/s", microbatches),
+    Question("network", "What would a faster network bring to BERT-Large on two machines?",
+             [f"sweep scenarios/hkbu-bert-large.json --grid {GPUS}/nic=10Gbps,25Gbps,100Gbps"], "samples/s", network),
+    Question("spot", "When is ResNet-50 finished on 64 spot V100, and for how much?", ["simulate scenarios/resnet50-spot.json --runs 100 --deadline 36h"],
+             "hours", spot),
+    Question("plan", "What is the cheapest plan that reaches a loss of 0.8 in 2600 s?",
+             ["provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8"], "USD", plan),
+]
+
+
+def picture(question, bars):
+    """Bars from the left, with their values."""
+    width, row, left, most = 640, 30, 170, max(value for _, value in bars)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{row * (len(bars) + 2)}" font-family="sans-serif" font-size="14">',
+             '<rect width="100%" height="100%" fill="white"/>', f'<text x="12" y="22" font-weight="bold">{html.escape(question.text)}</text>']
+    for i, (label, value) in enumerate(bars):
+        y, length = row * (i + 1) + 8, (width - left - 120) * value / most
+        lines += [f'<text x="{left - 10}" y="{y + 15}" text-anchor="end">{html.escape(label)}</text>',
+                  f'<rect x="{left}" y="{y}" width="{length:.1f}" height="20" fill="#3b75af"/>',
+                  f'<text x="{left + length + 6:.1f}" y="{y + 15}">{value:.4g}</text>']
+    lines.append(f'<text x="{left}" y="{row * (len(bars) + 1) + 22}" fill="#555">{html.escape(question.unit)}</text></svg>')
+    return "\n".join(lines) + "\n"
+
+
+def wrapped(line):
+    """A long command in two lines of a shell."""
+    middle = line.rfind(" --", 0, 140)
+    return line if len(line) <= 150 else f"{line[:middle]} \\\n   {line[middle:]}"
+
+
+def write(file, text):
+    with open(f"{file}.new", "w", encoding="utf-8") as out:
+        out.write(text)
+    os.replace(f"{file}.new", file)
+
+
+def main():
+    program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    os.makedirs(folder, exist_ok=True)
+    parts = ["# Ten questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+             "`--refresh` takes the answers over.\n"]
+    pages = list(parts)
+    for number, question in enumerate(QUESTIONS, 1):
+        printed = [json.loads(subprocess.run([program, *shlex.split(command), "--json", "--quiet"], cwd=ROOT, check=True, capture_output=True).stdout)
+                   for command in question.commands]
+        answer, bars = question.answer(*printed)
+        write(os.path.join(folder, f"{question.name}.svg"), picture(question, bars))
+        commands = "\n".join(wrapped(f"./run.sh {command}") for command in question.commands)
+        part = f"## {number}. {question.text}\n\n{answer}\n\n```\n{commands}\n```\n"
+        parts.append(part)
+        pages.append(part + f"\n![{question.text}]({question.name}.svg)\n")
+        print(f"{number}. {question.text} {answer}", flush=True)
+    write(os.path.join(folder, "README.md"), "\n".join(pages))
+    if "--refresh" in sys.argv:
+        write(os.path.join(HERE, "README.md"), "\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

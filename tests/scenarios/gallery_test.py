@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""gallery_test.py PROGRAM: the gallery's answers are those that its commands print today, and each has a picture."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GALLERY = os.path.join(ROOT, "scenarios", "gallery")
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+
+
+class Gallery(unittest.TestCase):
+    def test_questions_answers_and_pictures(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-B", f"{GALLERY}/gallery.py", PROGRAM, folder], check=True, capture_output=True)
+            with open(f"{folder}/README.md", encoding="utf-8") as page:
+                printed = page.read()
+            pictures = [name for name in os.listdir(folder) if name.endswith(".svg")]
+            for name in pictures:
+                bars = [entry for entry in xml.etree.ElementTree.parse(f"{folder}/{name}").iter() if entry.get("fill") == "#3b75af"]
+                self.assertGreaterEqual(len(bars), 2, name)
+                self.assertTrue(all(float(bar.get("width")) > 0 for bar in bars), name)
+                self.assertIn(f"]({name})", printed)
+        self.assertEqual(len(pictures), 10)
+        with open(f"{GALLERY}/README.md", encoding="utf-8") as page:
+            shipped = page.read()
+        self.assertEqual([line for line in printed.splitlines() if line and not line.startswith("![")], [line for line in shipped.splitlines() if line],
+                         "python3 scenarios/gallery/gallery.py build/rehearse build/gallery --refresh takes over what is printed now")
+
+
+if __name__ == "__main__":
+    unittest.main()
