@@ -134,6 +134,26 @@ class ByTheProgram(unittest.TestCase):
         with self.assertRaisesRegex(rehearse.InputError, "--no-such-option"):
             rehearse.sweep(SMALL, {"/seed": "1..2"}, no_such_option=True)
 
+    def test_provision_calibrate_and_replay_are_those_of_the_command(self):
+        file = os.path.join(SCENARIOS, "provision", "resnet110.json")
+        plan = rehearse.provision(file, deadline="2600s", target_loss=0.8, quota={"g3.8xlarge": 2})
+        line = ["--deadline", "2600s", "--target-loss", "0.8", "--quota", "g3.8xlarge=2", "--json", "--quiet"]
+        self.assertEqual(plan.text, printed("provision", file, *line))
+        self.assertIn("<html", plan.report())
+        if HAS_PANDAS:
+            self.assertIn("plan", plan.frame().columns)
+        with self.assertRaises(rehearse.NoResultError):
+            rehearse.provision(file, deadline="1s", target_loss=0.8)
+        study = os.path.join(SCENARIOS, "studies", "own", "step-times.json")
+        with tempfile.TemporaryDirectory() as folder:
+            profile = rehearse.calibrate(study, steps=1, output=os.path.join(folder, "profile.json"))
+            profile.save(os.path.join(folder, "again.json"))
+            with open(os.path.join(folder, "profile.json"), encoding="utf-8") as one, open(os.path.join(folder, "again.json"), encoding="utf-8") as other:
+                self.assertEqual(one.read(), other.read())
+            self.assertEqual(profile["fit"]["free_values"], 1)
+        trace = os.path.join(ROOT, "calibration", "data", "pytorch-kineto-traces", "resnet50_v100_1gpu_loader0_a.json.gz")
+        self.assertEqual(rehearse.replay(trace, scale={"kernels": 0.5}).text, printed("replay", trace, "--scale", "kernels=0.5", "--json", "--quiet"))
+
     def test_monte_carlo_runs(self):
         runs = rehearse.simulate(os.path.join(SCENARIOS, "spotdnn-revocation.json"), set={"/training/steps": 200}, runs=3)
         self.assertIsInstance(runs, rehearse.Runs)
