@@ -143,6 +143,10 @@ std::string printable(std::string_view text) { return shortened(text, std::strin
 std::optional<std::size_t> find_deceptive_character(std::string_view text) {
   constexpr char32_t kNonJoiner = 0x200C, kJoiner = 0x200D;
   for (std::size_t i = 0; i < text.size();) {
+    if (text[i] >= ' ' && text[i] < 0x7F) {  // most of what is read
+      ++i;
+      continue;
+    }
     const std::size_t size = std::max<std::size_t>(utf8_character_size(text.substr(i)), 1);
     const char32_t code = code_point(text.substr(i, size));
     const bool is_allowed = code == '\t' || code == '\n' || (i > 0 && (code == kNonJoiner || code == kJoiner));
@@ -154,7 +158,7 @@ std::optional<std::size_t> find_deceptive_character(std::string_view text) {
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t size = utf8_character_size(text.substr(i));
+    const std::size_t size = text[i] > 0 ? 1 : utf8_character_size(text.substr(i));
     if (size == 0) return i;
     i += size;
   }
