@@ -131,6 +131,16 @@ struct PublishedNetwork::Network {
   std::vector<double> label_maxima;
   mutable std::map<std::pair<std::uint64_t, std::uint64_t>, Tensor> kept_embeddings;  // by content_key()
 
+  /// The same network in float64, to predict with.
+  Network in_double_precision() const {
+    const at::NoGradGuard no_gradients;
+    Network wide{.options = options, .seed = seed, .settings = settings, .label_maxima = label_maxima};
+    wide.settings.precision = Arithmetic::kDoublePrecision;
+    wide.tensors = tensors.dtype(at::kDouble);
+    for (const Tensor& parameter : parameters) wide.parameters.push_back(parameter.to(at::kDouble));
+    return wide;
+  }
+
   std::size_t index_of(const std::string& name) const {
     const auto found = std::ranges::find(shapes, name, &detail::ParameterShape::name);
     if (found == shapes.end()) throw std::out_of_range{name};
@@ -211,6 +221,10 @@ struct PublishedNetwork::Network {
 
   Tensor from_vector(const std::vector<double>& values) const {
     return at::tensor(values, at::kDouble).to(tensors).view({-1, options.outputs});
+  }
+
+  std::vector<double> predict(const GraphBatch& batch) const {
+    return to_vector(outputs(batch, false) * from_vector(label_maxima));
   }
 
   Tensor loss(const GraphBatch& batch, bool is_training) const {
@@ -365,7 +379,8 @@ const std::vector<double>& PublishedNetwork::label_maxima() const { return netwo
 std::vector<double> PublishedNetwork::predict(const GraphBatch& batch) const {
   const WithoutDenormals without_denormals;
   const at::NoGradGuard no_gradients;
-  return to_vector(network_->outputs(batch, false) * network_->from_vector(network_->label_maxima));
+  if (network_->settings.precision == Arithmetic::kDoublePrecision) return network_->predict(batch);
+  return network_->in_double_precision().predict(batch);
 }
 
 double PublishedNetwork::loss(const GraphBatch& batch) const {

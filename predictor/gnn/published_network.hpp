@@ -33,9 +33,9 @@ enum class Arithmetic { kSinglePrecision, kDoublePrecision };
 
 /// How a network computes; no part of what it is.
 struct ComputeSettings {
-  Arithmetic precision = Arithmetic::kSinglePrecision;
-  std::string device = "cpu";  // or "cuda", "cuda:1", if this LibTorch has it
-  bool is_plain = false;       // with LibTorch's own operations alone; always so on another device than "cpu"
+  Arithmetic precision = Arithmetic::kSinglePrecision;  // of weights, losses and training; predictions have the double
+  std::string device = "cpu";                           // or "cuda", "cuda:1", if this LibTorch has it
+  bool is_plain = false;  // with LibTorch's own operations alone; always so on another device than "cpu"
 };
 
 struct AdamOptions {
@@ -84,7 +84,8 @@ class PublishedNetwork {
   void set_label_maxima(const std::vector<double>& maxima);
   const std::vector<double>& label_maxima() const;
 
-  /// Predictions [graphs][outputs], in the units of the labels.
+  /// Predictions [graphs][outputs], in the units of the labels. Always computed in float64: raw features of 1e6 make
+  /// scores as large, of which float32 keeps tenths, and the softmax of Set2Set and of attention needs their differences.
   std::vector<double> predict(const GraphBatch& batch) const;
   /// Mean over graphs and outputs of weight * (prediction - label)^2, both divided by the maxima. The batch has labels.
   double loss(const GraphBatch& batch) const;

@@ -114,6 +114,72 @@ TEST_CASE("all networks give the published outputs for weights by a formula") {
   }
 }
 
+namespace {
+
+const std::vector<std::string> kShapes{"chain", "star", "hubs", "complete", "isolated nodes", "random", "no links"};
+
+/// A graph of `nodes` nodes whose features reach 3 `scale`, as sums of tensor sizes reach 1e6 and more.
+GraphBatch shaped_graph(const std::string& shape, std::uint32_t nodes, double scale, Rng& random) {
+  GraphBatch batch;
+  for (std::uint32_t i = 1; i < nodes; ++i) {
+    const auto before = static_cast<std::uint32_t>(random.below(i));
+    if (shape == "chain") batch.edges.emplace_back(i - 1, i);
+    if (shape == "star") batch.edges.emplace_back(0, i);
+    if (shape == "hubs") batch.edges.emplace_back(std::min(i - 1, before % 3), i);
+    if (shape == "complete")
+      for (std::uint32_t j = 0; j < i; ++j) batch.edges.emplace_back(j, i);
+    if (shape == "isolated nodes" && i % 3 != 0 && before % 3 != 0) batch.edges.emplace_back(before, i);
+    if (shape == "random") batch.edges.emplace_back(before, i);
+  }
+  for (std::uint32_t i = 0; i < nodes; ++i)
+    for (const double range : {scale, scale / 100, scale / 10'000})
+      batch.node_features.push_back(range * random.uniform(0, 3));
+  batch.offsets.push_back(nodes);
+  return batch;
+}
+
+/// The largest difference as a share of the largest value.
+double error_of_largest(const std::vector<double>& values, const std::vector<double>& expected) {
+  REQUIRE(values.size() == expected.size());
+  double largest = 0.0, error = 0.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    error = std::max(error, std::abs(values[i] - expected[i]));
+  }
+  return error == 0.0 ? 0.0 : error / largest;
+}
+
+}  // namespace
+
+TEST_CASE("float32 weights predict within 1e-5 of float64 on graphs of every shape, whatever the features' scale") {
+  for (const std::uint64_t seed : {1U, 2U, 3U})
+    for (const std::string& name : kNetworks) {
+      const PublishedOptions options{.convolution = parse_convolution(name)};
+      PublishedNetwork single{options, seed};
+      if (seed % 2 == 0) set_synthetic_weights(single);
+      PublishedNetwork whole{options, seed, {.precision = Arithmetic::kDoublePrecision}};
+      PublishedNetwork plain{options, seed, {.precision = Arithmetic::kDoublePrecision, .is_plain = true}};
+      for (const ParameterInfo& parameter : single.parameters()) {
+        whole.set_values(parameter.name, single.values(parameter.name));
+        plain.set_values(parameter.name, single.values(parameter.name));
+      }
+      Rng random{seed, "shapes"};
+      for (const std::string& shape : kShapes) {
+        const std::uint32_t nodes = seed == 1 ? 200 : 1 + static_cast<std::uint32_t>(random.below(80));
+        const double scale = std::pow(10.0, 3.0 * static_cast<double>(random.below(4)));  // 1 to 1e9
+        CAPTURE(seed);
+        CAPTURE(name);
+        CAPTURE(shape);
+        CAPTURE(nodes);
+        CAPTURE(scale);
+        const GraphBatch graph = shaped_graph(shape, nodes, scale, random);
+        const std::vector<double> expected = whole.predict(graph);
+        CHECK(error_of_largest(single.predict(graph), expected) < 1e-5);
+        if (seed > 1) CHECK(error_of_largest(plain.predict(graph), expected) < 1e-5);  // float64 suffices
+      }
+    }
+}
+
 TEST_CASE("every intermediate value of a graph of 6 nodes is the published one") {
   const Json fixture = load_json_file(kData + "gcn_trace_tiny6.json");
   PublishedNetwork network{{.hidden = 8}, 1, {.precision = Arithmetic::kDoublePrecision}};
