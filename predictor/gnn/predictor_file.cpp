@@ -109,6 +109,41 @@ std::vector<double> maxima_of(const Dataset& dataset, std::span<const std::size_
   return maxima;
 }
 
+/// Of the known values of each burst metric, those of 0 as the smallest above it; all as they are where none is.
+LabelLogs logs_of(const Dataset& dataset, std::span<const std::size_t> samples) {
+  LabelLogs logs;
+  for (std::size_t l = 0; l < kBurstLabels; ++l) {
+    std::vector<double> known;
+    double smallest = std::numeric_limits<double>::infinity();
+    for (const std::size_t s : samples) {
+      const double label = dataset.samples[s].labels[l];
+      if (!std::isnan(label)) known.push_back(label);
+      if (label > 0) smallest = std::min(smallest, label);
+    }
+    if (std::isinf(smallest)) {
+      known.clear();
+      smallest = 1;
+    }
+    double mean = 0, variance = 0;
+    for (double& value : known) {
+      value = std::log(std::max(value, smallest));
+      mean += value / static_cast<double>(known.size());
+    }
+    for (const double value : known) variance += (value - mean) * (value - mean) / static_cast<double>(known.size());
+    logs.smallest.push_back(smallest);
+    logs.mean.push_back(mean);
+    logs.deviation.push_back(variance > 1e-12 ? std::sqrt(variance) : 1);
+  }
+  return logs;
+}
+
+void set_label_scales(PublishedNetwork& network, const Dataset& dataset, std::span<const std::size_t> samples) {
+  if (network.options().labels == LabelScaling::kStandardisedLogs)
+    network.set_label_logs(logs_of(dataset, samples));
+  else
+    network.set_label_maxima(maxima_of(dataset, samples));
+}
+
 /// Over the nodes of the grouped graphs of the samples, each graph once, for the scalers of MPNN.
 void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std::span<const std::size_t> samples,
                          const TypeFrequencies& frequencies) {
@@ -145,7 +180,7 @@ std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const D
   if (options.mpnn_scalers != PublishedOptions{}.mpnn_scalers)
     set_average_degrees(options, dataset, train, choice.frequencies);
   PublishedNetwork network{options, choice.seed};
-  network.set_label_maxima(maxima_of(dataset, train));
+  set_label_scales(network, dataset, train);
   return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
 }
 
@@ -167,7 +202,7 @@ std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string
   PublishedNetwork network{options, choice.seed};
   network.take_weights(state.at("published", where), where);
   check_columns(dataset);
-  network.set_label_maxima(maxima_of(dataset, train));
+  set_label_scales(network, dataset, train);
   return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -74,6 +75,7 @@ TorchTensor to_file(const Tensor& tensor) {
 }
 
 constexpr std::size_t kMostKept = 4096;
+constexpr double kLargestLog = 700.0;  // whose exponential is still finite
 
 /// Two hashes and the sizes of all that an embedding depends on.
 std::pair<std::uint64_t, std::uint64_t> content_key(const GraphBatch& batch) {
@@ -129,12 +131,14 @@ struct PublishedNetwork::Network {
   std::vector<Tensor> first_moments, second_moments;  // of Adam
   std::int64_t steps = 0;
   std::vector<double> label_maxima;
+  LabelLogs label_logs;
   mutable std::map<std::pair<std::uint64_t, std::uint64_t>, Tensor> kept_embeddings;  // by content_key()
 
   /// The same network in float64, to predict with.
   Network in_double_precision() const {
     const at::NoGradGuard no_gradients;
-    Network wide{.options = options, .seed = seed, .settings = settings, .label_maxima = label_maxima};
+    Network wide{
+        .options = options, .seed = seed, .settings = settings, .label_maxima = label_maxima, .label_logs = label_logs};
     wide.settings.precision = Arithmetic::kDoublePrecision;
     wide.tensors = tensors.dtype(at::kDouble);
     for (const Tensor& parameter : parameters) wide.parameters.push_back(parameter.to(at::kDouble));
@@ -223,14 +227,29 @@ struct PublishedNetwork::Network {
     return at::tensor(values, at::kDouble).to(tensors).view({-1, options.outputs});
   }
 
+  /// Labels as the network learns them.
+  Tensor scaled(const std::vector<double>& labels) const {
+    if (options.labels == LabelScaling::kMaxima) return from_vector(labels) / from_vector(label_maxima);
+    const auto& [smallest, mean, deviation] = label_logs;
+    std::vector<double> logs;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::size_t l = i % smallest.size();
+      logs.push_back((std::log(std::max(labels[i], smallest[l])) - mean[l]) / deviation[l]);
+    }
+    return from_vector(logs);
+  }
+
   std::vector<double> predict(const GraphBatch& batch) const {
-    return to_vector(outputs(batch, false) * from_vector(label_maxima));
+    const Tensor predicted = outputs(batch, false);
+    if (options.labels == LabelScaling::kMaxima) return to_vector(predicted * from_vector(label_maxima));
+    const Tensor logs = predicted * from_vector(label_logs.deviation) + from_vector(label_logs.mean);
+    return to_vector(at::exp(at::clamp(logs, -kLargestLog, kLargestLog)));
   }
 
   Tensor loss(const GraphBatch& batch, bool is_training) const {
     if (batch.labels.empty()) throw InputError{"batch: expected labels"};
     const Tensor predicted = outputs(batch, is_training);
-    const Tensor difference = predicted - from_vector(batch.labels) / from_vector(label_maxima);
+    const Tensor difference = predicted - scaled(batch.labels);
     if (batch.label_weights.empty()) return difference.square().mean();
     return (difference.square() * from_vector(batch.label_weights)).mean();
   }
@@ -265,7 +284,11 @@ PublishedNetwork::PublishedNetwork(const PublishedOptions& options, std::uint64_
   if (settings.device != "cpu") network_->settings.is_plain = true;
   network_->tensors = tensor_options(settings);
   network_->shapes = detail::parameter_shapes(options);
-  network_->label_maxima.assign(static_cast<std::size_t>(options.outputs), 1.0);
+  const auto outputs = static_cast<std::size_t>(options.outputs);
+  network_->label_maxima.assign(outputs, 1.0);
+  network_->label_logs = {.smallest = std::vector<double>(outputs, std::numeric_limits<double>::min()),
+                          .mean = std::vector<double>(outputs),
+                          .deviation = std::vector<double>(outputs, 1.0)};
   Rng random{seed, "weights"};
   for (const detail::ParameterShape& shape : network_->shapes) {
     network_->parameters.push_back(initial_value(shape, random).to(network_->tensors));
@@ -288,6 +311,12 @@ TorchValue PublishedNetwork::state() const {
   file.items.emplace_back("steps", network_->steps);
   const auto outputs = static_cast<std::int64_t>(network_->label_maxima.size());
   file.items.emplace_back("label_maxima", TorchTensor::of_doubles({outputs}, network_->label_maxima));
+  if (network_->options.labels == LabelScaling::kStandardisedLogs) {
+    const auto& [smallest, mean, deviation] = network_->label_logs;
+    file.items.emplace_back("label_logs", TorchDict{{{"smallest", TorchTensor::of_doubles({outputs}, smallest)},
+                                                     {"mean", TorchTensor::of_doubles({outputs}, mean)},
+                                                     {"deviation", TorchTensor::of_doubles({outputs}, deviation)}}});
+  }
   file.items.emplace_back("state", network_->to_dict(network_->parameters));
   file.items.emplace_back("first_moments", network_->to_dict(network_->first_moments));
   file.items.emplace_back("second_moments", network_->to_dict(network_->second_moments));
@@ -321,6 +350,15 @@ PublishedNetwork PublishedNetwork::from_state(const TorchValue& file, const std:
   try {
     loaded.set_label_maxima(file.at("label_maxima", where).tensor(where).values());
   } catch (const InputError& error) { throw InputError{where + ": label_maxima: " + error.what()}; }
+  if (network.options.labels == LabelScaling::kStandardisedLogs) {
+    const std::string here = where + ": label_logs";
+    const TorchValue& logs = file.at("label_logs", where);
+    const auto values = [&](const char* key) { return logs.at(key, here).tensor(here + ": " + key).values(); };
+    const LabelLogs read{.smallest = values("smallest"), .mean = values("mean"), .deviation = values("deviation")};
+    try {
+      loaded.set_label_logs(read);
+    } catch (const InputError& error) { throw InputError{here + ": " + error.what()}; }
+  }
   return loaded;
 }
 
@@ -375,6 +413,20 @@ void PublishedNetwork::set_label_maxima(const std::vector<double>& maxima) {
 }
 
 const std::vector<double>& PublishedNetwork::label_maxima() const { return network_->label_maxima; }
+
+void PublishedNetwork::set_label_logs(const LabelLogs& logs) {
+  const auto outputs = static_cast<std::size_t>(network_->options.outputs);
+  const auto is_finite = [](double value) { return std::isfinite(value); };
+  const auto is_above_0 = [](double value) { return value > 0.0 && std::isfinite(value); };
+  if (logs.smallest.size() != outputs || logs.mean.size() != outputs || logs.deviation.size() != outputs ||
+      !std::ranges::all_of(logs.smallest, is_above_0) || !std::ranges::all_of(logs.mean, is_finite) ||
+      !std::ranges::all_of(logs.deviation, is_above_0))
+    throw InputError{"expected " + std::to_string(outputs) +
+                     " means, and as many smallest labels and standard deviations above 0"};
+  network_->label_logs = logs;
+}
+
+const LabelLogs& PublishedNetwork::label_logs() const { return network_->label_logs; }
 
 std::vector<double> PublishedNetwork::predict(const GraphBatch& batch) const {
   const WithoutDenormals without_denormals;

@@ -44,6 +44,11 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
 
+/// By which labels become standardised logarithms, (log(max(label, smallest)) - mean) / deviation, each [outputs].
+struct LabelLogs {
+  std::vector<double> smallest, mean, deviation;  // smallest and deviation > 0
+};
+
 struct ParameterInfo {
   std::string name;  // as in the published checkpoints, such as "conv_layers.0.W"
   std::vector<std::int64_t> shape;
@@ -59,8 +64,8 @@ class PublishedNetwork {
   PublishedNetwork& operator=(PublishedNetwork&&) noexcept;
   ~PublishedNetwork();
 
-  /// A predictor's file: a torch file of a dict with the options, the label maxima, the state of the optimizer, and under
-  /// "state" a state_dict that Driple's program loads. load() continues where save() stopped. InputError names the
+  /// A predictor's file: a torch file of a dict with the options, the scales of the labels, the state of the optimizer, and
+  /// under "state" a state_dict that Driple's program loads. load() continues where save() stopped. InputError names the
   /// file.
   TorchValue state() const;
   static PublishedNetwork from_state(const TorchValue& file, const std::string& where,
@@ -83,11 +88,14 @@ class PublishedNetwork {
   /// predictions multiplied by them. InputError for another number of them than outputs.
   void set_label_maxima(const std::vector<double>& maxima);
   const std::vector<double>& label_maxima() const;
+  /// The same for LabelScaling::kStandardisedLogs, at the start the logarithms themselves.
+  void set_label_logs(const LabelLogs& logs);
+  const LabelLogs& label_logs() const;
 
   /// Predictions [graphs][outputs], in the units of the labels. Always computed in float64: raw features of 1e6 make
   /// scores as large, of which float32 keeps tenths, and the softmax of Set2Set and of attention needs their differences.
   std::vector<double> predict(const GraphBatch& batch) const;
-  /// Mean over graphs and outputs of weight * (prediction - label)^2, both divided by the maxima. The batch has labels.
+  /// Mean over graphs and outputs of weight * (prediction - label)^2, both scaled as the options say. The batch has labels.
   double loss(const GraphBatch& batch) const;
   /// One step of Adam; returns the loss before it. Where only the fully connected layers learn
   /// (Transfer::kAsPublished), what lies before them is computed once for each batch and kept. Source: Kingma and Ba,

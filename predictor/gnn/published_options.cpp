@@ -23,6 +23,8 @@ constexpr std::array kConvolutions{Named{"gcn", Convolution::kGcn}, Named{"gin",
                                    Named{"mpnn", Convolution::kMpnn}};
 constexpr std::array kTransfers{Named{"none", Transfer::kNone}, Named{"as-published", Transfer::kAsPublished},
                                 Named{"as-intended", Transfer::kAsIntended}};
+constexpr std::array kLabelScalings{Named{"maxima", LabelScaling::kMaxima},
+                                    Named{"standardised-logs", LabelScaling::kStandardisedLogs}};
 
 using Rule = double (*)(double);
 constexpr std::array<Named<Rule>, 9> kRules{{{"Nover2", [](double n) { return n / 2; }},
@@ -59,9 +61,12 @@ template <class Value>
 struct Field {
   const char* name;
   Value PublishedOptions::*value;
+  bool may_be_missing = false;
 };
 template <class Value>
 Field(const char*, Value PublishedOptions::*) -> Field<Value>;
+template <class Value>
+Field(const char*, Value PublishedOptions::*, bool) -> Field<Value>;
 
 constexpr std::tuple kFields{Field{"convolution", &PublishedOptions::convolution},
                              Field{"features", &PublishedOptions::features},
@@ -79,7 +84,9 @@ constexpr std::tuple kFields{Field{"convolution", &PublishedOptions::convolution
                              Field{"mpnn_self_loop", &PublishedOptions::mpnn_self_loop},
                              Field{"average_degree", &PublishedOptions::average_degree},
                              Field{"average_log_degree", &PublishedOptions::average_log_degree},
-                             Field{"transfer", &PublishedOptions::transfer}};
+                             Field{"transfer", &PublishedOptions::transfer},
+                             Field{"labels", &PublishedOptions::labels, true},
+                             Field{"mlp_gain", &PublishedOptions::mlp_gain, true}};
 
 TorchValue stored(int value) { return value; }
 TorchValue stored(double value) { return value; }
@@ -87,6 +94,7 @@ TorchValue stored(bool value) { return value; }
 TorchValue stored(const std::string& value) { return value; }
 TorchValue stored(Convolution value) { return to_text(value); }
 TorchValue stored(Transfer value) { return to_text(value); }
+TorchValue stored(LabelScaling value) { return to_text(value); }
 TorchValue stored(const std::vector<std::string>& names) { return TorchList{TorchItems(names.begin(), names.end())}; }
 
 void read(const TorchValue& stored, const std::string& where, int& value) {
@@ -101,6 +109,9 @@ void read(const TorchValue& stored, const std::string& where, Convolution& value
 }
 void read(const TorchValue& stored, const std::string& where, Transfer& value) {
   value = parse_transfer(stored.text(where));
+}
+void read(const TorchValue& stored, const std::string& where, LabelScaling& value) {
+  value = parse_label_scaling(stored.text(where));
 }
 void read(const TorchValue& stored, const std::string& where, std::vector<std::string>& names) {
   names.clear();
@@ -119,6 +130,7 @@ TorchDict to_torch(const PublishedOptions& options) {
 PublishedOptions published_options(const TorchValue& value, const std::string& where) {
   PublishedOptions options;
   const auto take = [&](const auto& field) {
+    if (field.may_be_missing && value.find(field.name) == nullptr) return;
     read(value.at(field.name, where), where + ": " + field.name, options.*field.value);
   };
   try {
@@ -135,6 +147,10 @@ Convolution parse_convolution(const std::string& name) { return value_of(kConvol
 std::string to_text(Convolution convolution) { return name_in(kConvolutions, convolution); }
 Transfer parse_transfer(const std::string& name) { return value_of(kTransfers, "kind of transfer", name); }
 std::string to_text(Transfer transfer) { return name_in(kTransfers, transfer); }
+LabelScaling parse_label_scaling(const std::string& name) {
+  return value_of(kLabelScalings, "scaling of labels", name);
+}
+std::string to_text(LabelScaling scaling) { return name_in(kLabelScalings, scaling); }
 
 std::int64_t iteration_count(const std::string& rule, std::int64_t nodes) {
   int fixed = 0;
@@ -168,6 +184,8 @@ void check_options(const PublishedOptions& options) {
   const std::array<std::string, 5> scalers{"identity", "amplification", "attenuation", "linear", "inverse_linear"};
   require_names("aggregator", options.mpnn_aggregators, aggregators);
   require_names("scaler", options.mpnn_scalers, scalers);
+  if (!(options.mlp_gain >= 0.0 && std::isfinite(options.mlp_gain)))
+    throw InputError{"mlp gain: expected a number of at least 0"};
   for (const double average : {options.average_degree, options.average_log_degree})
     if (!(average > 0.0 && std::isfinite(average))) throw InputError{"average degree: expected a number above 0"};
 }

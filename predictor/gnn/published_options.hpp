@@ -26,6 +26,16 @@ enum class Transfer {
 Transfer parse_transfer(const std::string& name);
 std::string to_text(Transfer transfer);
 
+/// What a network learns of labels.
+enum class LabelScaling {
+  kMaxima,           // labels divided by the largest of the training data, as published
+  kStandardisedLogs  // their logarithms, of mean 0 and standard deviation 1; the last layer then has no leaky ReLU
+};
+
+/// "maxima", "standardised-logs".
+LabelScaling parse_label_scaling(const std::string& name);
+std::string to_text(LabelScaling scaling);
+
 /// The defaults are those of Driple's README. InputError of the constructor of a network for values out of range.
 struct PublishedOptions {
   Convolution convolution = Convolution::kGcn;
@@ -53,12 +63,15 @@ struct PublishedOptions {
   double average_degree = 1.0;      // over the nodes of the training graphs, for "linear" and "inverse_linear"
   double average_log_degree = 1.0;  // of log(d + 1), for "amplification" and "attenuation"
   Transfer transfer = Transfer::kNone;
+  LabelScaling labels = LabelScaling::kMaxima;
+  double mlp_gain = 0.0;  // of the Xavier start of the fully connected layers; 0: 1 / inputs of a layer, as published
 };
 
 /// Throws InputError unless a network can be built from `options`.
 void check_options(const PublishedOptions& options);
 
-/// The options as a dict of a predictor's file, by the names above, and back. InputError, "<where>: ...".
+/// The options as a dict of a predictor's file, by the names above, and back; the last two may be missing there.
+/// InputError, "<where>: ...".
 TorchDict to_torch(const PublishedOptions& options);
 PublishedOptions published_options(const TorchValue& value, const std::string& where);
 

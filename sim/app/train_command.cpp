@@ -37,6 +37,9 @@ struct TrainCommand {
   std::string origin;                   // of the choice, as typed
   std::optional<double> learning_rate;  // of the plan, as typed
   bool has_constant_rate = false, has_fixed_batches = false;
+  std::string budget;
+  std::string labels = "maxima";
+  std::optional<double> mlp_gain;
   PublishedOptions published;
   std::optional<int> hidden;
   std::optional<double> weight_decay;
@@ -112,6 +115,22 @@ void add_options(Options options, TrainCommand& command) {
   options.add_option("--weight-decay", command.weight_decay, "X", "Of the published networks (default: 1e-6)")
       .check(is_not_negative);
   options.add_count("--hidden", command.hidden, 4, 1024, "Features of a node (default: 32 of profile, else 64)");
+  options
+      .add_option("--budget", command.budget, "WORD",
+                  "published: trains as Driple does, that is --epochs 100000 --patience 1000 --batch-size 32 "
+                  "--fixed-batches --constant-lr --lr 0.003 --weight-decay 1e-6")
+      .check(is_one_of({"published"}));
+  options
+      .add_option("--labels", command.labels, "WORD",
+                  "What the published networks learn: maxima (labels divided by the largest, as published), or "
+                  "standardised-logs (logarithms of mean 0 and deviation 1; the last layer is then linear)")
+      .check(is_one_of({"maxima", "standardised-logs"}))
+      .shows_default();
+  options
+      .add_option("--mlp-gain", command.mlp_gain, "X",
+                  "Xavier gain with which the readout MLP of the published networks starts (default, as published: "
+                  "1 / inputs of the layer)")
+      .check(is_positive);
   add_options_of_published(options, command.published);
   options.add_option("--transfer-from", command.transfer_from, "DIR", "Start from this model");
   options
@@ -159,6 +178,8 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
   if (command.hidden) identity["hidden"] = *command.hidden;
   if (command.weight_decay) identity["weight_decay"] = *command.weight_decay;
   if (command.simulated_weight) identity["simulated_weight"] = *command.simulated_weight;
+  if (command.published.labels != LabelScaling::kMaxima) identity["labels"] = command.labels;
+  if (command.mlp_gain) identity["mlp_gain"] = *command.mlp_gain;
   if (command.choice.family) identity["family"] = *command.choice.family;
   if (command.transfer_from) identity["transfer"] = {hash_of(*command.transfer_from / "model.pt"), command.transfer};
   return identity.dump();
@@ -308,11 +329,37 @@ int train_network(const TrainCommand& command) {
   return kSuccess;
 }
 
+/// As Driple's README and program train. Throws InputError for an option that says otherwise.
+void take_published_budget(TrainCommand& command) {
+  const auto refuse = [](const std::string& expected) {
+    throw InputError{"--budget published: expected " + expected + " beside it; see rehearse train --help"};
+  };
+  if (command.network == "profile") refuse("--network gcn, gin, gat, gat-textbook or mpnn");
+  const auto take = [&](const std::string& option, auto& value, auto published, const char* text) {
+    if (command.common.given.contains(option) && value != published) refuse(option + " " + text + " or none");
+    value = published;
+  };
+  take("--epochs", command.plan.epochs, 100'000, "100000");
+  take("--patience", command.plan.patience, 1000, "1000");
+  take("--batch-size", command.plan.batch, 32, "32");
+  take("--lr", command.learning_rate, 0.003, "0.003");
+  take("--weight-decay", command.weight_decay, 1e-6, "1e-6");
+  command.has_constant_rate = command.has_fixed_batches = true;
+}
+
 /// What was typed becomes plan and choice.
 int run(const TrainCommand& typed) {
   TrainCommand command = typed;
   if (command.common.given.contains("--transfer") && !command.transfer_from)
     throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
+  for (const char* option : {"--labels", "--mlp-gain"})
+    if (command.common.given.contains(option) && (command.network == "profile" || command.transfer_from))
+      throw InputError{std::string{option} +
+                       ": of a published network that starts anew: expected --network gcn, gin, gat, gat-textbook or "
+                       "mpnn, and no --transfer-from"};
+  if (!command.budget.empty()) take_published_budget(command);
+  command.published.labels = parse_label_scaling(command.labels);
+  command.published.mlp_gain = command.mlp_gain.value_or(0.0);
   // What a network has learnt before is near; large steps would lose it.
   if (command.transfer_from && command.network == "profile") command.plan.learning_rate = 0.0003;
   if (command.learning_rate) command.plan.learning_rate = *command.learning_rate;

@@ -33,14 +33,17 @@ class Shapes {
   void constant(std::string name, std::vector<std::int64_t> shape, double value) {
     add(std::move(name), std::move(shape), ParameterShape::Start::kConstant, value);
   }
-  void linear(const std::string& prefix, std::int64_t in, std::int64_t out) {
-    xavier(prefix + ".linear.weight", {out, in}, 1.0 / static_cast<double>(in));
+  /// A `gain` of 0 stands for 1 / in.
+  void linear(const std::string& prefix, std::int64_t in, std::int64_t out, double gain = 0.0) {
+    xavier(prefix + ".linear.weight", {out, in}, gain > 0.0 ? gain : 1.0 / static_cast<double>(in));
     add(prefix + ".linear.bias", {out}, ParameterShape::Start::kZero, 0.0);
   }
   /// `layers` linear layers, in -> hidden -> ... -> hidden -> out.
-  void fully_connected(const std::string& prefix, std::int64_t in, std::int64_t hidden, std::int64_t out, int layers) {
+  void fully_connected(const std::string& prefix, std::int64_t in, std::int64_t hidden, std::int64_t out, int layers,
+                       double gain = 0.0) {
     for (int i = 0; i < layers; ++i)
-      linear(prefix + ".fully_connected." + std::to_string(i), i == 0 ? in : hidden, i + 1 == layers ? out : hidden);
+      linear(prefix + ".fully_connected." + std::to_string(i), i == 0 ? in : hidden, i + 1 == layers ? out : hidden,
+             gain);
   }
 
   std::vector<ParameterShape> list;
@@ -473,7 +476,8 @@ std::vector<ParameterShape> parameter_shapes(const PublishedOptions& options) {
   shapes.uniform("graph_read_out.set2set.lstm.weight_hh_l0", {4 * hidden, hidden}, hidden);
   shapes.uniform("graph_read_out.set2set.lstm.bias_ih_l0", {4 * hidden}, hidden);
   shapes.uniform("graph_read_out.set2set.lstm.bias_hh_l0", {4 * hidden}, hidden);
-  shapes.fully_connected("graph_read_out.mlp", 2 * hidden, hidden, options.outputs, options.mlp_layers);
+  shapes.fully_connected("graph_read_out.mlp", 2 * hidden, hidden, options.outputs, options.mlp_layers,
+                         options.mlp_gain);
   return shapes.list;
 }
 
@@ -489,7 +493,9 @@ Tensor read_out(const PublishedOptions& options, const std::vector<Tensor>& para
   for (int i = 0; i < options.mlp_layers; ++i) {
     const std::string layer = "graph_read_out.mlp.fully_connected." + std::to_string(i) + ".linear.";
     value = at::linear(value, named.at(layer + "weight"), named.at(layer + "bias"));
-    value = i + 1 == options.mlp_layers ? at::leaky_relu(value, kLeak) : at::relu(value);
+    const bool is_last = i + 1 == options.mlp_layers;
+    if (!is_last) value = at::relu(value);
+    if (is_last && options.labels == LabelScaling::kMaxima) value = at::leaky_relu(value, kLeak);
     if (trace) trace("mlp " + std::to_string(i), value);
   }
   return value;

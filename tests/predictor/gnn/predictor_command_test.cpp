@@ -331,6 +331,47 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("predict " + model + " " + data, 2, "model.pt");
 }
 
+TEST_CASE("one option gives the published budget, and what contradicts it is refused") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.db").string(), model = (folder / "model").string();
+  write_dataset(data, test::synthetic_dataset(20));
+  const std::string train = "train " + data + " --iterations 2 --hidden 8 --quiet -o " + model;
+  const std::string gcn = train + " --network gcn", published = gcn + " --budget published";
+  // Stopped after a while, the same training goes on however it is typed.
+  const std::string typed =
+      " --epochs 100000 --patience 1000 --batch-size 32 --fixed-batches --constant-lr --lr 0.003 --weight-decay 1e-6";
+  const std::string shortly = " --max-wall-time 1s";
+  CHECK(rehearse_with(published + shortly).exit_code != 2);
+  REQUIRE(std::filesystem::exists(folder / "model" / "checkpoint.pt"));
+  check_refused(gcn + " --epochs 99999", 2, "holds another training");
+  CHECK(rehearse_with(gcn + typed + shortly).exit_code != 2);
+  CHECK(rehearse_with(published + typed + shortly).exit_code != 2);
+  check_refused(published + " --mlp-gain 1", 2, "holds another training");
+  check_refused(published + " --labels standardised-logs", 2, "holds another training");
+
+  const std::string refused = "--budget published: expected ";
+  check_refused(train + " --budget published", 2, refused + "--network gcn, gin, gat, gat-textbook or mpnn beside it");
+  check_refused(published + " --epochs 60", 2, refused + "--epochs 100000 or none beside it");
+  check_refused(published + " --patience 30", 2, refused + "--patience 1000 or none beside it");
+  check_refused(published + " --batch-size 16", 2, refused + "--batch-size 32 or none beside it");
+  check_refused(published + " --lr 0.001", 2, refused + "--lr 0.003 or none beside it");
+  check_refused(published + " --weight-decay 0", 2, refused + "--weight-decay 1e-6 or none beside it");
+  check_refused(gcn + " --budget own", 2, "--budget");
+  check_refused(train + " --mlp-gain 1", 2, "--mlp-gain: of a published network that starts anew");
+  check_refused(gcn + " --labels standardised-logs --transfer-from " + model, 2,
+                "--labels: of a published network that starts anew");
+  check_refused(gcn + " --mlp-gain 0", 2, "--mlp-gain");
+
+  const std::string other = (folder / "other").string();
+  require_success("train " + data +
+                  " --network gin --iterations 2 --hidden 8 --epochs 2 --labels standardised-logs "
+                  "--mlp-gain 1 --quiet -o " +
+                  other);
+  const Outcome predicted = rehearse_with("predict " + other + " " + data + " --quiet");
+  CHECK(predicted.exit_code == 0);
+  CHECK(predicted.out.find(",-") == std::string::npos);  // no value below 0
+}
+
 TEST_CASE("generate writes Driple's files, one for each setting") {
   const TemporaryFolder folder;
   Json space = load_json_file(kSmall);

@@ -97,6 +97,47 @@ TEST_CASE("degrees are scaled by their mean over the training graphs' nodes") {
   for (const double value : values_of(model->predict(data, tests_of(data)))) CHECK(std::isfinite(value));
 }
 
+TEST_CASE("logarithms of labels are standardised over the training samples, and 0 counts as the smallest above it") {
+  Dataset data = test::synthetic_dataset(20);
+  for (Sample& sample : data.samples) sample.labels[2] = 0;
+  PredictorChoice choice = test::small_predictor("gcn");
+  choice.published.labels = LabelScaling::kStandardisedLogs;
+  const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
+  const std::unique_ptr<Predictor> model = make_predictor(choice, data, training);
+  const TorchValue state = model->state();
+  const TorchValue& logs = state.at("published", "").at("label_logs", "");
+  const auto values = [&](const char* key) { return logs.at(key, "").tensor("").values(); };
+  for (const std::size_t l : {3U, 9U}) {  // half of the idle durations are 0, and some are not known
+    double smallest = INFINITY;
+    for (const std::size_t s : training)
+      if (data.samples[s].labels[l] > 0) smallest = std::min(smallest, data.samples[s].labels[l]);
+    double sum = 0, squares = 0, count = 0;
+    for (const std::size_t s : training) {
+      if (std::isnan(data.samples[s].labels[l])) continue;
+      const double log = std::log(std::max(data.samples[s].labels[l], smallest));
+      sum += log;
+      squares += log * log;
+      ++count;
+    }
+    CHECK(values("smallest")[l] == smallest);
+    CHECK(values("mean")[l] == doctest::Approx(sum / count));
+    CHECK(values("deviation")[l] == doctest::Approx(std::sqrt(squares / count - sum * sum / count / count)));
+  }
+  for (const std::size_t constant : {2U, 5U}) CHECK(values("deviation")[constant] == 1);  // all 0, all 0.9
+  CHECK(values("mean")[5] == doctest::Approx(std::log(0.9)));
+  const double first = model->loss(data, training);
+  for (int i = 0; i < 200; ++i) model->learn(data, training, 0.01);
+  CHECK(model->loss(data, training) < 0.5 * first);
+  for (const PredictedMetrics& prediction : model->predict(data, tests_of(data)))
+    for (std::size_t l = 0; l < 12; ++l) CHECK(prediction.labels[l].value > 0);
+  // Carried over, it has the scales of the new samples.
+  const std::vector<std::size_t> few{training[0], training[4]};
+  const TorchValue carried = carry_over(model->state(), "model", "fine-tune", choice, data, few)->state();
+  const std::vector<double> means = carried.at("published", "").at("label_logs", "").at("mean", "").tensor("").values();
+  CHECK(means[4] ==
+        doctest::Approx((std::log(data.samples[few[0]].labels[4]) + std::log(data.samples[few[1]].labels[4])) / 2));
+}
+
 TEST_CASE("predictions do not depend on what is predicted beside them, shares stay below 1 and rates below the link") {
   const Dataset data = test::synthetic_dataset(10);
   for (const std::string network : {"profile", "gcn"}) {

@@ -529,6 +529,85 @@ TEST_CASE("label weights: 0 leaves a label out") {
   CHECK(network.loss(batch) == doctest::Approx(2.0 * difference * difference / 36.0).epsilon(1e-12));
 }
 
+TEST_CASE("labels may be learnt as standardised logarithms, of which the last layer is linear") {
+  const test::TemporaryFolder folder;
+  Rng random{13, "batch"};
+  GraphBatch batch = random_batch(random, 2, 6);
+  batch.labels[5] = 0;  // counts as the smallest
+  PublishedNetwork network{
+      {.hidden = 8, .labels = LabelScaling::kStandardisedLogs}, 2, {.precision = Arithmetic::kDoublePrecision}};
+  set_synthetic_weights(network);
+  const LabelLogs logs{.smallest = std::vector<double>(12, 0.01),
+                       .mean = std::vector<double>(12, -1.5),
+                       .deviation = std::vector<double>(12, 0.25)};
+  network.set_label_logs(logs);
+  const std::vector<double> predicted = network.predict(batch);
+  double sum = 0;
+  for (std::size_t i = 0; i < 24; ++i) {
+    const double output = (std::log(predicted[i]) + 1.5) / 0.25;
+    sum += std::pow(output - (std::log(std::max(batch.labels[i], 0.01)) + 1.5) / 0.25, 2);
+  }
+  CHECK(network.loss(batch) == doctest::Approx(sum / 24).epsilon(1e-9));
+
+  GraphBatch one = batch;  // the first graph alone
+  one.offsets = {0, 6};
+  one.node_features.resize(18);
+  one.labels.clear();
+  std::erase_if(one.edges, [](const auto& edge) { return edge.second >= 6; });
+  const auto trace = network.trace(one);
+  const std::vector<double> hidden = trace[trace.size() - 2].second, last = trace.back().second;
+  const std::vector<double> weight = network.values("graph_read_out.mlp.fully_connected.2.linear.weight");
+  const std::vector<double> bias = network.values("graph_read_out.mlp.fully_connected.2.linear.bias");
+  int below_0 = 0;
+  for (std::size_t l = 0; l < 12; ++l) {
+    const double expected =
+        std::inner_product(hidden.begin(), hidden.end(), weight.begin() + static_cast<std::ptrdiff_t>(8 * l), bias[l]);
+    CHECK(last[l] == doctest::Approx(expected).epsilon(1e-9));
+    CHECK(predicted[l] == doctest::Approx(std::exp(expected * 0.25 - 1.5)).epsilon(1e-9));
+    if (expected < 0) ++below_0;
+  }
+  CHECK(below_0 > 0);
+
+  network.save(folder / "model.pt");
+  const PublishedNetwork loaded =
+      PublishedNetwork::load(folder / "model.pt", {.precision = Arithmetic::kDoublePrecision});
+  CHECK(loaded.predict(batch) == predicted);
+  CHECK(loaded.label_logs().smallest == logs.smallest);
+  CHECK_THROWS_WITH_AS(network.set_label_logs({}),
+                       "expected 12 means, and as many smallest labels and standard deviations above 0", InputError);
+  // Weights without bound give numbers all the same.
+  network.set_values("graph_read_out.mlp.fully_connected.2.linear.bias", std::vector<double>(12, 1e9));
+  for (const double value : network.predict(batch)) CHECK(std::isfinite(value));
+}
+
+TEST_CASE("the readout starts with a Xavier gain of 1 / inputs, or the one that is asked for") {
+  const auto largest = [](const PublishedNetwork& network, const std::string& layer) {
+    double value = 0;
+    for (const double weight : network.values(layer + ".linear.weight")) value = std::max(value, std::abs(weight));
+    return value;
+  };
+  const std::string first = "graph_read_out.mlp.fully_connected.0", mixing = "conv_layers.0.mixing_network";
+  const PublishedNetwork published{{.convolution = Convolution::kMpnn}, 3},
+      one{{.convolution = Convolution::kMpnn, .mlp_gain = 1}, 3};
+  const double width = std::sqrt(6.0 / (128 + 64));  // of 8192 weights the largest is near it
+  CHECK(largest(published, first) == doctest::Approx(width / 128).epsilon(0.01));
+  CHECK(largest(one, first) == doctest::Approx(width).epsilon(0.01));
+  CHECK(largest(one, mixing) == largest(published, mixing));  // no part of the readout
+  CHECK(PublishedNetwork::from_state(one.state(), "kept").options().mlp_gain == 1);
+}
+
+TEST_CASE("a file of before labels and gain could be chosen has the published ones") {
+  TorchValue options = to_torch(PublishedOptions{});
+  auto& items = std::get<TorchDict>(options.value).items;
+  REQUIRE(std::get<std::string>(items.back().first.value) == "mlp_gain");
+  items.resize(items.size() - 2);
+  const PublishedOptions read = published_options(options, "old");
+  CHECK(read.labels == LabelScaling::kMaxima);
+  CHECK(read.mlp_gain == 0);
+  items.pop_back();
+  CHECK_THROWS_WITH_AS(published_options(options, "old"), "old: expected the key \"transfer\"", InputError);
+}
+
 TEST_CASE("iteration rules") {
   const std::vector<std::pair<const char*, std::int64_t>> at_100{
       {"Nover2", 50}, {"N", 100},     {"Nover3", 33}, {"log2N", 6},  {"2log2N", 13},
@@ -556,6 +635,7 @@ TEST_CASE("options, batches and files that make no network are refused with one 
   refused({.hidden = 2}, "features: expected 1 to 2; found 3");
   refused({.convolution = Convolution::kGat, .hidden = 6}, "hidden: expected a multiple of 4 for gat; found 6");
   refused({.mlp_layers = 0}, "mlp layers: expected 1 to 64; found 0");
+  refused({.mlp_gain = -1.0}, "mlp gain: expected a number of at least 0");
   refused({.dropout = 1.0}, "dropout: expected at least 0, less than 1");
   refused({.mpnn_aggregators = {"sun"}}, "unknown aggregator \"sun\"; did you mean \"sum\"?");
   CHECK_THROWS_AS((PublishedNetwork{{}, 1, {.device = "cuda:77"}}), InputError);
