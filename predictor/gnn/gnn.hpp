@@ -7,6 +7,7 @@
 //   metrics_network.hpp   our own network
 //   graph_batch.hpp   what a published network is given
 //   published_options.hpp, published_network.hpp   GCN, GIN, GAT and MPNN as published by Driple
+//   published_weights.hpp                          weights that Driple's program wrote
 
 #include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"

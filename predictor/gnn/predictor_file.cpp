@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "predictor/driple_export.hpp"
+#include "predictor/gnn/published_weights.hpp"
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
@@ -204,6 +205,19 @@ std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string
   check_columns(dataset);
   set_label_scales(network, dataset, train);
   return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
+}
+
+std::unique_ptr<Predictor> predictor_of_weights(const TorchValue& weights, const std::string& where,
+                                                const TypeFrequencies& frequencies) {
+  const PublishedOptions options = options_of_weights(weights, where);
+  const auto features = static_cast<int>(group_feature_names().size());
+  if (options.features != features || options.outputs != static_cast<int>(kBurstLabels))
+    throw InputError{where + ": expected a network of " + std::to_string(features) + " features and " +
+                     std::to_string(kBurstLabels) + " outputs; found " + std::to_string(options.features) + " and " +
+                     std::to_string(options.outputs)};
+  PublishedNetwork network{options, PredictorChoice{}.seed};
+  network.take_weights(weights, where);
+  return std::make_unique<PublishedPredictor>(std::move(network), AdamOptions{}, frequencies);
 }
 
 std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where) {

@@ -34,6 +34,12 @@ std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string
                                       const PredictorChoice& choice, const Dataset& dataset,
                                       std::span<const std::size_t> train);
 
+/// A published network with the weights of a state_dict, such as Driple's pre-train.pkl (published_weights.hpp). As the
+/// file has no scales of the labels, it predicts shares of the largest label of whatever it learned from. InputError,
+/// "<where>: ...", also for a network of other node features or labels than ours.
+std::unique_ptr<Predictor> predictor_of_weights(const TorchValue& weights, const std::string& where,
+                                                const TypeFrequencies& frequencies);
+
 /// The predictor of a Predictor::state(), or of a file of it. Throws InputError that names the file.
 std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where);
 std::unique_ptr<Predictor> load_predictor(const std::filesystem::path& file);

@@ -34,7 +34,7 @@ void add_options(Options options, ImportCommand& command) {
   options
       .add_option("FILE", command.sources,
                   "Model of another tool, or traces of the ranks of a job. Or datasets and lists of measured jobs; "
-                  "several become one dataset")
+                  "several become one dataset. Or weights of Driple's program, such as its pre-train.pkl")
       .required();
   add_trace_import(options, command.trace);
   options.add_flag("--grouped", command.is_grouped,
@@ -42,7 +42,9 @@ void add_options(Options options, ImportCommand& command) {
                    "mpnn alone");
   options.add_flag("--dry-run", command.is_dry_run, "Say what each FILE is, and write nothing");
   add_catalogs(options, command.common, "Folder with the user's own catalogs; repeatable");
-  options.add_option("-o,--output", command.common.output, "Model file or dataset to write")
+  options
+      .add_option("-o,--output", command.common.output,
+                  "Model file or dataset to write; of weights, folder of the model to predict with")
       .required()
       .type_name("OUT");
   add_json(options, command.common);
@@ -178,7 +180,8 @@ CommandVerb import_verb() {
     if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};
   return make_verb<ImportCommand>(
       "import",
-      "A model of another tool becomes a model file; measured jobs and datasets become a dataset\n\n"
+      "A model of another tool becomes a model file; measured jobs and datasets become a dataset, weights a folder to "
+      "predict with\n\n"
       "What a file is, its content tells. Models: " +
           known +
           ". rehearse schema model says what a model file holds. A list of measured jobs (rehearse schema "
@@ -186,7 +189,8 @@ CommandVerb import_verb() {
           "scenarios, graphs and what was recorded; graphs of a model that an earlier FILE has stay in its split\n\n"
           "Examples: rehearse import graph.txt -o vgg16.json\n"
           "          rehearse import trace.json.gz --batch 32 -o step.json\n"
-          "          rehearse import simulated.db measured.json -o mixed.db",
+          "          rehearse import simulated.db measured.json -o mixed.db\n"
+          "          rehearse import pre-train.pkl -o pretrained",
       add_options, run);
 }
 

@@ -47,6 +47,15 @@ bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
 
 bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
 
+/// An archive whose first entry is the pickle, or, before PyTorch 1.6, pickles one after another, of which the first is
+/// a number that says so.
+bool is_torch_file(const Source& source) {
+  const std::string_view start = source.start();
+  const bool is_archive =
+      start.starts_with("PK\x03\x04") && start.substr(0, 512).find("/data.pkl") != std::string::npos;
+  return is_archive || start.starts_with("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.");
+}
+
 /// Their beginning tells them: such a file may have a gigabyte, too much for a value.
 bool is_json_trace(const Source& source) {
   const auto has = [&](const char* key) { return source.start().find(key) != std::string::npos; };
@@ -114,6 +123,7 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
+      FormatReader{SourceFormat::kTorchFile, "file of torch.save", is_torch_file, nullptr, kPredictor},
       FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse import --batch N"},
       FormatReader{SourceFormat::kModel, "model file", is_model, read_model_file, ""},
       FormatReader{SourceFormat::kScenario, "scenario", is_scenario, nullptr, "rehearse simulate"},

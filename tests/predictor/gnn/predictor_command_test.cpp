@@ -7,6 +7,7 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/driple_dataset.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/base/json.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/program.hpp"
@@ -370,6 +371,70 @@ TEST_CASE("one option gives the published budget, and what contradicts it is ref
   const Outcome predicted = rehearse_with("predict " + other + " " + data + " --quiet");
   CHECK(predicted.exit_code == 0);
   CHECK(predicted.out.find(",-") == std::string::npos);  // no value below 0
+}
+
+TEST_CASE("published weights are imported, predicted with and carried over") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.db").string(), weights = (folder / "pre-train.pkl").string();
+  write_dataset(data, test::synthetic_dataset(10));
+  require_success("train " + data + " --network gcn --hidden 8 --epochs 2 --quiet -o " + (folder / "gcn").string());
+  const TorchValue trained = load_torch_file(folder / "gcn" / "model.pt").at("published", "model");
+  write_torch_file(weights, trained.at("state", "model"));
+
+  const std::string model = (folder / "model").string();
+  const Outcome imported = rehearse_with("import " + weights + " -o " + model);
+  CAPTURE(imported.err);
+  REQUIRE(imported.exit_code == 0);
+  // Convolutions 32 + 72, GRU 432, LSTM 832, readout 136 + 72 + 108.
+  CHECK(imported.out == "gcn of 8 features a node and 3 readout layers, 1684 parameters\n");
+  CHECK(imported.err ==
+        "warning: " + weights +
+            ": the largest labels, by which Driple divides, are not in the file: predictions are shares "
+            "of them, without unit; train --transfer-from learns with units\n");
+  const auto predicted = [&](const std::string& by) {
+    const Outcome outcome = rehearse_with("predict " + by + " " + data + " --json --quiet");
+    REQUIRE(outcome.exit_code == 0);
+    return parse_json(outcome.out, "predictions");
+  };
+  const Json shares = predicted(model), values = predicted((folder / "gcn").string());
+  const std::vector<double> maxima = trained.at("label_maxima", "model").tensor("model").values();
+  REQUIRE(shares.size() == 40);
+  for (std::size_t s = 0; s < 40; ++s)
+    for (std::size_t l = 0; l < kBurstLabels; ++l)
+      CHECK(shares[s]["metrics"][label_names()[l]]["value"].get<double>() * maxima[l] ==
+            doctest::Approx(values[s]["metrics"][label_names()[l]]["value"].get<double>()).epsilon(1e-9));
+
+  // The readout learns on, with the maxima of its own samples.
+  const std::string carried = (folder / "carried").string();
+  require_success("train " + data + " --network gcn --epochs 1 --transfer-from " + model +
+                  " --transfer as-published --quiet -o " + carried);
+  CHECK(load_torch_file(folder / "carried" / "model.pt")
+            .at("published", "model")
+            .at("label_maxima", "model")
+            .tensor("model")
+            .values() == maxima);
+  const Outcome third = rehearse_with(
+      "import --json " +
+      folder
+          .write("third.pkl",
+                 to_torch_file(
+                     load_torch_file(folder / "carried" / "model.pt").at("published", "model").at("state", "model")))
+          .string() +
+      " -o " + model);
+  CHECK(third.exit_code == 0);
+  CHECK(third.err.find("third.pkl: the third convolution is left out") != std::string::npos);
+  CHECK(parse_json(third.out, "import") ==
+        Json{{"network", "gcn"}, {"hidden", 8}, {"mlp_layers", 3}, {"iterations", "Nover2"}, {"parameters", 1684}});
+
+  const Outcome dry = rehearse_with("import " + weights + " --dry-run -o " + model);
+  CHECK(dry.out == weights + ": file of torch.save, which rehearse-predictor reads\n");
+  const std::string none = (folder / "none").string();
+  check_refused("import " + weights + " " + data + " -o " + none, 2, "weights are imported alone");
+  check_refused("import " + data + " " + weights + " -o " + none, 2, "weights are imported alone");
+  check_refused("import " + weights + " --grouped -o " + none, 2, "--grouped: expected datasets");
+  check_refused("import " + carried + "/model.pt -o " + none, 2, "/model.pt: expected a state_dict of gcn, gin, gat");
+  check_refused("import " + weights + " -o " + carried, 2, "holds a training: choose another -o");
+  CHECK(!std::filesystem::exists(none));
 }
 
 TEST_CASE("generate writes Driple's files, one for each setting") {

@@ -22,6 +22,9 @@ const std::string kModel = R"({"format": 1, "source": "test", "structure": {"fam
 
 TEST_CASE("a file is what its content says, whatever it is called") {
   CHECK(format_of(std::string{"SQLite format 3\0", 16}) == SourceFormat::kDataset);
+  CHECK(format_of(std::string{"PK\x03\x04\0\0 archive/data.pkl", 23}) == SourceFormat::kTorchFile);
+  CHECK(format_of("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.more") == SourceFormat::kTorchFile);
+  CHECK(format_of("PK\x03\x04 another archive") == SourceFormat::kOther);
   CHECK(format_of(R"({"schemaVersion": 1, "traceEvents": [)") == SourceFormat::kTrace);
   CHECK(format_of(R"([{"ph": "X", "ts": 1,)") == SourceFormat::kTrace);
   CHECK(format_of(kModel) == SourceFormat::kModel);
