@@ -63,6 +63,12 @@ std::string to_text(Split split) { return name_in(kSplits, split); }
 
 std::string to_text(Origin origin) { return name_in(kOrigins, origin); }
 
+bool is_described(const Dataset& dataset, const DatasetSetting& setting) {
+  const auto found = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), "is_described");
+  return found == dataset.descriptors.end() ||
+         setting.descriptor[static_cast<std::size_t>(found - dataset.descriptors.begin())] != 0;
+}
+
 bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label) {
   if (std::isnan(sample.labels[label])) return false;
   const std::string& name = dataset.labels[label];

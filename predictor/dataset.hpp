@@ -74,6 +74,9 @@ struct Dataset {
   std::size_t nodes(const DatasetGraph& graph) const { return graph.nodes(node_features.size()); }
 };
 
+/// Whether networks can tell the setting from others: it has no 0 as `is_described` (labels.hpp).
+bool is_described(const Dataset& dataset, const DatasetSetting& setting);
+
 /// Whether a label is what was simulated or measured, and not NaN. A measured sample's mean rate without the peaks of
 /// its series follows from its step time (measured_studies.hpp): something to learn from, but no measurement.
 bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label);

@@ -49,20 +49,28 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
   EngineLabels found;
   if (dataset.labels != label_names()) {
     found.labels.assign(samples.size(), unknown);
+    found.traits.resize(samples.size());
     found.without_scenario = samples.size();
     return found;
   }
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<double>> known;
+  struct Known {
+    std::vector<double> labels;
+    JobTraits traits;
+  };
+  std::map<std::pair<std::int32_t, std::int32_t>, Known> known;
   for (const std::size_t s : samples) {
     on_progress(found.labels.size(), samples.size());
     const Sample& sample = dataset.samples[s];
-    const auto [at, is_new] = known.try_emplace({sample.graph, sample.setting}, unknown);
+    const auto [at, is_new] = known.try_emplace({sample.graph, sample.setting}, Known{unknown, {}});
     if (is_new) {
       try {
-        if (const auto scenario = scenario_of(dataset, sample))
-          at->second = simulate_labels(read_scenario(*scenario, "sample " + std::to_string(s), catalog));
-        else
+        if (const auto json = scenario_of(dataset, sample)) {
+          const Scenario scenario = read_scenario(*json, "sample " + std::to_string(s), catalog);
+          at->second.traits = traits_of(scenario, dataset.settings[static_cast<std::size_t>(sample.setting)].group);
+          at->second.labels = simulate_labels(scenario);
+        } else {
           ++found.without_scenario;
+        }
       } catch (const InputError& error) {
         ++found.without_result;
         found.last_failure = error.what();
@@ -71,7 +79,8 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
         found.last_failure = error.what();
       }
     }
-    found.labels.push_back(at->second);
+    found.labels.push_back(at->second.labels);
+    found.traits.push_back(at->second.traits);
   }
   on_progress(samples.size(), samples.size());
   return found;

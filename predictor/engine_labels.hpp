@@ -10,6 +10,7 @@
 
 #include "platforms/catalog.hpp"
 #include "predictor/dataset.hpp"
+#include "predictor/job_traits.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
@@ -30,6 +31,7 @@ std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);
 
 struct EngineLabels {
   std::vector<std::vector<double>> labels;  // [samples][labels], NaN without result
+  std::vector<JobTraits> traits;            // [samples] the study is the group of the setting
   std::size_t without_scenario = 0, without_result = 0;
   std::string last_failure;  // why one of the latter has none
 };

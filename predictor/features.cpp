@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "predictor/node_features.hpp"
-#include "predictor/run_sketch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/random.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/placement.hpp"
 
@@ -23,7 +23,6 @@ constexpr std::array kKinds{OperatorKind::kConvolution, OperatorKind::kDense,   
                             OperatorKind::kUpdate};
 constexpr std::size_t kPhases = 5;
 constexpr double kTiny = 1e-12;  // seconds
-const std::string kGuessPrefix = "ln guess of ";
 
 /// What costs and bounds are made from, out of the descriptor of a setting (descriptor_names()).
 struct ClusterValues {
@@ -36,6 +35,7 @@ struct ClusterValues {
   double is_synchronous = 0, is_round_robin = 0, is_greedy = 0;
   double period = 0, window = 0;
   double is_all_reduce = 0, all_reduce_latency = 0, all_reduce_per_byte = 0, bucket = 0, cycle = 0, overlaps = 0;
+  double other_batch_workers = 0, other_batch_ratio = 0, joining = 0, joins_at = 0, leaving = 0, leaves_at = 0;
 };
 
 /// How a value is checked, and whether a dataset may lack it: those of all-reduce, without which it has none, and of
@@ -83,23 +83,13 @@ constexpr std::array kClusterValues{
     ClusterValue{"bucket_B", &ClusterValues::bucket, ValueKind::kOptional},
     ClusterValue{"cycle_s", &ClusterValues::cycle, ValueKind::kOptional},
     ClusterValue{"overlaps_backward", &ClusterValues::overlaps, ValueKind::kOptional},
-    ClusterValue{"server_nic_Bps", &ClusterValues::server_nic, ValueKind::kOptional}};
-
-/// What an operator takes: the columns of SampleFeatures::costs.
-struct OperatorCosts {
-  double kernel = 0, memory = 0, host = 0;
-  double transfer = 0, server = 0, own = 0, busiest = 0;
-};
-struct OperatorCost {
-  const char* name;
-  double OperatorCosts::*seconds;
-};
-constexpr std::array kOperatorCosts{
-    OperatorCost{"kernel", &OperatorCosts::kernel},  OperatorCost{"memory", &OperatorCosts::memory},
-    OperatorCost{"host", &OperatorCosts::host},      OperatorCost{"transfer", &OperatorCosts::transfer},
-    OperatorCost{"server", &OperatorCosts::server},  OperatorCost{"own", &OperatorCosts::own},
-    OperatorCost{"busiest", &OperatorCosts::busiest}};
-static_assert(kOperatorCosts.size() == kCosts);
+    ClusterValue{"server_nic_Bps", &ClusterValues::server_nic, ValueKind::kOptional},
+    ClusterValue{"other_batch_workers", &ClusterValues::other_batch_workers, ValueKind::kOptional},
+    ClusterValue{"other_batch_ratio", &ClusterValues::other_batch_ratio, ValueKind::kOptional},
+    ClusterValue{"joining_workers", &ClusterValues::joining, ValueKind::kOptional},
+    ClusterValue{"joins_at_s", &ClusterValues::joins_at, ValueKind::kOptional},
+    ClusterValue{"leaving_workers", &ClusterValues::leaving, ValueKind::kOptional},
+    ClusterValue{"leaves_at_s", &ClusterValues::leaves_at, ValueKind::kOptional}};
 
 /// The features of an operator that its inputs hold the logarithms of.
 constexpr std::array kSizes{
@@ -125,7 +115,6 @@ bool is_update(const NodeFeatures& x) {
 
 constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
 constexpr double kMostVariables = 1e5;  // the same
-constexpr int kMostServers = 64;        // that are told apart: further ones are the first ones again
 constexpr int kMostCores = 1024;
 constexpr double kLargestValue = 1e18;  // of any other value
 
@@ -151,9 +140,6 @@ std::size_t position(const std::vector<std::string>& names, const ClusterValue& 
   if (found == names.end()) throw InputError{"the dataset has no descriptor " + in_quotes(value.name)};
   return static_cast<std::size_t>(found - names.begin());
 }
-
-float log1(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); }
-float log_time(double seconds) { return static_cast<float>(std::log(seconds + kTiny)); }
 
 /// A cluster as far as costs depend on it.
 class DescribedCluster {
@@ -189,7 +175,7 @@ class DescribedCluster {
     return std::max(rate, values_.gpus * 2 * (ranks - 1) / ranks / values_.all_reduce_per_byte);
   }
   bool is_all_reduce() const { return values_.is_all_reduce > 0; }
-  int servers() const { return std::min(kMostServers, static_cast<int>(values_.servers)); }
+  int servers() const { return std::min(kMostServerNodes, static_cast<int>(values_.servers)); }
   /// Of machines that hold variables.
   int server_machines() const {
     const double machines = values_.is_colocated > 0 ? std::min(values_.machines, values_.servers) : values_.servers;
@@ -206,242 +192,493 @@ class DescribedCluster {
     return place_on_servers(sizes, std::max(1, servers()), placement);
   }
 
-  SketchedCluster sketched(double input_bytes) const {
-    return {.dispatch_s = values_.dispatch,
-            .overhead_s = values_.step_overhead,
-            .input_bytes = input_bytes,
-            .machines = at_least_one(values_.machines),
-            .workers = at_least_one(values_.workers),
-            .servers = servers(),
-            .is_colocated = values_.is_colocated > 0,
-            .cores = std::min(kMostCores, at_least_one(values_.cores)),
-            .nic_bytes_per_s = values_.nic,
-            .server_nic_bytes_per_s = values_.server_nic > 0 ? values_.server_nic : values_.nic,
-            .flow_bytes_per_s = values_.flow > 0 ? values_.flow : values_.nic,
-            .gpu_link_bytes_per_s = values_.pcie,
-            .latency_s = values_.latency,
-            .variable_s = values_.per_variable,
-            .byte_s = values_.per_byte,
-            .update_s = values_.per_update,
-            .split_update_s = values_.per_split_update,
-            .split_above_bytes = values_.split_above,
-            .is_synchronous = values_.is_synchronous > 0,
-            .period_s = values_.period,
-            .window_steps = values_.window,
-            .ring = {.latency_s = values_.all_reduce_latency,
-                     .byte_s = values_.all_reduce_per_byte,
-                     .bucket_bytes = values_.bucket,
-                     .cycle_s = values_.cycle,
-                     .waits_for_backward = is_all_reduce() && values_.overlaps == 0}};
-  }
-
  private:
-  static int at_least_one(double count) { return std::max(1, static_cast<int>(count)); }
-
   ClusterValues values_;
   Accelerator gpu_;
   GpuParameters parameters_;
 };
 
-/// The operators of a sample's graph.
-class Nodes {
- public:
-  explicit Nodes(const DatasetGraph& graph) : graph_{graph} {}
-  std::size_t size() const { return graph_.nodes(kNodeFeatures.size()); }
-  NodeFeatures operator[](std::size_t i) const { return read_node(graph_.features.data() + i * kNodeFeatures.size()); }
-
- private:
-  const DatasetGraph& graph_;
+/// A kernel and a variable of a graph, as far as one step of one worker uses them.
+struct StepKernel {
+  std::int32_t kind = 0;
+  double time = 0, memory = 0;  // seconds
+  double end = 0;               // on the GPU, if all variables are there from the start
+};
+struct StepVariable {
+  double pulled = 0, pushed = 0;  // bytes
+  int gradient = -1;              // kernel that completes it; -1: none
+  int reader = -1;                // first kernel that reads it; -1: none
+  int server = 0;
 };
 
-/// What a step moves of each variable, by creation number.
-std::vector<SketchedVariable> variables_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
-  const Nodes nodes{graph};
-  std::vector<SketchedVariable> variables;
-  std::vector<int> kernel_of(nodes.size(), -1);  // in dispatch order
-  int kernels = 0;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const NodeFeatures x = nodes[i];
+/// The step that a sample's graph is, on its cluster.
+struct Step {
+  std::vector<StepKernel> kernels;
+  std::vector<StepVariable> variables;
+  NodeLinks flow, reads, writes;
+  double flops = 0, input_bytes = 0;
+};
+
+Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
+  const std::size_t nodes = graph.nodes(kNodeFeatures.size());
+  const auto node = [&](std::size_t i) { return read_node(graph.features.data() + i * kNodeFeatures.size()); };
+  Step step;
+  step.input_bytes = nodes > 0 ? node(0).input_bytes : 0;
+  std::vector<int> kernel_of(nodes, -1), updated(nodes, -1);
+  const auto variable = [&](double number) -> StepVariable& {
+    const auto v = static_cast<std::size_t>(number);
+    if (v >= step.variables.size()) step.variables.resize(v + 1);
+    return step.variables[v];
+  };
+  double dispatched = 0, end = 0;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const NodeFeatures x = node(i);
     check_node(x, graph);
-    const auto end = static_cast<std::size_t>(std::max({0.0F, x.variable + x.variables, x.statistic + x.statistics}));
-    if (end > variables.size()) variables.resize(end);
     if (is_update(x)) {  // reads one copy more than it writes
-      SketchedVariable& variable = variables[static_cast<std::size_t>(x.variable)];
-      variable.pulled_bytes = variable.pushed_bytes = std::max(0.0F, x.read - x.written);
+      updated[i] = static_cast<int>(x.variable);
+      StepVariable& of = variable(x.variable);
+      of.pulled = of.pushed = std::max(0.0F, x.read - x.written);
       continue;
     }
-    kernel_of[i] = kernels++;
-    for (int k = 0; k < static_cast<int>(x.statistics); ++k) {
-      SketchedVariable& average = variables[static_cast<std::size_t>(x.statistic) + static_cast<std::size_t>(k)];
-      average.pushed_bytes = x.statistic_bytes / x.statistics;
-      average.gradient = kernel_of[i];
+    const auto k = static_cast<std::int32_t>(step.kernels.size());
+    kernel_of[i] = k;
+    const KernelTime time = cluster.time_of(x);
+    dispatched += cluster.values().dispatch;
+    end = std::max(end, dispatched) + time.total.value();
+    step.kernels.push_back(
+        {static_cast<std::int32_t>(static_cast<std::size_t>(x.kind) * kPhases + static_cast<std::size_t>(x.phase)),
+         time.total.value(), time.memory.value(), end});
+    step.flops += x.flops;
+    for (int n = 0; n < static_cast<int>(x.variables); ++n) {
+      StepVariable& of = variable(x.variable + static_cast<float>(n));
+      if (of.reader < 0) of.reader = k;
+      step.reads.emplace_back(static_cast<std::int32_t>(x.variable) + n, k);
+    }
+    for (int n = 0; n < static_cast<int>(x.statistics); ++n) {
+      StepVariable& of = variable(x.statistic + static_cast<float>(n));
+      of.pushed = x.statistic_bytes / x.statistics;
+      of.gradient = k;
     }
   }
-  for (const GraphEdge& edge : graph.edges)
-    if (const NodeFeatures to = nodes[static_cast<std::size_t>(edge.to)]; is_update(to)) {
-      int& gradient = variables[static_cast<std::size_t>(to.variable)].gradient;
-      gradient = std::max(gradient, kernel_of[static_cast<std::size_t>(edge.from)]);
-    }
+  for (const GraphEdge& edge : graph.edges) {
+    const int from = kernel_of[static_cast<std::size_t>(edge.from)], to = kernel_of[static_cast<std::size_t>(edge.to)];
+    if (from >= 0 && to >= 0) step.flow.emplace_back(from, to);
+    if (const int v = updated[static_cast<std::size_t>(edge.to)]; v >= 0 && from >= 0)
+      step.variables[static_cast<std::size_t>(v)].gradient =
+          std::max(step.variables[static_cast<std::size_t>(v)].gradient, from);
+  }
   std::vector<Bytes> sizes;
-  for (const SketchedVariable& variable : variables)
-    sizes.emplace_back(static_cast<std::int64_t>(variable.pushed_bytes));
+  for (const StepVariable& of : step.variables) sizes.emplace_back(static_cast<std::int64_t>(of.pushed));
   const std::vector<int> placed = cluster.place(sizes);
-  for (std::size_t v = 0; v < variables.size(); ++v) variables[v].server = placed[v];
-  return variables;
+  for (std::size_t v = 0; v < step.variables.size(); ++v) {
+    step.variables[v].server = placed[v];
+    if (step.variables[v].gradient >= 0) step.writes.emplace_back(step.variables[v].gradient, v);
+  }
+  return step;
 }
 
-/// A step of a sample: what its operators cost, one after another, and what all of them come to.
-class CostedStep {
+/// Shuffles one end of each edge among all edges, the same for the same graph.
+void shuffle_ends(NodeLinks& links, Rng& random) {
+  for (std::size_t i = links.size(); i > 1; --i) std::swap(links[i - 1].first, links[random.below(i)].first);
+}
+
+void shuffle_edges(Step& step) {
+  Rng random{step.kernels.size() * 1000003 + step.variables.size(), "edges"};
+  for (NodeLinks* links : {&step.flow, &step.reads, &step.writes}) shuffle_ends(*links, random);
+  std::vector<StepVariable>& variables = step.variables;
+  for (auto& variable : variables) variable.gradient = variable.reader = -1;
+  for (const auto& [kernel, v] : step.writes) variables[static_cast<std::size_t>(v)].gradient = kernel;
+  for (const auto& [v, kernel] : step.reads) {
+    int& reader = variables[static_cast<std::size_t>(v)].reader;
+    reader = reader < 0 ? kernel : std::min(reader, kernel);
+  }
+  for (std::size_t i = variables.size(); i > 1; --i)
+    std::swap(variables[i - 1].server, variables[random.below(i)].server);
+}
+
+/// The machine, from 0, of a server. Servers stand machine by machine, the first machines having one more if it does
+/// not come out even (sim/scenario/site.hpp).
+int machine_of_server(int server, int servers, int machines) {
+  const int each = servers / machines, more = servers % machines;
+  return server < more * (each + 1) ? server / (each + 1) : more + (server - more * (each + 1)) / std::max(1, each);
+}
+
+/// What a step asks of links and servers.
+class Loads {
  public:
-  CostedStep(const DatasetGraph& graph, const DescribedCluster& cluster)
-      : cluster_{cluster}, variables_{variables_of(graph, cluster)} {
-    std::vector<double> held(static_cast<std::size_t>(cluster.server_machines()));
-    for (const SketchedVariable& variable : variables_)
-      held[static_cast<std::size_t>(machine_of(variable))] += variable.pushed_bytes;
-    busiest_ = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+  Loads(const Step& step, const DescribedCluster& cluster) : step_{step}, cluster_{cluster}, values_{cluster.values()} {
+    const ClusterValues& c = values_;
+    rate_ = std::max(cluster.rate(), 1.0);
+    link_rate_ = cluster.is_one_machine() ? std::max(c.pcie, 1.0) : rate_;
+    machines_ = std::max(1.0, c.machines);
+    local_ = c.workers / machines_;
+    has_servers_ = !cluster.is_all_reduce() && c.servers > 0;
+    servers_ = has_servers_ ? cluster.servers() : 0;
+    server_machines_ = has_servers_ ? std::min(kMostServerNodes, cluster.server_machines()) : 0;
+    cores_ = std::max(1.0, c.cores);
+    work_.assign(static_cast<std::size_t>(std::max(1, servers_)), 0);
+    sent_ = work_;
+    const int nodes = static_cast<int>(std::min<double>(kMostMachineNodes, std::max(machines_, 1.0)));
+    first_server_machine_ = c.is_colocated > 0 ? 0 : nodes;
+    const int count =
+        c.is_colocated > 0 || !has_servers_ ? std::max(nodes, server_machines_) : nodes + server_machines_;
+    received_.assign(static_cast<std::size_t>(count), 0);
+    transmitted_ = received_;
+    add_up();
   }
 
-  /// The costs of the next operator.
-  OperatorCosts add(const NodeFeatures& x) {
-    const OperatorCosts costs = is_update(x) ? costs_of_update(x) : costs_of_kernel(x);
-    for (const OperatorCost& cost : kOperatorCosts) sums_.*cost.seconds += costs.*cost.seconds;
-    return costs;
+  double transfer_s(const StepVariable& v) const {
+    return cluster_.is_all_reduce() ? v.pushed * values_.all_reduce_per_byte : v.pushed / link_rate_;
+  }
+  double server_s(const StepVariable& v) const {
+    return has_servers_ ? values_.per_variable + v.pushed * values_.per_byte : 0;
+  }
+  bool has_split_update(const StepVariable& v) const { return has_servers_ && v.pushed > values_.split_above; }
+  int machine_of(int server) const {
+    return first_server_machine_ + machine_of_server(server, servers_, std::max(1, server_machines_));
+  }
+  /// Bytes of the variable that the chief's machine receives or sends, before the kernels and after them.
+  struct Ways {
+    double pull_in = 0, pull_out = 0, push_in = 0, push_out = 0;
+  };
+  Ways ways_of(const StepVariable& v) const {
+    const double remote = values_.workers - local_;
+    if (cluster_.is_all_reduce()) return {.push_in = ring_bytes(v), .push_out = ring_bytes(v)};
+    if (!has_servers_) return {};
+    if (cluster_.is_one_machine())
+      return {.pull_in = v.pulled * values_.workers, .push_out = v.pushed * values_.workers};
+    if (machine_of(v.server) == 0) return {.pull_out = v.pulled * remote, .push_in = v.pushed * remote};
+    return {.pull_in = v.pulled * local_, .push_out = v.pushed * local_};
   }
 
-  /// In the order of FeatureReader::total_names(), as far as operators go.
-  void append_totals(std::vector<float>& totals) const {
-    const ClusterValues& values = cluster_.values();
-    // What a step would take if nothing overlapped: a first guess for the network to correct.
-    const double compute = sums_.host + values.step_overhead;
-    const double serving = sums_.server * values.workers / std::max(1.0, values.servers * values.cores);
-    const double exchange = 2 * std::max({sums_.transfer + sums_.own, sums_.busiest, serving});
-    for (const OperatorCost& cost : kOperatorCosts) totals.push_back(log_time(sums_.*cost.seconds));
-    for (const double time : {compute, exchange, compute + exchange}) totals.push_back(log_time(time));
-    for (const double total : {flops_, bytes_, variable_bytes_, static_cast<double>(kernels_.size()),
-                               static_cast<double>(variables_.size())})
-      totals.push_back(log1(total));
+  StepBounds bounds() const {
+    StepBounds bounds{.compute = (step_.kernels.empty() ? 0 : step_.kernels.back().end) + values_.step_overhead};
+    if (cluster_.is_all_reduce()) {
+      for (const StepVariable& v : step_.variables) bounds.link += transfer_s(v);
+    } else if (has_servers_) {
+      for (std::size_t m = 0; m < received_.size(); ++m)
+        bounds.link = std::max({bounds.link, received_[m] / rate_of(m), transmitted_[m] / rate_of(m)});
+      std::vector<double> work_of(received_.size());  // its cores are those of all servers of a machine
+      for (int s = 0; s < servers_; ++s) work_of[static_cast<std::size_t>(machine_of(s))] += work(s);
+      bounds.core = *std::max_element(work_of.begin(), work_of.end()) / cores_;
+    }
+    return bounds;
   }
 
-  SketchedMetrics sketch(double input_bytes) const {
-    return sketch_metrics(kernels_, variables_, cluster_.sketched(input_bytes));
-  }
+  double rate() const { return rate_; }
+  double cores() const { return cores_; }
+  int servers() const { return servers_; }
+  double work(int server) const { return work_[static_cast<std::size_t>(server)]; }
+  double sent(int server) const { return sent_[static_cast<std::size_t>(server)]; }
+  std::size_t machines() const { return received_.size(); }
+  double received_s(std::size_t m) const { return received_[m] / rate_of(m); }
+  double transmitted_s(std::size_t m) const { return transmitted_[m] / rate_of(m); }
+  double local_workers(std::size_t m) const { return has_workers(m) ? local_ : 0; }
+  int busiest_server() const { return static_cast<int>(std::max_element(work_.begin(), work_.end()) - work_.begin()); }
+  /// Of the chief's machine in a step.
+  double received_bytes = 0, transmitted_bytes = 0;
 
  private:
-  int machine_of(const SketchedVariable& variable) const {
-    return machine_of_server(variable.server, cluster_.servers(), cluster_.server_machines());
+  double ring_bytes(const StepVariable& v) const {
+    const double ranks = std::max(1.0, values_.workers);
+    return 2 * (ranks - 1) / ranks * v.pushed * (cluster_.is_one_machine() ? values_.gpus : 1);
   }
-
-  OperatorCosts costs_of_update(const NodeFeatures& x) {
-    const ClusterValues& values = cluster_.values();
-    if (cluster_.is_all_reduce()) {
-      variable_bytes_ += x.parameters;
-      return {.transfer = x.parameters * values.all_reduce_per_byte / 2};
+  bool has_workers(std::size_t m) const {
+    return values_.is_colocated > 0 || !has_servers_ || m < static_cast<std::size_t>(first_server_machine_);
+  }
+  double rate_of(std::size_t m) const {
+    if (cluster_.is_one_machine()) return rate_;
+    return has_workers(m) || values_.server_nic <= 0 ? rate_ : values_.server_nic;
+  }
+  void add_up() {
+    double pulled = 0, pushed = 0;
+    std::vector<double> pulled_of(received_.size()), pushed_of(received_.size());
+    for (const StepVariable& v : step_.variables) {
+      const Ways ways = ways_of(v);
+      received_bytes += ways.pull_in + ways.push_in;
+      transmitted_bytes += ways.pull_out + ways.push_out;
+      if (!has_servers_) continue;
+      work_[static_cast<std::size_t>(v.server)] += server_s(v) * values_.workers;
+      sent_[static_cast<std::size_t>(v.server)] += v.pulled * values_.workers;
+      const auto m = static_cast<std::size_t>(machine_of(v.server));
+      pulled_of[m] += v.pulled;
+      pushed_of[m] += v.pushed;
+      pulled += v.pulled;
+      pushed += v.pushed;
     }
-    const SketchedVariable& variable = variables_[static_cast<std::size_t>(x.variable)];
-    const int machine = machine_of(variable);
-    const double sent = variable.pushed_bytes;
-    const double seconds = sent / cluster_.rate();
-    const bool is_own = cluster_.chief_has_server() && machine == 0;
-    variable_bytes_ += sent;
-    return {.transfer = cluster_.is_one_machine() || !is_own ? seconds : 0,
-            .server = values.per_variable + sent * values.per_byte,
-            .own = is_own ? seconds * cluster_.remote_workers() : 0,
-            .busiest = machine == busiest_ ? seconds * cluster_.remote_workers() : 0};
+    if (cluster_.is_one_machine()) {
+      received_bytes += step_.input_bytes * values_.workers;
+      received_[0] = received_bytes;
+      transmitted_[0] = transmitted_bytes;
+      return;
+    }
+    for (std::size_t m = 0; m < received_.size(); ++m) {
+      const double local = local_workers(m), remote = values_.workers - local;
+      received_[m] = pushed_of[m] * remote + (pulled - pulled_of[m]) * local;
+      transmitted_[m] = pulled_of[m] * remote + (pushed - pushed_of[m]) * local;
+    }
+    if (cluster_.is_all_reduce()) {
+      received_[0] = received_bytes;
+      transmitted_[0] = transmitted_bytes;
+    }
   }
 
-  OperatorCosts costs_of_kernel(const NodeFeatures& x) {
-    const KernelTime time = cluster_.time_of(x);
-    flops_ += x.flops;
-    bytes_ += static_cast<double>(x.read) + x.written;
-    kernels_.push_back({.time_s = time.total.value(),
-                        .memory_s = time.memory.value(),
-                        .first_variable = static_cast<int>(x.variable),
-                        .variables = static_cast<int>(x.variables)});
-    return {.kernel = time.total.value(),
-            .memory = time.memory.value(),
-            .host = std::max(time.total.value(), cluster_.values().dispatch)};
-  }
-
+  const Step& step_;
   const DescribedCluster& cluster_;
-  std::vector<SketchedVariable> variables_;
-  int busiest_ = 0;  // machine whose servers hold the most bytes
-  std::vector<SketchedKernel> kernels_;
-  OperatorCosts sums_;
-  double flops_ = 0, bytes_ = 0, variable_bytes_ = 0;
+  const ClusterValues& values_;
+  double rate_ = 0, link_rate_ = 0, machines_ = 0, local_ = 0, cores_ = 0;
+  bool has_servers_ = false;
+  int servers_ = 0, server_machines_ = 0, first_server_machine_ = 0;
+  std::vector<double> work_, sent_;             // [servers] seconds of one core; bytes
+  std::vector<double> received_, transmitted_;  // [machines] bytes
 };
 
-/// The inputs of an operator: FeatureReader::node_inputs() of them.
-void append_inputs(const NodeFeatures& x, const OperatorCosts& costs, std::vector<float>& inputs) {
-  for (const OperatorKind kind : kKinds) inputs.push_back(static_cast<int>(x.kind) == static_cast<int>(kind) ? 1 : 0);
-  for (std::size_t phase = 0; phase < kPhases; ++phase)
-    inputs.push_back(static_cast<std::size_t>(x.phase) == phase ? 1 : 0);
-  for (const auto size : kSizes) inputs.push_back(log1(x.*size));
-  inputs.push_back(x.is_3x3_stride_1);
-  for (const OperatorCost& cost : kOperatorCosts) inputs.push_back(log_time(costs.*cost.seconds));
+float scaled_log(double x) { return static_cast<float>(std::log(std::max(x, 0.0) + 1e-6) / 3 + 2); }
+
+std::int32_t part_at(double place) {
+  const auto bins = static_cast<std::int32_t>(kTimelineBins);
+  return std::clamp(static_cast<std::int32_t>(place * bins), 0, bins - 1);
 }
+
+/// The loads of each part of the compute bound, in units of `unit` seconds:
+///   0-3   bytes over the rate of the chief's links: received and sent for variables that are first read in it,
+///         received and sent for gradients that are complete in it
+///   4, 5  cores of servers: of the former for one worker, of the latter for all
+///   6-8   the same of the busiest server: sent to all, received from all, work
+///   9, 10 GPU; its memory
+///   11    the part's own length
+std::vector<float> timeline_of(const Step& step, const Loads& loads, const SampleFeatures& parts, double workers,
+                               double unit) {
+  std::vector<float> rows(kTimelineBins * kTimelineInputs);
+  const auto add = [&](std::int32_t part, std::size_t column, double seconds) {
+    rows[static_cast<std::size_t>(part) * kTimelineInputs + column] += static_cast<float>(seconds / unit);
+  };
+  const int busiest = loads.busiest_server();
+  for (std::size_t v = 0; v < step.variables.size(); ++v) {
+    const StepVariable& variable = step.variables[v];
+    const Loads::Ways ways = loads.ways_of(variable);
+    const std::int32_t needed = parts.needed[v], ready = parts.ready[v];
+    add(needed, 0, ways.pull_in / loads.rate());
+    add(needed, 1, ways.pull_out / loads.rate());
+    add(ready, 2, ways.push_in / loads.rate());
+    add(ready, 3, ways.push_out / loads.rate());
+    if (loads.servers() == 0) continue;
+    const double work = loads.server_s(variable) / loads.cores();
+    add(needed, 4, work);
+    add(ready, 5, work * workers);
+    if (variable.server != busiest) continue;
+    add(needed, 6, variable.pulled * workers / loads.rate());
+    add(ready, 7, variable.pushed * workers / loads.rate());
+    add(ready, 8, work * workers);
+  }
+  for (std::size_t k = 0; k < step.kernels.size(); ++k) {
+    add(parts.part[k], 9, step.kernels[k].time);
+    add(parts.part[k], 10, step.kernels[k].memory);
+  }
+  const double length = step.kernels.empty() ? 0 : step.kernels.back().end / static_cast<double>(kTimelineBins);
+  for (std::size_t part = 0; part < kTimelineBins; ++part) add(static_cast<std::int32_t>(part), 11, length);
+  return rows;
+}
+
+/// What totals are made from.
+struct TotalsOf {
+  const Step& step;
+  const Loads& loads;
+  const ClusterValues& cluster;
+  StepBounds bounds;
+  double unit = 1;  // seconds
+  double gpu = 0, memory = 0, bytes = 0, largest = 0, server = 0, splits = 0;
+  bool is_one_machine = false;
+
+  double time(double seconds) const { return std::log(seconds / unit + 1e-5); }
+};
+
+struct Total {
+  const char* name;
+  double (*value)(const TotalsOf&);
+  bool is_bound = false;  // left out without bounds
+};
+constexpr std::array kTotals{
+    Total{"ln compute", [](const TotalsOf& t) { return t.time(t.bounds.compute); }, true},
+    Total{"ln link", [](const TotalsOf& t) { return t.time(t.bounds.link); }, true},
+    Total{"ln core", [](const TotalsOf& t) { return t.time(t.bounds.core); }, true},
+    Total{"ln bound_s", [](const TotalsOf& t) { return std::log(t.bounds.all()); }, true},
+    Total{"ln received", [](const TotalsOf& t) { return t.time(t.loads.received_bytes / t.loads.rate()); }},
+    Total{"ln transmitted", [](const TotalsOf& t) { return t.time(t.loads.transmitted_bytes / t.loads.rate()); }},
+    Total{"ln gpu", [](const TotalsOf& t) { return t.time(t.gpu); }},
+    Total{"ln memory", [](const TotalsOf& t) { return t.time(t.memory); }},
+    Total{"ln flops", [](const TotalsOf& t) { return std::log1p(t.step.flops); }},
+    Total{"ln variable_bytes", [](const TotalsOf& t) { return std::log1p(t.bytes); }},
+    Total{"ln kernels", [](const TotalsOf& t) { return std::log1p(static_cast<double>(t.step.kernels.size())); }},
+    Total{"ln variables", [](const TotalsOf& t) { return std::log1p(static_cast<double>(t.step.variables.size())); }},
+    Total{"ln overhead", [](const TotalsOf& t) { return t.time(t.cluster.step_overhead); }},
+    Total{"ln dispatches",
+          [](const TotalsOf& t) { return t.time(t.cluster.dispatch * static_cast<double>(t.step.kernels.size())); }},
+    Total{"ln largest transfer", [](const TotalsOf& t) { return t.time(t.largest / t.loads.rate()); }},
+    Total{"ln largest server work", [](const TotalsOf& t) { return t.time(t.server); }},
+    Total{"ln split updates", [](const TotalsOf& t) { return t.time(t.splits * t.cluster.per_split_update); }},
+    Total{"ln split update", [](const TotalsOf& t) { return t.time(t.cluster.per_split_update); }},
+    Total{
+        "ln update",
+        [](const TotalsOf& t) { return t.time(t.cluster.per_update * static_cast<double>(t.step.variables.size())); }},
+    Total{"ln input copy",
+          [](const TotalsOf& t) { return t.time(t.step.input_bytes / std::max(t.cluster.pcie, 1.0)); }},
+    Total{"ln variables over the GPU's link",
+          [](const TotalsOf& t) { return t.time(t.bytes / std::max(t.cluster.pcie, 1.0)); }},
+    Total{"ln transfer over one connection",
+          [](const TotalsOf& t) { return t.time(t.bytes / (t.cluster.flow > 0 ? t.cluster.flow : t.loads.rate())); }},
+    Total{"ln latency", [](const TotalsOf& t) { return t.time(t.cluster.latency); }},
+    Total{"ln sampling_period", [](const TotalsOf& t) { return t.time(t.cluster.period); }},
+    Total{"ln bytes a sample", [](const TotalsOf& t) { return std::log1p(t.cluster.period * t.loads.rate()); }},
+    Total{"ln window_steps", [](const TotalsOf& t) { return std::log1p(t.cluster.window); }},
+    Total{"ln workers", [](const TotalsOf& t) { return std::log1p(t.cluster.workers); }},
+    Total{"ln worker_machines", [](const TotalsOf& t) { return std::log1p(t.cluster.machines); }},
+    Total{"ln gpus_per_machine", [](const TotalsOf& t) { return std::log1p(t.cluster.gpus); }},
+    Total{"ln servers", [](const TotalsOf& t) { return std::log1p(t.cluster.servers); }},
+    Total{"ln server_cores", [](const TotalsOf& t) { return std::log1p(t.cluster.cores); }},
+    Total{"is_one_machine", [](const TotalsOf& t) { return t.is_one_machine ? 1.0 : 0.0; }},
+    Total{"is_colocated", [](const TotalsOf& t) { return t.cluster.is_colocated; }},
+    Total{"is_synchronous", [](const TotalsOf& t) { return t.cluster.is_synchronous; }},
+    Total{"is_round_robin", [](const TotalsOf& t) { return t.cluster.is_round_robin; }},
+    Total{"is_all_reduce", [](const TotalsOf& t) { return t.cluster.is_all_reduce; }},
+    Total{"overlaps_backward", [](const TotalsOf& t) { return t.cluster.overlaps; }},
+    Total{"ln all_reduce_latency", [](const TotalsOf& t) { return t.time(t.cluster.all_reduce_latency); }},
+    Total{"ln buckets",
+          [](const TotalsOf& t) { return t.cluster.bucket > 0 ? std::log1p(t.bytes / t.cluster.bucket) : 0.0; }},
+    Total{"ln cycle", [](const TotalsOf& t) { return t.time(t.cluster.cycle); }},
+    Total{"ln other_batch_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.other_batch_workers); }},
+    Total{"other_batch_ratio", [](const TotalsOf& t) { return t.cluster.other_batch_ratio; }},
+    Total{"ln joining_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.joining); }},
+    Total{"ln joins_at", [](const TotalsOf& t) { return t.time(t.cluster.joins_at); }},
+    Total{"ln leaving_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.leaving); }},
+    Total{"ln leaves_at", [](const TotalsOf& t) { return t.time(t.cluster.leaves_at); }}};
+
+std::vector<float> totals_of(const Step& step, const Loads& loads, const DescribedCluster& cluster,
+                             const StepBounds& bounds, double unit, bool has_bounds) {
+  TotalsOf of{.step = step,
+              .loads = loads,
+              .cluster = cluster.values(),
+              .bounds = bounds,
+              .unit = unit,
+              .is_one_machine = cluster.is_one_machine()};
+  for (const StepKernel& kernel : step.kernels) {
+    of.gpu += kernel.time;
+    of.memory += kernel.memory;
+  }
+  for (const StepVariable& variable : step.variables) {
+    of.bytes += variable.pushed;
+    of.largest = std::max(of.largest, variable.pushed);
+    of.server = std::max(of.server, loads.server_s(variable));
+    of.splits += loads.has_split_update(variable) ? 1 : 0;
+  }
+  std::vector<float> totals;
+  for (const Total& total : kTotals)
+    totals.push_back(total.is_bound && !has_bounds ? 0.0F : static_cast<float>(total.value(of)));
+  return totals;
+}
+
+/// The nodes, and in which part of the timeline they are.
+void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluster, double unit,
+               SampleFeatures& features) {
+  const double last = step.kernels.empty() ? 1 : std::max(step.kernels.back().end, kTiny);
+  std::vector<double> places;
+  for (const StepKernel& kernel : step.kernels) {
+    const double place = kernel.end / last, angle = 6.2831853 * place;
+    places.push_back(place);
+    features.kinds.push_back(kernel.kind);
+    features.part.push_back(part_at(place));
+    features.operators.insert(features.operators.end(),
+                              {scaled_log(kernel.time / unit), scaled_log(kernel.memory / unit),
+                               static_cast<float>(place), static_cast<float>(std::sin(angle)),
+                               static_cast<float>(std::cos(angle)), kernel.time < cluster.dispatch ? 1.0F : 0.0F});
+  }
+  for (const StepVariable& v : step.variables) {
+    const auto place = [&](int kernel) { return kernel < 0 ? 1.0 : places[static_cast<std::size_t>(kernel)]; };
+    features.needed.push_back(part_at(place(v.reader)));
+    features.ready.push_back(part_at(place(v.gradient)));
+    features.variables.insert(
+        features.variables.end(),
+        {static_cast<float>(std::log1p(v.pushed) / 10), scaled_log(loads.transfer_s(v) / unit),
+         scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F, v.pulled > 0 ? 0.0F : 1.0F});
+  }
+  for (int s = 0; s < loads.servers(); ++s) {
+    const int machine = loads.machine_of(s);
+    features.servers.insert(
+        features.servers.end(),
+        {scaled_log(loads.work(s) / loads.cores() / unit), scaled_log(loads.sent(s) / loads.rate() / unit),
+         machine == 0 ? 1.0F : 0.0F, static_cast<float>(std::log1p(loads.cores()) / 4)});
+    features.hosted.emplace_back(s, machine);
+  }
+  for (std::size_t m = 0; m < loads.machines(); ++m) {
+    const double here =
+        static_cast<double>(std::count_if(features.hosted.begin(), features.hosted.end(), [&](const auto& link) {
+          return static_cast<std::size_t>(link.second) == m;
+        }));
+    features.machines.insert(features.machines.end(),
+                             {scaled_log(loads.received_s(m) / unit), scaled_log(loads.transmitted_s(m) / unit),
+                              static_cast<float>(loads.local_workers(m) > 0 ? std::log1p(cluster.gpus) : 0),
+                              static_cast<float>(std::log1p(loads.local_workers(m))),
+                              static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F});
+  }
+  for (std::size_t v = 0; v < step.variables.size() && loads.servers() > 0; ++v)
+    features.placed.emplace_back(static_cast<std::int32_t>(v), step.variables[v].server);
+}
+
+bool is_duration(const std::string& label) { return label.ends_with("_s"); }
 
 }  // namespace
 
-bool is_of_sketch(const std::string& total_name) { return total_name.starts_with(kGuessPrefix); }
-
-FeatureReader::FeatureReader(const Dataset& dataset) {
+FeatureReader::FeatureReader(const Dataset& dataset, Ablation ablation) : ablation_{ablation}, labels_{dataset.labels} {
   if (dataset.node_features != node_feature_names())
     throw InputError{"the dataset's node features are not those of this program"};
   for (const ClusterValue& value : kClusterValues) needed_.push_back(position(dataset.descriptors, value));
-  for (const OperatorCost& cost : kOperatorCosts) total_names_.push_back(std::string{"ln "} + cost.name + "_s");
-  for (const char* name : {"compute", "exchange", "step"}) total_names_.push_back(std::string{"ln "} + name + "_s");
-  for (const char* name : {"flops", "bytes", "parameter_bytes", "kernels", "variables"})
-    total_names_.push_back(std::string{"ln "} + name);
-  for (const std::string& label : label_names()) total_names_.push_back(kGuessPrefix + label);
-  for (const std::string& name : dataset.descriptors) {
-    total_names_.push_back(name);
-    total_names_.push_back("ln " + name);
-  }
-  for (const std::string& label : dataset.labels) {
-    const bool is_share = label == "memory_peak" || label == "gpu_peak";
-    bounds_.push_back(is_share ? Bound::kOne : label.ends_with("_Bps") ? Bound::kLink : Bound::kNone);
-  }
 }
 
-std::size_t FeatureReader::node_inputs() const {
-  return kKinds.size() + kPhases + kSizes.size() + 1 + kOperatorCosts.size();
+std::size_t FeatureReader::kinds() { return kKinds.size() * kPhases; }
+
+const std::vector<std::string>& FeatureReader::total_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> made;
+    for (const Total& total : kTotals) made.emplace_back(total.name);
+    return made;
+  }();
+  return names;
 }
 
 void FeatureReader::check(const Dataset& dataset) const {
-  for (const DatasetGraph& graph : dataset.graphs) {
-    const Nodes nodes{graph};
-    for (std::size_t i = 0; i < nodes.size(); ++i) check_node(nodes[i], graph);
-  }
+  for (const DatasetGraph& graph : dataset.graphs)
+    for (std::size_t i = 0; i < dataset.nodes(graph); ++i)
+      check_node(read_node(graph.features.data() + i * kNodeFeatures.size()), graph);
   for (const DatasetSetting& setting : dataset.settings) (void)DescribedCluster{setting.descriptor, needed_};
 }
 
 SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample) const {
   const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
-  const std::vector<double>& descriptor = dataset.settings[static_cast<std::size_t>(sample.setting)].descriptor;
-  const DescribedCluster cluster{descriptor, needed_};
-  const Nodes nodes{graph};
-  CostedStep step{graph, cluster};
-
+  const DescribedCluster cluster{dataset.settings[static_cast<std::size_t>(sample.setting)].descriptor, needed_};
+  Step step = step_of(graph, cluster);
   SampleFeatures features;
-  features.nodes.reserve(nodes.size() * node_inputs());
-  features.costs.reserve(nodes.size() * kCosts);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const NodeFeatures x = nodes[i];
-    const OperatorCosts costs = step.add(x);
-    for (const OperatorCost& cost : kOperatorCosts) features.costs.push_back(static_cast<float>(costs.*cost.seconds));
-    append_inputs(x, costs, features.nodes);
+  features.bounds = Loads{step, cluster}.bounds();
+  const double bound = std::max(features.bounds.all(), kTiny);
+  if (ablation_ == Ablation::kEdges) shuffle_edges(step);
+  const Loads loads{step, cluster};
+  const bool has_bounds = ablation_ != Ablation::kBounds;
+  const double unit = has_bounds ? bound : 1;
+  add_nodes(step, loads, cluster.values(), unit, features);
+  features.timeline = timeline_of(step, loads, features, cluster.values().workers, unit);
+  features.totals = totals_of(step, loads, cluster, features.bounds, unit, has_bounds);
+  features.window_steps = cluster.values().window;
+  for (const std::string& label : labels_) {
+    const double bytes = label == "receive_mean_Bps"    ? loads.received_bytes
+                         : label == "transmit_mean_Bps" ? loads.transmitted_bytes
+                                                        : 0;
+    const bool is_rate = label.ends_with("_Bps");
+    const bool is_share = label.ends_with("_peak");
+    features.bases.push_back(is_duration(label) ? unit : bytes > 0 ? bytes / unit : 1);
+    features.limits.push_back(is_share ? 1 : is_rate && bytes == 0 ? loads.rate() : 0);
   }
-  step.append_totals(features.totals);
-  SketchedMetrics sketch = step.sketch(nodes[0].input_bytes);
-  features.guess = std::move(sketch.labels);
-  features.window_s = sketch.window_s;
-  for (const double guess : features.guess) features.totals.push_back(log_time(guess));
-  for (const double d : descriptor) {
-    features.totals.push_back(static_cast<float>(d));
-    features.totals.push_back(static_cast<float>(std::log(std::max(d, kTiny))));
-  }
-  for (const Bound bound : bounds_)
-    features.bounds.push_back(bound == Bound::kOne ? 1.0 : bound == Bound::kLink ? cluster.rate() : 0.0);
+  features.flow = std::move(step.flow);
+  features.reads = std::move(step.reads);
+  features.writes = std::move(step.writes);
   return features;
 }
 

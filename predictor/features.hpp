@@ -1,60 +1,87 @@
 #pragma once
-// What our own network is told about a sample: its operators, what each of them would cost in the setting if nothing
-// else were there, and the setting.
+// What our own network is told about a sample: one graph of its operators, variables, servers and machines, each with what it costs if
+// nothing else were there, and lower bounds of a step in closed form. Nothing here simulates.
 
-#include <span>
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "predictor/dataset.hpp"
 
 namespace rehearse {
 
-/// Columns of SampleFeatures::costs: seconds that an operator takes alone, before anything learns.
-///   kernel, memory  kernel_time() on the setting's GPU: all of it, and its part in which memory is busy
-///   host            the larger of kernel and the host's dispatch
-///   transfer        an update's variable between the chief and another machine (in a cluster of one machine: over a
-///                   GPU's link), once in each direction and step; of all-reduces half of the time that one of the
-///                   variable takes beyond its latencies
-///   server          an update's variable on a core of a server, for one worker
-///   own             transfer for all workers of other machines, if the chief's machine has the variable's server
-///   busiest         the same, if the machine whose servers hold the most bytes has it
-inline constexpr std::size_t kCosts = 7;
-
-/// Sizes are logarithms: ln(1 + x) of counts and bytes, ln of times and rates.
-struct SampleFeatures {
-  std::vector<float> nodes;   // [operators, node inputs]
-  std::vector<float> costs;   // [operators, kCosts] seconds
-  std::vector<float> totals;  // [total inputs] sums over the operators, the first guess, the setting's descriptor
-  std::vector<double> guess;  // [labels] sketch_metrics()
-  double window_s = 0;        // guess of the time over which the metrics are taken
-  /// The value that each label cannot exceed, in its unit: 1 for shares, the rate of the links for rates;
-  /// 0: no bound.
-  std::vector<double> bounds;  // [labels]
+/// Seconds that no step can be shorter than. A resource that all of a step needs takes the sum of what is asked of it.
+struct StepBounds {
+  double compute = 0;  // of a GPU and its host: from the first dispatch to the end of the last kernel, and the overhead
+  double link = 0;     // of the NIC, either direction, that carries most; in one machine of the GPUs' own links
+  double core = 0;     // of the cores of the machine whose servers have most to do
+  double all() const { return std::max({compute, link, core}); }
 };
 
-/// Whether a total of this name is one of the sketch's labels.
-bool is_of_sketch(const std::string& total_name);
+/// Columns of SampleFeatures. Times are relative to StepBounds::all(), and logarithms.
+inline constexpr std::size_t kOperatorInputs = 6;   // time, time in memory, place in the step (3), waits for the host
+inline constexpr std::size_t kVariableInputs = 5;   // bytes, transfer, server's work, has a split update, is not read
+inline constexpr std::size_t kServerInputs = 4;     // work, bytes sent to all workers, is on the chief's machine, cores
+inline constexpr std::size_t kMachineInputs = 6;    // received, sent, GPUs, workers, servers, is the chief's
+inline constexpr std::size_t kTimelineBins = 48;    // equal parts of the compute bound
+inline constexpr std::size_t kTimelineInputs = 12;  // loads of a part: see timeline_of() in features.cpp
+/// A machine beyond those, or a server, is one with the others.
+inline constexpr int kMostMachineNodes = 64, kMostServerNodes = 64;
+
+/// From one kind of node to another, by their indices.
+using NodeLinks = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+struct SampleFeatures {
+  std::vector<std::int32_t> kinds;          // [operators] FeatureReader::kinds() of them: kind and phase of a kernel
+  std::vector<float> operators;             // [operators, kOperatorInputs] kernels, in dispatch order
+  std::vector<float> variables;             // [variables, kVariableInputs]
+  std::vector<float> servers;               // [servers, kServerInputs] none of all-reduces
+  std::vector<float> machines;              // [machines, kMachineInputs] the chief's first
+  NodeLinks flow;                           // operator -> operator that reads what it wrote
+  NodeLinks reads;                          // variable -> operator
+  NodeLinks writes;                         // operator -> variable whose gradient it completes
+  NodeLinks placed;                         // variable -> server
+  NodeLinks hosted;                         // server -> machine
+  std::vector<std::int32_t> part;           // [operators] of the timeline in which it ends
+  std::vector<std::int32_t> needed, ready;  // [variables] parts in which it is first read, and its gradient complete
+  std::vector<float> timeline;              // [kTimelineBins, kTimelineInputs]
+  std::vector<float> totals;                // [total inputs] logarithms of sums and bounds, and of the setting
+  StepBounds bounds;
+  /// What each label is divided by: StepBounds::all() of times; of mean rates the bytes of a step over it. [labels]
+  std::vector<double> bases;
+  /// The value that a label cannot exceed, in its unit: 1 for shares, the rate of the links for peaks; 0: none. [labels]
+  std::vector<double> limits;
+  double window_steps = 0;
+};
+
+/// What is kept from the network, to see what it was good for.
+enum class Ablation {
+  kNone,
+  kEdges,   // the ends of all edges are shuffled
+  kRounds,  // no messages along edges
+  kBounds   // times are relative to a second, and no total holds a bound
+};
 
 /// Turns samples of datasets with given columns into features.
 class FeatureReader {
  public:
   /// Throws InputError if `dataset` lacks a column that is needed.
-  explicit FeatureReader(const Dataset& dataset);
+  explicit FeatureReader(const Dataset& dataset, Ablation ablation = Ablation::kNone);
 
-  std::size_t node_inputs() const;
-  std::size_t total_inputs() const { return total_names_.size(); }
-  const std::vector<std::string>& total_names() const { return total_names_; }
+  static std::size_t kinds();
+  std::size_t total_inputs() const { return total_names().size(); }
+  static const std::vector<std::string>& total_names();
 
   /// Throws InputError if a row of a graph can be no operator, or a setting no cluster: a file may hold any numbers.
   void check(const Dataset& dataset) const;
   SampleFeatures read(const Dataset& dataset, const Sample& sample) const;
 
  private:
-  enum class Bound { kNone, kOne, kLink };
-  std::vector<std::string> total_names_;
+  Ablation ablation_;
   std::vector<std::size_t> needed_;  // positions in the descriptor
-  std::vector<Bound> bounds_;        // [labels]
+  std::vector<std::string> labels_;  // names
 };
 
 }  // namespace rehearse

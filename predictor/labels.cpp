@@ -7,6 +7,7 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/run_labels.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/named.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/record/repeated_steps.hpp"
@@ -200,7 +201,8 @@ constexpr std::array kDescriptor{
                     [](const Described& d) { return d.joining.first ? d.joining.first->joins_at.value() : 0.0; }},
     DescriptorValue{"leaving_workers", [](const Described& d) { return d.leaving.count; }},
     DescriptorValue{"leaves_at_s",
-                    [](const Described& d) { return d.leaving.first ? d.leaving.first->leaves_at->value() : 0.0; }}};
+                    [](const Described& d) { return d.leaving.first ? d.leaving.first->leaves_at->value() : 0.0; }},
+    DescriptorValue{"is_described", [](const Described& d) { return flag(!undescribed(d.scenario)); }}};
 
 }  // namespace
 

@@ -26,6 +26,7 @@ namespace rehearse {
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles
 ///   other_batch_workers, other_batch_ratio  how many have another batch than the first, and theirs over its; 0, 1
 ///   joining_workers, joins_at_s, leaving_workers, leaves_at_s    how many join and leave, and when; 0, 0
+///   is_described    1 unless undescribed() (undescribed.hpp) names something that changes labels and is none of these
 /// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp) the GPU's two rates are lower,
 /// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.
 const std::vector<std::string>& descriptor_names();

@@ -128,6 +128,7 @@ class Collector {
   /// What a scenario's text becomes.
   struct Described {
     std::string problem;
+    std::string note;  // of a sample that networks cannot take
     Scenario scenario;
     std::int32_t graph = 0, setting = 0;
     std::optional<StepTraffic> traffic;
@@ -159,14 +160,15 @@ class Collector {
     const std::filesystem::path file = study.measurements_file;
     rows_.push_back(study.name + ": " + (file.parent_path().filename() / file.filename()).string() + ":" +
                     std::to_string(row.row.line()));
-    return {};
+    return described.note;
   }
 
   static void describe(const Study& study, const StudyRow& row, const Catalog& catalog, Described& described) {
     try {
       described.scenario =
           read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog, row.origins);
-      if (const auto found = undescribed(described.scenario)) described.problem = found->pointer + ": " + found->what;
+      if (const auto found = undescribed(described.scenario))
+        described.note = "for corrections alone: " + found->pointer + ": " + found->what;
     } catch (const NoResultError& error) { described.problem = error.what(); }
     described.graph = -1;
   }
@@ -222,7 +224,12 @@ class Collector {
 std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   if (!is_synchronous && !has_equal_workers(scenario)) return {};
-  const double workers = scenario.count(Role::kWorker), samples = workers * scenario.batch;
+  const double workers = scenario.count(Role::kWorker);
+  double samples = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      samples +=
+          static_cast<double>(group.workers()) * group.batch * scenario.training.strategy.exchange.accumulation_steps;
   if (metric == "iteration_time_s") return Seconds{measured};
   if (metric == "steps_per_s") return Seconds{(is_synchronous ? 1 : workers) / measured};
   if (metric == "samples_per_s") return Seconds{samples / measured};

@@ -13,7 +13,8 @@
 
 namespace rehearse {
 
-/// Mean time between two steps of one worker that a measured value stands for; W workers with b samples each:
+/// Mean time between two steps of one worker that a measured value stands for; W workers with b samples each, of all
+/// batches that a step adds up:
 ///   iteration_time_s                 the value
 ///   steps_per_s                      W / value, synchronous 1 / value
 ///   samples_per_s                    W b / value

@@ -3,8 +3,7 @@
 // networks. Nothing here needs LibTorch; the networks are in predictor/gnn. Read in this order:
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset
-//   run_sketch.hpp   a first guess of the labels: the simulator's steps with less in them
-//   features.hpp   sample -> inputs of our network; baselines.hpp, scoring.hpp: what it has to beat, and how
+//   features.hpp   sample -> inputs of our network; scoring.hpp: how good predictions are; what they have to beat is in predictor/baselines
 //   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
 //   torch_file.hpp   files of Python's torch.save, read and written without LibTorch
@@ -13,7 +12,6 @@
 //   driple_dataset.hpp   the data set files of Driple; our datasets as such files: driple_export.hpp;
 //       its inputs (GraphDef, table of jobs), and measured jobs as a dataset, are in predictor/driple
 
-#include "predictor/baselines.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/generate.hpp"
 #include "predictor/scoring.hpp"

@@ -3,6 +3,8 @@
 #include <torch/cuda.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
@@ -32,34 +34,58 @@ using detail::ScaleSum;
 using detail::stored;
 using detail::texts_of;
 using torch::Tensor;
-using torch::indexing::Slice;
 
-/// Several graphs as one: the operators of all of them, one graph after the other.
+/// Several graphs as one: the nodes of all of them, one graph after the other.
 struct GraphInputs {
-  Tensor nodes;            // [operators, node inputs]
-  Tensor costs;            // [operators, costs] seconds
-  Tensor totals;           // [graphs, total inputs]
-  Tensor deviations;       // [graphs, total inputs] as Parts::deviations()
-  Tensor graph_of;         // [operators]
-  Tensor count;            // [graphs, 1] operators
-  Tensor from, to;         // [edges]
-  Tensor fan_in, fan_out;  // [operators, 1] number of edges, at least 1
-  Tensor bounds;           // [graphs, labels] ln, 0 where none
-  Tensor guess;       // [graphs, labels] ln of the first guess; where it is 0, of the label's scale or half its bound
-  Tensor longest;     // [graphs, labels] ln of the window, which no idle or active time exceeds; else kNoLimit
-  Tensor occurs;      // [graphs, labels] 1 where the first guess is above 0, else -1
-  Tensor is_bounded;  // [labels]
+  Tensor kinds, operators, variables, servers, machines;  // [nodes of a kind, its inputs]; kinds [operators]
+  Tensor flow, reads, writes, placed, hosted;             // [edges, 2] of nodes
+  Tensor part, needed, ready;                             // [operators], [variables] parts of the timelines
+  Tensor timeline;                                        // [graphs * parts, loads]
+  Tensor totals;                                          // [graphs, total inputs]
+  Tensor deviations;                                      // [graphs, total inputs] as Parts::deviations()
+  Tensor server_of, machine_of;                           // [servers], [machines] graph
+  Tensor chief;                                           // [graphs] machine
+  Tensor bases, limits;                                   // [graphs, labels] ln; limits 0 where none
+  Tensor is_limited;                                      // [graphs, labels]
+  Tensor window;                                          // [graphs] ln of steps
 };
 
-/// What each sample has of its own.
-constexpr std::array kGraphTensors{
-    &GraphInputs::nodes,  &GraphInputs::costs, &GraphInputs::totals,  &GraphInputs::deviations, &GraphInputs::graph_of,
-    &GraphInputs::count,  &GraphInputs::from,  &GraphInputs::to,      &GraphInputs::fan_in,     &GraphInputs::fan_out,
-    &GraphInputs::bounds, &GraphInputs::guess, &GraphInputs::longest, &GraphInputs::occurs};
+/// What each sample has of its own, and by what its entries are shifted in a batch: nodes of which kind come before.
+enum class Counts { kNothing, kOperators, kVariables, kServers, kMachines, kParts };
+struct GraphTensor {
+  Tensor GraphInputs::*tensor;
+  Counts from = Counts::kNothing, to = Counts::kNothing;  // of its columns
+};
+constexpr std::array kGraphTensors{GraphTensor{&GraphInputs::kinds},
+                                   GraphTensor{&GraphInputs::operators},
+                                   GraphTensor{&GraphInputs::variables},
+                                   GraphTensor{&GraphInputs::servers},
+                                   GraphTensor{&GraphInputs::machines},
+                                   GraphTensor{&GraphInputs::flow, Counts::kOperators, Counts::kOperators},
+                                   GraphTensor{&GraphInputs::reads, Counts::kVariables, Counts::kOperators},
+                                   GraphTensor{&GraphInputs::writes, Counts::kOperators, Counts::kVariables},
+                                   GraphTensor{&GraphInputs::placed, Counts::kVariables, Counts::kServers},
+                                   GraphTensor{&GraphInputs::hosted, Counts::kServers, Counts::kMachines},
+                                   GraphTensor{&GraphInputs::part, Counts::kParts},
+                                   GraphTensor{&GraphInputs::needed, Counts::kParts},
+                                   GraphTensor{&GraphInputs::ready, Counts::kParts},
+                                   GraphTensor{&GraphInputs::timeline},
+                                   GraphTensor{&GraphInputs::totals},
+                                   GraphTensor{&GraphInputs::deviations},
+                                   GraphTensor{&GraphInputs::chief, Counts::kMachines},
+                                   GraphTensor{&GraphInputs::bases},
+                                   GraphTensor{&GraphInputs::limits},
+                                   GraphTensor{&GraphInputs::is_limited},
+                                   GraphTensor{&GraphInputs::window}};
 
 /// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
 Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
   return torch::zeros({groups, rows.size(1)}, rows.options()).index_add(0, index, rows);
+}
+
+/// Sends rows along edges: to each node the sum of what comes.
+Tensor send(const Tensor& rows, const Tensor& edges, std::int64_t nodes) {
+  return sum_by(rows.index_select(0, edges.select(1, 0)), edges.select(1, 1), nodes);
 }
 
 /// Where networks compute: LibTorch's GPU if it has one.
@@ -68,80 +94,127 @@ torch::Device device() {
   return chosen;
 }
 
-constexpr double kFloor = 1e-9;  // seconds
-constexpr double kLeastWidth = 0.002;
-constexpr double kTrust = 6;  // logit, before anything is learnt, that a state occurs which the first guess has
-constexpr float kNoLimit = 1e9F;
-constexpr double kLeastShare = 1e-6;  // of a bound, in a first guess; and to it
+constexpr double kLeastWidth = 0.004;
+constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
+constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
+constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
+constexpr float kLeastTotal = 1e-3F;
+constexpr double kNoLimit = 1e9;              // ln
+constexpr std::size_t kLeastCalibrated = 20;  // samples
 
 struct Network : torch::nn::Module {
-  Network(const MetricsNetworkOptions& options, std::int64_t node_inputs, std::int64_t total_inputs,
-          std::int64_t labels)
-      : heads{options.heads} {
-    const std::int64_t h = options.hidden;
-    embed = register_module("embed", torch::nn::Linear(node_inputs, h));
+  Network(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels) {
+    using torch::nn::Linear;
+    const std::int64_t h = options.hidden, c = options.channels, wide = options.readout;
+    const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+    kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()), h));
+    of_operator = register_module("operator", Linear(columns(kOperatorInputs), h));
+    of_variable = register_module("variable", Linear(columns(kVariableInputs), h));
+    of_server = register_module("server", Linear(columns(kServerInputs), h));
+    of_machine = register_module("machine", Linear(columns(kMachineInputs), h));
     for (int i = 0; i < options.message_rounds; ++i) {
-      const std::string name = "round" + std::to_string(i);
-      rounds.push_back(
-          {register_module(name + "_own", torch::nn::Linear(h, h)),
-           register_module(name + "_before", torch::nn::Linear(torch::nn::LinearOptions(h, h).bias(false))),
-           register_module(name + "_after", torch::nn::Linear(torch::nn::LinearOptions(h, h).bias(false)))});
+      Round round;
+      const auto add = [&](const char* name, bool has_bias) {
+        return register_module("round" + std::to_string(i) + "_" + name,
+                               Linear(torch::nn::LinearOptions(h, h).bias(has_bias)));
+      };
+      for (const auto& [name, layer] : kRoundLayers) round.*layer = add(name, std::string{name}.starts_with("own"));
+      rounds.push_back(round);
     }
-    weigh = register_module("weigh", torch::nn::Linear(h, static_cast<std::int64_t>(kCosts) * heads));
-    const std::int64_t sums = static_cast<std::int64_t>(kCosts) * heads;
-    const std::int64_t wide = options.readout;
-    enter = register_module("enter", torch::nn::Linear(sums + h + total_inputs, wide));
-    middle = register_module("middle", torch::nn::Linear(wide, wide));
-    last = register_module("last", torch::nn::Linear(wide, wide));
-    value = register_module("value", torch::nn::Linear(wide, labels));
-    width = register_module("spread", torch::nn::Linear(wide, labels));
-    presence = register_module("presence", torch::nn::Linear(wide, labels));
+    about = register_module("about", Linear(total_inputs, 64));
+    shift = register_module("shift", Linear(64, c));
+    enter = register_module("enter", torch::nn::Conv1d(3 * kLoads + 4 + 3 * h, c, 1));
+    for (const std::int64_t dilation : {1, 2, 4, 1})
+      along.push_back(register_module(
+          "along" + std::to_string(along.size()),
+          torch::nn::Conv1d(torch::nn::Conv1dOptions(c, c, 5).padding(2 * dilation).dilation(dilation))));
+    first = register_module("first", Linear(3 * c + total_inputs + 2 * kLoads + 3 * h, wide));
+    middle = register_module("middle", Linear(wide, wide));
+    last = register_module("last", Linear(wide, wide));
+    value = register_module("value", Linear(wide, labels));
+    width = register_module("spread", Linear(wide, labels));
+    presence = register_module("presence", Linear(wide, labels));
     torch::NoGradGuard no_grad;
-    weigh->weight.mul_(0.3);
-    weigh->bias.zero_();
-    for (const torch::nn::Linear& correction : {value, presence}) {  // none, to begin with
-      correction->weight.zero_();
-      correction->bias.zero_();
+    for (const Linear& output : {value, width, presence}) {
+      output->weight.zero_();
+      output->bias.zero_();
     }
-    width->weight.mul_(0.1);
-    sum_mean = register_buffer("sum_mean", torch::zeros({sums}));
-    sum_scale = register_buffer("sum_scale", torch::ones({sums}));
-  }
-
-  Tensor sums_of(const GraphInputs& in, Tensor& pooled) {
-    Tensor h = torch::silu(embed(in.nodes));
-    for (auto& [own, before, after] : rounds) {
-      const Tensor from_before = sum_by(before(h).index_select(0, in.from), in.to, h.size(0)) / in.fan_in;
-      const Tensor from_after = sum_by(after(h).index_select(0, in.to), in.from, h.size(0)) / in.fan_out;
-      h = h + torch::silu(own(h) + from_before + from_after);
-    }
-    pooled = sum_by(h, in.graph_of, in.totals.size(0)) / in.count;
-    const Tensor factors =
-        torch::exp(2 * torch::tanh(weigh(h))).view({h.size(0), static_cast<std::int64_t>(kCosts), heads});
-    const Tensor seconds = (factors * in.costs.unsqueeze(2)).view({h.size(0), -1});
-    return torch::log(sum_by(seconds, in.graph_of, in.totals.size(0)) + kFloor);
   }
 
   struct Output {
     Tensor value, width, presence;  // [graphs, labels]
   };
   Output forward(const GraphInputs& in) {
-    Tensor pooled;
-    const Tensor sums = (sums_of(in, pooled) - sum_mean) / sum_scale;
-    Tensor z = torch::silu(enter(torch::cat({sums, pooled, in.totals}, 1)));
+    const std::int64_t graphs = in.totals.size(0);
+    Tensor o = torch::silu(kind(in.kinds) + of_operator(in.operators));
+    Tensor v = torch::silu(of_variable(in.variables));
+    Tensor s = torch::silu(of_server(in.servers)), m = torch::silu(of_machine(in.machines));
+    for (Round& round : rounds) {
+      const Tensor to_operators = send(round.flow(o), in.flow, o.size(0)) + send(round.reads(v), in.reads, o.size(0));
+      const Tensor to_variables =
+          send(round.writes(o), in.writes, v.size(0)) + send(round.holds(s), in.placed.flip(1), v.size(0));
+      const Tensor to_servers =
+          0.1 * send(round.placed(v), in.placed, s.size(0)) + send(round.hosts(m), in.hosted.flip(1), s.size(0));
+      const Tensor to_machines = send(round.hosted(s), in.hosted, m.size(0));
+      o = o + torch::silu(round.own_operator(o) + to_operators);
+      v = v + torch::silu(round.own_variable(v) + to_variables);
+      s = s + torch::silu(round.own_server(s) + to_servers);
+      m = m + torch::silu(round.own_machine(m) + to_machines);
+    }
+    const auto drawn = [&](const Tensor& rows, const Tensor& part) {
+      return (sum_by(rows, part, graphs * kBins) / 8).view({graphs, kBins, -1});
+    };
+    const auto counted = [&](const Tensor& part) { return drawn(torch::ones({part.size(0), 1}, o.options()), part); };
+    const Tensor loads = in.timeline.view({graphs, kBins, kLoads});
+    const Tensor before = loads.cumsum(1), after = loads.flip(1).cumsum(1).flip(1);
+    // What a step takes if it first waits for what is needed up to a part, or last for what is ready from there on.
+    const Tensor waits =
+        torch::stack({before.select(2, 0) + after.select(2, 9), before.select(2, 9) + after.select(2, 3)}, 2);
+    const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(2);
+    const Tensor rows =
+        torch::cat({torch::log1p(loads * static_cast<double>(kBins)), before, after, waits, drawn(o, in.part),
+                    drawn(v, in.needed), drawn(v, in.ready), counted(in.part), counted(in.ready)},
+                   2);
+    Tensor x = torch::silu(enter(rows.transpose(1, 2)) + shifts);
+    for (torch::nn::Conv1d& layer : along) x = x + torch::silu(layer->forward(x));
+    const auto mean_by = [&](const Tensor& of, const Tensor& graph_of) {
+      const Tensor count = sum_by(torch::ones({of.size(0), 1}, of.options()), graph_of, graphs).clamp_min(1);
+      return sum_by(of, graph_of, graphs) / count;
+    };
+    const Tensor longest = torch::cat({loads.sum(1), (before + after).amax(1)}, 1);
+    Tensor z = torch::cat({x.mean(2), x.amax(2), x.std(2), in.totals, torch::log(longest + kLeastTotal),
+                           mean_by(s, in.server_of), mean_by(m, in.machine_of), m.index_select(0, in.chief)},
+                          1);
+    z = torch::silu(first(z));
     z = z + torch::silu(middle(z));
     z = z + torch::silu(last(z));
-    return {value(z), torch::softplus(width(z) - 2) + kLeastWidth, presence(z) + kTrust * in.occurs};
+    return {value(z), torch::softplus(width(z) - 1) + kLeastWidth, presence(z) + kTrust};
   }
 
   struct Round {
-    torch::nn::Linear own, before, after;
+    torch::nn::Linear own_operator{nullptr}, own_variable{nullptr}, own_server{nullptr}, own_machine{nullptr};
+    torch::nn::Linear flow{nullptr}, reads{nullptr}, writes{nullptr}, placed{nullptr}, holds{nullptr}, hosted{nullptr},
+        hosts{nullptr};
   };
-  int heads;
-  torch::nn::Linear embed{nullptr}, weigh{nullptr}, enter{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr},
-      width{nullptr}, presence{nullptr};
+  static constexpr std::array<std::pair<const char*, torch::nn::Linear Round::*>, 11> kRoundLayers{
+      {{"own_operator", &Round::own_operator},
+       {"own_variable", &Round::own_variable},
+       {"own_server", &Round::own_server},
+       {"own_machine", &Round::own_machine},
+       {"flow", &Round::flow},
+       {"reads", &Round::reads},
+       {"writes", &Round::writes},
+       {"placed", &Round::placed},
+       {"holds", &Round::holds},
+       {"hosted", &Round::hosted},
+       {"hosts", &Round::hosts}}};
+  torch::nn::Embedding kind{nullptr};
+  torch::nn::Linear of_operator{nullptr}, of_variable{nullptr}, of_server{nullptr}, of_machine{nullptr};
   std::vector<Round> rounds;
-  Tensor sum_mean, sum_scale;
+  torch::nn::Linear about{nullptr}, shift{nullptr};
+  torch::nn::Conv1d enter{nullptr};
+  std::vector<torch::nn::Conv1d> along;
+  torch::nn::Linear first{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr}, width{nullptr}, presence{nullptr};
 };
 
 Tensor tensor_of(const std::vector<float>& values, std::int64_t columns) {
@@ -169,26 +242,36 @@ void restore_into(Tensor& tensor, const TorchValue& value, const std::string& wh
 
 }  // namespace
 
+Tensor edges_of(const NodeLinks& links) {
+  std::vector<std::int64_t> ends;
+  for (const auto& [from, to] : links) ends.insert(ends.end(), {from, to});
+  return torch::tensor(ends, torch::kInt64).view({-1, 2});
+}
+
+Tensor indices_of(const std::vector<std::int32_t>& numbers) { return torch::tensor(numbers, torch::kInt64); }
+
 struct MetricsNetwork::Parts {
   MetricsNetworkOptions options;
   std::vector<std::string> descriptors, labels;  // names
   FeatureReader reader;
-  Scale node_scale, total_scale;
-  std::vector<double> label_scale;  // [labels] ln of the median of what is above 0; 0 of bounded labels
-  std::vector<bool> is_bounded;
+  Scale total_scale;
   Tensor whitening;  // [total inputs, total inputs]
   double edge = 1;   // distance that 99 % of the training samples do not exceed
+  /// Of |ln label - ln prediction| / width over samples that were not trained on: [labels, kCoverages].
+  std::vector<double> quantiles;
   std::shared_ptr<Network> network;
   std::unique_ptr<torch::optim::AdamW> optimizer;
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
   Parts(const MetricsNetworkOptions& chosen, const Dataset& dataset)
-      : options{chosen}, descriptors{dataset.descriptors}, labels{dataset.labels}, reader{dataset} {}
+      : options{chosen}, descriptors{dataset.descriptors}, labels{dataset.labels}, reader{dataset, chosen.ablation} {
+    for (std::size_t l = 0; l < labels.size(); ++l)  // of a Laplace distribution
+      for (const double coverage : kCoverages) quantiles.push_back(-std::log(1 - coverage));
+  }
 
   void make_network() {
     torch::manual_seed(options.seed);
-    network = std::make_shared<Network>(options, static_cast<std::int64_t>(reader.node_inputs()),
-                                        static_cast<std::int64_t>(reader.total_inputs()),
+    network = std::make_shared<Network>(options, static_cast<std::int64_t>(reader.total_inputs()),
                                         static_cast<std::int64_t>(labels.size()));
     network->to(device());
   }
@@ -205,58 +288,49 @@ struct MetricsNetwork::Parts {
   }
 
   bool is_duration(std::size_t l) const { return labels[l].ends_with("_active_s") || labels[l].ends_with("_idle_s"); }
-  /// A mean active time, with the mean gap before it.
-  bool is_burst_label(std::size_t l) const {
-    return l >= 1 && labels[l].ends_with("_active_s") && labels[l - 1].ends_with("_idle_s");
-  }
 
   GraphInputs prepare(const Dataset& dataset, std::size_t index) const {
-    const Sample& sample = dataset.samples[index];
-    const DatasetGraph& graph = dataset.graphs[static_cast<std::size_t>(sample.graph)];
-    SampleFeatures features = reader.read(dataset, sample);
+    SampleFeatures features = reader.read(dataset, dataset.samples[index]);
     GraphInputs in;
     in.deviations = deviations({features.totals});
-    node_scale.apply(features.nodes);
     total_scale.apply(features.totals);
-    in.nodes = tensor_of(features.nodes, static_cast<std::int64_t>(reader.node_inputs()));
-    in.costs = tensor_of(features.costs, static_cast<std::int64_t>(kCosts));
-    in.totals = tensor_of(features.totals, static_cast<std::int64_t>(reader.total_inputs()));
-    const std::int64_t n = in.nodes.size(0);
-    std::vector<std::int64_t> from, to;
-    std::vector<float> guess, longest, occurs;
-    for (std::size_t l = 0; l < features.guess.size(); ++l) {
-      const double fallback = features.bounds[l] > 0 ? std::log(0.5 * features.bounds[l]) : label_scale[l];
-      const bool has_window = features.window_s > 0 && is_duration(l);
-      // A resource that the sketch never sees idle, but the network does: a gap in the middle.
-      const double parts = has_window && is_burst_label(l) && !(features.guess[l - 1] > 0) ? 2 : 1;
-      guess.push_back(static_cast<float>(features.guess[l] > 0 ? std::log(features.guess[l] / parts) : fallback));
-      longest.push_back(has_window ? static_cast<float>(std::log(features.window_s)) : kNoLimit);
-      occurs.push_back(features.guess[l] > 0 ? 1.0F : -1.0F);
-    }
-    in.guess = tensor_of(guess, static_cast<std::int64_t>(guess.size()));
-    in.longest = tensor_of(longest, static_cast<std::int64_t>(guess.size()));
-    in.occurs = tensor_of(occurs, static_cast<std::int64_t>(guess.size()));
-    std::vector<float> fan_in(static_cast<std::size_t>(n)), fan_out(static_cast<std::size_t>(n)), bounds;
-    for (const GraphEdge& link : graph.edges) {
-      from.push_back(link.from);
-      to.push_back(link.to);
-      fan_out[static_cast<std::size_t>(link.from)] += 1;
-      fan_in[static_cast<std::size_t>(link.to)] += 1;
-    }
-    in.from = torch::tensor(from, torch::kInt64);
-    in.to = torch::tensor(to, torch::kInt64);
-    in.fan_in = tensor_of(fan_in, 1).clamp_min(1);
-    in.fan_out = tensor_of(fan_out, 1).clamp_min(1);
-    for (const double bound : features.bounds) bounds.push_back(bound > 0 ? static_cast<float>(std::log(bound)) : 0.0F);
-    in.bounds = tensor_of(bounds, static_cast<std::int64_t>(bounds.size()));
+    const auto rows = [](const std::vector<float>& values, std::size_t columns) {
+      return tensor_of(values, static_cast<std::int64_t>(columns));
+    };
+    in.kinds = indices_of(features.kinds);
+    in.operators = rows(features.operators, kOperatorInputs);
+    in.variables = rows(features.variables, kVariableInputs);
+    in.servers = rows(features.servers, kServerInputs);
+    in.machines = rows(features.machines, kMachineInputs);
+    in.flow = edges_of(features.flow);
+    in.reads = edges_of(features.reads);
+    in.writes = edges_of(features.writes);
+    in.placed = edges_of(features.placed);
+    in.hosted = edges_of(features.hosted);
+    in.part = indices_of(features.part);
+    in.needed = indices_of(features.needed);
+    in.ready = indices_of(features.ready);
+    in.timeline = rows(features.timeline, kTimelineInputs);
+    in.totals = rows(features.totals, reader.total_inputs());
+    in.chief = torch::zeros({1}, torch::kInt64);
+    std::vector<float> bases, limits;
+    for (const double base : features.bases) bases.push_back(static_cast<float>(std::log(base)));
+    for (const double limit : features.limits) limits.push_back(limit > 0 ? static_cast<float>(std::log(limit)) : 0.0F);
+    in.bases = rows(bases, labels.size());
+    in.limits = rows(limits, labels.size());
+    std::vector<float> is_limited;
+    for (const double limit : features.limits) is_limited.push_back(limit > 0 ? 1.0F : 0.0F);
+    in.is_limited = rows(is_limited, labels.size());
+    in.window = torch::full({1}, static_cast<float>(std::log(features.window_steps + 1)));
     return in;
   }
 
   /// The samples as one graph; each is prepared once.
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
     check_columns(dataset);
-    std::array<std::vector<Tensor>, kGraphTensors.size()> parts;
-    std::int64_t first = 0;
+    std::array<std::vector<Tensor>, kGraphTensors.size()> pieces;
+    std::vector<Tensor> server_of, machine_of;
+    std::map<Counts, std::int64_t> before;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find({&dataset, samples[g]});
       GraphInputs fresh;
@@ -266,21 +340,35 @@ struct MetricsNetwork::Parts {
       } else {
         fresh = found->second;
       }
-      const std::int64_t n = fresh.nodes.size(0);
-      fresh.graph_of = torch::full({n}, static_cast<std::int64_t>(g), torch::kInt64);
-      fresh.count = torch::full({1, 1}, static_cast<float>(n));
-      fresh.from = fresh.from + first;
-      fresh.to = fresh.to + first;
-      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].push_back(fresh.*kGraphTensors[i]);
-      first += n;
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const auto& [tensor, from, to] = kGraphTensors[i];
+        const Tensor& own = fresh.*tensor;
+        if (from == Counts::kNothing)
+          pieces[i].push_back(own);
+        else if (to == Counts::kNothing)
+          pieces[i].push_back(own + before[from]);
+        else
+          pieces[i].push_back(own + torch::tensor({before[from], before[to]}, torch::kInt64));
+      }
+      const auto of_graph = [&](const Tensor& nodes) {
+        return torch::full({nodes.size(0)}, static_cast<std::int64_t>(g), torch::kInt64);
+      };
+      server_of.push_back(of_graph(fresh.servers));
+      machine_of.push_back(of_graph(fresh.machines));
+      before[Counts::kOperators] += fresh.operators.size(0);
+      before[Counts::kVariables] += fresh.variables.size(0);
+      before[Counts::kServers] += fresh.servers.size(0);
+      before[Counts::kMachines] += fresh.machines.size(0);
+      before[Counts::kParts] += kBins;
     }
     GraphInputs in;
-    for (std::size_t i = 0; i < parts.size(); ++i) in.*kGraphTensors[i] = torch::cat(parts[i]);
-    std::vector<float> bounded(is_bounded.begin(), is_bounded.end());
-    in.is_bounded = torch::tensor(bounded);
-    in.is_bounded = in.is_bounded.to(device());
-    for (const auto tensor : kGraphTensors)
-      if (tensor != &GraphInputs::deviations) in.*tensor = (in.*tensor).to(device());  // which no network takes
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      in.*kGraphTensors[i].tensor = torch::cat(pieces[i]);
+      in.*kGraphTensors[i].tensor = (in.*kGraphTensors[i].tensor).to(device());
+    }
+    in.server_of = torch::cat(server_of).to(device());
+    in.machine_of = torch::cat(machine_of).to(device());
+    in.deviations = in.deviations.to(torch::kCPU);  // which no network takes
     return in;
   }
 
@@ -310,33 +398,15 @@ struct MetricsNetwork::Parts {
     edge = std::max(1e-6, percentile({all.data_ptr<double>(), static_cast<std::size_t>(all.numel())}, 99));
   }
 
-  /// Of the labels of mean active times: whether `is_present` [samples, labels] says of the mean gap, which stands
-  /// before it in label_names(), that there is none: the resource is never idle. False of all other labels.
-  Tensor unbroken_of(const Tensor& is_present) const {
-    std::vector<std::int64_t> gap_of;
-    std::vector<float> has_gap;
-    for (std::size_t l = 0; l < labels.size(); ++l) {
-      gap_of.push_back(static_cast<std::int64_t>(is_burst_label(l) ? l - 1 : l));
-      has_gap.push_back(is_burst_label(l) ? 1.0F : 0.0F);
-    }
-    return is_present.index_select(1, torch::tensor(gap_of, torch::kInt64).to(is_present.device()))
-        .logical_not()
-        .logical_and(torch::tensor(has_gap).to(is_present.device()) > 0);
-  }
-
   /// ln of the prediction where the state occurs: [samples, labels].
-  Tensor log_prediction(const GraphInputs& in, const Network::Output& out, const Tensor& is_unbroken) const {
-    const Tensor is_whole = is_unbroken.logical_and(in.longest < kNoLimit);
-    const Tensor free = torch::where(is_whole, in.longest, torch::minimum(out.value + in.guess, in.longest));
-    const Tensor share = (in.guess - in.bounds).exp().clamp(kLeastShare, 1 - kLeastShare);
-    const Tensor bounded = torch::log_sigmoid(out.value + torch::log(share / (1 - share))) + in.bounds;
-    return torch::where(in.is_bounded > 0, bounded, free);
+  static Tensor log_prediction(const GraphInputs& in, const Network::Output& out) {
+    return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value) + in.limits, out.value + in.bases);
   }
 
   Tensor loss(const Dataset& dataset, std::span<const std::size_t> samples) {
     const GraphInputs in = batch(dataset, samples, true);
     const Network::Output out = network->forward(in);
-    const auto count_of_labels = static_cast<std::int64_t>(is_bounded.size());
+    const auto count_of_labels = static_cast<std::int64_t>(labels.size());
     std::vector<float> logs, known_labels, positive, weights;
     for (const std::size_t s : samples) {
       const Sample& sample = dataset.samples[s];
@@ -349,8 +419,7 @@ struct MetricsNetwork::Parts {
     }
     const Tensor is_known = (tensor_of(known_labels, count_of_labels) * tensor_of(weights, 1)).to(device());
     const Tensor is_positive = tensor_of(positive, count_of_labels).to(device());
-    const Tensor error = torch::abs(tensor_of(logs, count_of_labels).to(device()) -
-                                    log_prediction(in, out, unbroken_of(is_positive > 0)));
+    const Tensor error = torch::abs(tensor_of(logs, count_of_labels).to(device()) - log_prediction(in, out));
     const Tensor regression = (error / out.width + torch::log(out.width)) * is_positive * is_known;
     const Tensor state =
         torch::binary_cross_entropy_with_logits(out.presence, is_positive, {}, {}, torch::Reduction::None) * is_known;
@@ -363,39 +432,15 @@ MetricsNetwork::MetricsNetwork(const Dataset& dataset, std::span<const std::size
     : parts_{std::make_unique<Parts>(options, dataset)} {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
   Parts& parts = *parts_;
-  ScaleSum nodes{parts.reader.node_inputs()}, totals{parts.reader.total_inputs()};
-  const std::size_t labels = dataset.labels.size();
-  std::vector<std::vector<double>> positive(labels);
+  ScaleSum totals{parts.reader.total_inputs()};
   std::vector<std::vector<float>> all_totals;
-  parts.is_bounded.assign(labels, false);
   for (const std::size_t s : train) {
-    const SampleFeatures features = parts.reader.read(dataset, dataset.samples[s]);
-    nodes.add(features.nodes);
-    totals.add(features.totals);
-    all_totals.push_back(features.totals);
-    for (std::size_t l = 0; l < labels; ++l) {
-      if (features.bounds[l] > 0) parts.is_bounded[l] = true;
-      if (dataset.samples[s].labels[l] > 0) positive[l].push_back(dataset.samples[s].labels[l]);
-    }
+    all_totals.push_back(parts.reader.read(dataset, dataset.samples[s]).totals);
+    totals.add(all_totals.back());
   }
-  parts.node_scale = nodes.finish();
   parts.total_scale = totals.finish();
   parts.learn_distances(all_totals);
-  for (std::size_t l = 0; l < labels; ++l)
-    parts.label_scale.push_back(parts.is_bounded[l] || positive[l].empty() ? 0 : std::log(median(positive[l])));
   parts.make_network();
-  {  // the learned sums enter at their own scale
-    torch::NoGradGuard no_grad;
-    std::vector<Tensor> sums;
-    for (std::size_t i = 0; i < std::min<std::size_t>(train.size(), 256); i += 32) {
-      const std::size_t end = std::min(train.size(), i + 32);
-      Tensor pooled;
-      sums.push_back(parts.network->sums_of(parts.batch(dataset, train.subspan(i, end - i), false), pooled));
-    }
-    const Tensor all = torch::cat(sums);
-    parts.network->sum_mean.copy_(all.mean(0));
-    parts.network->sum_scale.copy_(all.std(0, false).clamp_min(0.1));
-  }
   parts.make_optimizer();
 }
 
@@ -412,38 +457,39 @@ TorchValue MetricsNetwork::state() const {
                                                       {"second", stored(adam.exp_avg_sq())}}});
   }
   for (const auto& item : parts.network->named_buffers()) network.items.emplace_back(item.key(), stored(item.value()));
-  const std::vector<double> bounded(parts.is_bounded.begin(), parts.is_bounded.end());
-  return TorchDict{{{"network", "profile"},
+  return TorchDict{{{"network", "learnt"},
                     {"hidden", parts.options.hidden},
                     {"message_rounds", parts.options.message_rounds},
                     {"readout", parts.options.readout},
-                    {"heads", parts.options.heads},
+                    {"channels", parts.options.channels},
+                    {"ablation", static_cast<std::int64_t>(parts.options.ablation)},
                     {"seed", static_cast<std::int64_t>(parts.options.seed)},
-                    {"is_frozen", !parts.network->embed->weight.requires_grad()},  // freeze_operators()
+                    {"is_frozen", !parts.network->of_operator->weight.requires_grad()},  // freeze_operators()
                     {"descriptors", list_of(parts.descriptors)},
                     {"labels", list_of(parts.labels)},
-                    {"node_scale", stored(parts.node_scale)},
                     {"total_scale", stored(parts.total_scale)},
                     {"whitening", stored(parts.whitening)},
                     {"edge", parts.edge},
-                    {"label_scale",
-                     TorchTensor::of_doubles({static_cast<std::int64_t>(parts.label_scale.size())}, parts.label_scale)},
-                    {"is_bounded", TorchTensor::of_doubles({static_cast<std::int64_t>(bounded.size())}, bounded)},
+                    {"quantiles", TorchTensor::of_doubles({static_cast<std::int64_t>(parts.labels.size()),
+                                                           static_cast<std::int64_t>(kCoverages.size())},
+                                                          parts.quantiles)},
                     {"state", std::move(network)},
                     {"optimizer", std::move(moments)}}};
 }
 
 MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where) {
-  const auto size = [&](const char* key, std::int64_t most) {
+  const auto size = [&](const char* key, std::int64_t most, std::int64_t least = 1) {
     const std::int64_t value = state.at(key, where).integer(where + ": " + key);
-    if (value < 1 || value > most) throw InputError{where + ": " + key + ": expected 1 to " + std::to_string(most)};
+    if (value < least || value > most)
+      throw InputError{where + ": " + key + ": expected " + std::to_string(least) + " to " + std::to_string(most)};
     return static_cast<int>(value);
   };
   const MetricsNetworkOptions options{
       .hidden = size("hidden", 1024),
-      .message_rounds = size("message_rounds", 16),
+      .message_rounds = size("message_rounds", 16, 0),
+      .channels = size("channels", 1024),
       .readout = size("readout", 4096),
-      .heads = size("heads", 64),
+      .ablation = static_cast<Ablation>(size("ablation", 3, 0)),
       .seed = static_cast<std::uint64_t>(state.at("seed", where).integer(where + ": seed"))};
   Dataset columns;
   columns.node_features = node_feature_names();
@@ -451,11 +497,9 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
   columns.labels = texts_of(state.at("labels", where), where + ": labels");
   parts_ = std::make_unique<Parts>(options, columns);
   Parts& parts = *parts_;
-  parts.node_scale = scale_of(state.at("node_scale", where), parts.reader.node_inputs(), where + ": node_scale");
   parts.total_scale = scale_of(state.at("total_scale", where), parts.reader.total_inputs(), where + ": total_scale");
-  parts.label_scale = numbers_of(state.at("label_scale", where), columns.labels.size(), where + ": label_scale");
-  for (const double flag : numbers_of(state.at("is_bounded", where), columns.labels.size(), where + ": is_bounded"))
-    parts.is_bounded.push_back(flag != 0);
+  parts.quantiles =
+      numbers_of(state.at("quantiles", where), columns.labels.size() * kCoverages.size(), where + ": quantiles");
   const auto totals = static_cast<std::int64_t>(parts.reader.total_inputs());
   parts.whitening = torch::zeros({totals, totals});
   restore_into(parts.whitening, state.at("whitening", where), where + ": whitening");
@@ -491,7 +535,7 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
 
 void MetricsNetwork::freeze_operators() {
   for (const auto& item : parts_->network->named_parameters()) {
-    const bool is_readout = item.key().starts_with("enter") || item.key().starts_with("middle") ||
+    const bool is_readout = item.key().starts_with("first") || item.key().starts_with("middle") ||
                             item.key().starts_with("last") || item.key().starts_with("value") ||
                             item.key().starts_with("spread") || item.key().starts_with("presence");
     item.value().set_requires_grad(is_readout);
@@ -510,7 +554,7 @@ double MetricsNetwork::learn(const Dataset& dataset, std::span<const std::size_t
   parts_->optimizer->zero_grad();
   Tensor loss = parts_->loss(dataset, samples);
   loss.backward();
-  torch::nn::utils::clip_grad_norm_(parts_->network->parameters(), 5.0);
+  torch::nn::utils::clip_grad_norm_(parts_->network->parameters(), 2.0);
   parts_->optimizer->step();
   return loss.item<double>();
 }
@@ -526,34 +570,56 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
   for (std::size_t first = 0; first < samples.size(); first += 32) {
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
-    Network::Output out = parts_->network->forward(in);
-    out.value = torch::softshrink(out.value, kLeastWidth);
+    const Network::Output out = parts_->network->forward(in);
     const auto on_host = [](const Tensor& tensor) { return tensor.to(torch::kCPU).contiguous(); };
-    const Tensor logs = on_host(parts_->log_prediction(in, out, parts_->unbroken_of(out.presence > 0)));
-    const Tensor widths = on_host(out.width), presences = on_host(out.presence), ln_bounds = on_host(in.bounds);
+    const Tensor logs = on_host(Parts::log_prediction(in, out)), widths = on_host(out.width);
+    const Tensor presences = on_host(out.presence), ln_limits = on_host(in.limits), windows = on_host(in.window);
     const float* log = logs.data_ptr<float>();
     const float* width = widths.data_ptr<float>();
     const float* presence = presences.data_ptr<float>();
-    const float* bounds = ln_bounds.data_ptr<float>();
-    const std::size_t labels = parts_->is_bounded.size();
+    const float* limits = ln_limits.data_ptr<float>();
+    const Tensor limited = on_host(in.is_limited);
+    const float* has_limit = limited.data_ptr<float>();
+    const std::size_t labels = parts_->labels.size();
+    const auto step = static_cast<std::size_t>(std::find(parts_->labels.begin(), parts_->labels.end(), "step_time_s") -
+                                               parts_->labels.begin());
     const Tensor distances = parts_->distances(in.deviations).contiguous();
     for (std::size_t g = 0; g < count; ++g) {
       PredictedMetrics& prediction = predictions.emplace_back();
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
+      const double window = step < labels ? log[g * labels + step] + windows.data_ptr<float>()[g] : kNoLimit;
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
-        const double most = parts_->is_bounded[l] ? bounds[i] : std::numeric_limits<double>::infinity();
-        // Of a Laplace distribution, 5 % on either side; factors of a million and more are all the same.
-        const double reach = std::min(width[i] * std::log(10.0), std::log(1e6));
+        const double most = has_limit[i] > 0 ? limits[i] : parts_->is_duration(l) ? window : kNoLimit;
+        const double middle = std::min<double>(log[i], most);
+        // Factors of a million and more are all the same.
+        const double reach = std::min(width[i] * parts_->quantiles[l * kCoverages.size() + kShown], std::log(1e6));
         if (presence[i] < 0)
           prediction.labels.push_back({});
         else
           prediction.labels.push_back(
-              {std::exp(log[i]), std::exp(log[i] - reach), std::exp(std::min(log[i] + reach, most))});
+              {std::exp(middle), std::exp(middle - reach), std::exp(std::min(middle + reach, most))});
+        prediction.widths.push_back(width[i]);
       }
     }
   }
   return predictions;
+}
+
+void MetricsNetwork::calibrate(const Dataset& dataset, std::span<const std::size_t> samples) {
+  const std::vector<PredictedMetrics> predictions = predict(dataset, samples);
+  for (std::size_t l = 0; l < parts_->labels.size(); ++l) {
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double label = dataset.samples[samples[i]].labels[l], predicted = predictions[i].labels[l].value;
+      if (label > 0 && predicted > 0)
+        scores.push_back(std::abs(std::log(label / predicted)) / predictions[i].widths[l]);
+    }
+    if (scores.size() < kLeastCalibrated) continue;
+    const auto quantiles = conformal_quantiles(std::move(scores));
+    std::copy(quantiles.begin(), quantiles.end(),
+              parts_->quantiles.begin() + static_cast<std::ptrdiff_t>(l * kCoverages.size()));
+  }
 }
 
 std::int64_t MetricsNetwork::parameters() const {

@@ -8,22 +8,10 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/operator_types.hpp"
+#include "predictor/predicted_metrics.hpp"
 #include "predictor/torch_file.hpp"
 
 namespace rehearse {
-
-/// One label of one sample.
-struct LabelPrediction {
-  double value = 0;          // median
-  double low = 0, high = 0;  // 5th and 95th percentile, as far as the training data tell; equal to the value if nothing
-                             // is known
-};
-
-struct PredictedMetrics {
-  std::vector<LabelPrediction> labels;  // [labels]
-  /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
-  double distance = 0;
-};
 
 class Predictor {
  public:
@@ -33,6 +21,9 @@ class Predictor {
   virtual double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) = 0;
   virtual double loss(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
   virtual std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples) = 0;
+  /// Split-conformal intervals: sets the reach of each label's so that the share of `samples` that is inside is what
+  /// it says. They must not have been trained on.
+  virtual void calibrate(const Dataset& /*dataset*/, std::span<const std::size_t> /*samples*/) {}
   /// The frequencies of operator types by which a predictor of groups of operators makes them; such a one also takes
   /// datasets of groups (group_feature_names()). Null: it sees operators.
   virtual const TypeFrequencies* type_frequencies() const { return nullptr; }

@@ -174,7 +174,7 @@ void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std:
 std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const Dataset& dataset,
                                           std::span<const std::size_t> train) {
   if (train.empty()) throw InputError{"the dataset has no samples to train on"};
-  if (choice.network == "profile") return std::make_unique<MetricsNetwork>(dataset, train, choice.metrics);
+  if (choice.network == "learnt") return std::make_unique<MetricsNetwork>(dataset, train, choice.metrics);
   check_columns(dataset);
   PublishedOptions options = choice.published;
   options.convolution = parse_convolution(choice.network);
@@ -188,12 +188,12 @@ std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const D
 std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
                                       const PredictorChoice& choice, const Dataset& dataset,
                                       std::span<const std::size_t> train) {
-  if (state.at("network", where).text(where) == "profile") {
+  if (state.at("network", where).text(where) == "learnt") {
     auto network = std::make_unique<MetricsNetwork>(state, where);
     if (transfer == "readout" || transfer == "as-published")
       network->freeze_operators();
     else if (transfer != "fine-tune")
-      throw InputError{"--transfer: expected fine-tune or readout for a profile network; found " + transfer};
+      throw InputError{"--transfer: expected fine-tune or readout for a learnt network; found " + transfer};
     network->forget_optimizer();
     return network;
   }
@@ -222,8 +222,8 @@ std::unique_ptr<Predictor> predictor_of_weights(const TorchValue& weights, const
 
 std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where) {
   const std::string& network = state.at("network", where).text(where + ": network");
-  if (network == "profile") return std::make_unique<MetricsNetwork>(state, where);
-  if (network != "published") throw InputError{where + ": network: expected \"profile\" or \"published\""};
+  if (network == "learnt") return std::make_unique<MetricsNetwork>(state, where);
+  if (network != "published") throw InputError{where + ": network: expected \"learnt\" or \"published\""};
   TypeFrequencies frequencies;
   for (const auto& [type, frequency] : state.at("frequencies", where).dict(where + ": frequencies").items)
     frequencies[type.text(where + ": frequencies")] = frequency.number(where + ": frequencies");

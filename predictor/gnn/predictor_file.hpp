@@ -13,9 +13,9 @@
 
 namespace rehearse {
 
-/// "profile", or a convolution of the published networks (parse_convolution()).
+/// "learnt", or a convolution of the published networks (parse_convolution()).
 struct PredictorChoice {
-  std::string network = "profile";
+  std::string network = "learnt";
   MetricsNetworkOptions metrics;
   PublishedOptions published;
   AdamOptions adam;             // of the published networks
@@ -28,7 +28,7 @@ std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const D
                                           std::span<const std::size_t> train);
 
 /// A trained predictor, from its state(), that goes on with other samples. `transfer`: "fine-tune" (all of it learns),
-/// "readout" of a profile network (what follows the sum over operators), "as-published" and "as-intended" of a
+/// "readout" of a learnt network (what follows the timeline), "as-published" and "as-intended" of a
 /// published one (published_options.hpp). Throws InputError.
 std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
                                       const PredictorChoice& choice, const Dataset& dataset,

@@ -4,16 +4,17 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
-#include "predictor/baselines.hpp"
+#include "predictor/baselines/baselines.hpp"
 #include "predictor/engine_labels.hpp"
-#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/scoring.hpp"
+#include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
@@ -40,6 +41,8 @@ void add_options(Options options, CompareCommand& command) {
                      "any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps. Its period is "
                      "that of the simulation and the prediction too");
   options.add_option("--step-time", command.step_time, "T", "With a scenario: measured time of a step, such as 120ms");
+  options.add_option("--study", command.study, "NAME",
+                     "With a scenario, of the corrected engine: the study that its cluster is from");
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   add_choice(options, command.choice, command.origin);
@@ -212,9 +215,9 @@ Split split_of(const std::string& text) {
   throw InputError{"--split: expected train, validation or test; found " + text};
 }
 
-Contender contender_of(const std::string& name, Predictor& predictor, const Dataset& dataset,
-                       const std::vector<std::size_t>& samples) {
-  Contender contender{.name = name, .predictions = predictor.predict(dataset, samples)};
+Contender contender_of(const std::string& name, AnyPredictor& predictor, const Dataset& dataset,
+                       const std::vector<std::size_t>& samples, EngineOnDemand& engine) {
+  Contender contender{.name = name, .predictions = predictor.predict(dataset, samples, engine)};
   for (const PredictedMetrics& prediction : contender.predictions) {
     std::vector<double>& values = contender.values.emplace_back();
     for (const LabelPrediction& label : prediction.labels) values.push_back(label.value);
@@ -222,7 +225,7 @@ Contender contender_of(const std::string& name, Predictor& predictor, const Data
   return contender;
 }
 
-/// Of what the predictors may have been trained on. All but the mean need operators.
+/// Of what the predictors may have been trained on. All but the median need operators.
 void add_baselines(std::vector<Contender>& contenders, const CompareCommand& command, const Dataset& dataset,
                    const std::vector<std::size_t>& samples) {
   SampleChoice seen = command.choice;
@@ -233,41 +236,39 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
   if (train.empty() || command.skips_baselines) return;
   Baselines baselines{dataset, train, samples};
   for (const auto& [name, baseline] : kBaselines)
-    if (has_operators || baseline == Baseline::kMean)
+    if (has_operators || baseline == Baseline::kMedian)
       contenders.push_back({.name = name, .values = baselines.predict(baseline)});
 }
 
-constexpr const char* kEngine = "engine";
+constexpr const char* kEngine = "simulated";
 
 /// The simulator's row: of simulated samples its errors would be none by construction.
-void add_engine(Part& part, const CompareCommand& command, const Dataset& dataset) {
-  Progress progress{"simulated", command.common.is_quiet};
-  EngineLabels found =
-      engine_labels(dataset, part.samples, load_catalog(command.common), [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-        command.common.budget.check();
-      });
+void add_engine(Part& part, const EngineLabels& found, const std::vector<std::size_t>& places) {
   if (found.without_scenario > 0)
     part.note += std::to_string(found.without_scenario) + " jobs have no scenario to simulate. ";
   if (found.without_result > 0)
     part.note += std::to_string(found.without_result) + " jobs could not be simulated: " + found.last_failure;
-  part.contenders.push_back({.name = kEngine, .values = std::move(found.labels)});
+  Contender engine{.name = kEngine};
+  for (const std::size_t place : places) engine.values.push_back(found.labels[place]);
+  part.contenders.push_back(std::move(engine));
 }
 
-Part part_of(Origin origin, const CompareCommand& command, const Dataset& dataset, const std::vector<std::size_t>& all,
-             std::span<const Contender> everyone, std::size_t predictors) {
+Part part_of(Origin origin, const Dataset& dataset, const std::vector<std::size_t>& all,
+             std::span<const Contender> everyone, std::size_t predictors, EngineOnDemand& engine) {
+  std::vector<std::size_t> places;  // in `all`
   Part part{.origin = origin, .predictor_count = predictors};
   for (const Contender& contender : everyone) part.contenders.push_back({.name = contender.name});
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (dataset.samples[all[i]].origin != origin) continue;
     part.samples.push_back(all[i]);
+    places.push_back(i);
     for (std::size_t c = 0; c < everyone.size(); ++c) {
       part.contenders[c].values.push_back(everyone[c].values[i]);
       if (c < predictors) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
     }
   }
   if (part.samples.empty()) return part;
-  if (origin == Origin::kMeasured) add_engine(part, command, dataset);
+  if (origin == Origin::kMeasured) add_engine(part, engine.get(), places);
   const auto study_of = [&](const Sample& sample) {
     return dataset.settings[static_cast<std::size_t>(sample.setting)].group;
   };
@@ -287,6 +288,38 @@ Part part_of(Origin origin, const CompareCommand& command, const Dataset& datase
   return part;
 }
 
+/// Per label and job what was simulated, what each predictor says, and what was measured, with the errors of the latter.
+Table side_by_side(const Dataset& dataset, const Part& part, std::size_t most_rows) {
+  const bool is_measured = part.origin == Origin::kMeasured;
+  std::vector<const Contender*> columns;
+  for (const Contender& contender : part.contenders)
+    if (contender.name == kEngine) columns.push_back(&contender);
+  for (const Contender& contender : part.predictors()) columns.push_back(&contender);
+  Table table{.header = {"graph", "setting", "metric"}, .rows = {}};
+  if (!is_measured) table.header.emplace_back(kEngine);
+  for (const Contender* column : columns) table.header.push_back(column->name);
+  if (is_measured) table.header.emplace_back("measured");
+  for (const Contender* column : columns) table.header.push_back(column->name + ", error %");
+  const auto shown = [](double value) { return std::isnan(value) ? std::string{} : display(value); };
+  for (std::size_t i = 0; i < part.samples.size(); ++i) {
+    const Sample& sample = dataset.samples[part.samples[i]];
+    for (std::size_t l = 0; l < dataset.labels.size() && table.rows.size() < most_rows; ++l) {
+      if (!is_observed(dataset, sample, l)) continue;
+      std::vector<std::string>& row = table.rows.emplace_back();
+      row = {dataset.graphs[static_cast<std::size_t>(sample.graph)].name,
+             dataset.settings[static_cast<std::size_t>(sample.setting)].name, dataset.labels[l]};
+      if (!is_measured) row.push_back(shown(sample.labels[l]));
+      for (const Contender* column : columns) row.push_back(shown(column->values[i][l]));
+      if (is_measured) row.push_back(shown(sample.labels[l]));
+      for (const Contender* column : columns)
+        row.push_back(sample.labels[l] > 0 ? shown(100 * (column->values[i][l] / sample.labels[l] - 1)) : "");
+    }
+  }
+  return table;
+}
+
+constexpr std::size_t kMostPrinted = 40, kMostReported = 2000;  // rows
+
 Json to_json(const Contender& contender) {
   Json json = to_json(contender.score);
   for (const auto& [name, of_part] : contender.by_family) json["by_family"][name] = to_json(of_part);
@@ -298,10 +331,9 @@ Json to_json(const Contender& contender) {
 /// What its errors are errors of.
 std::string meaning_of(const Part& part) {
   return std::to_string(part.samples.size()) + " " + to_text(part.origin) + " samples: " +
-         (part.origin == Origin::kSimulated
-              ? "one simulator compared with another, since sketch and labels are of the same steps; no accuracy"
-              : "labels that were measured, none that follow from others" +
-                    (part.note.empty() ? std::string{} : ". " + part.note));
+         (part.origin == Origin::kSimulated ? "what the engine simulated, which neither networks nor baselines see"
+                                            : "labels that were measured, none that follow from others" +
+                                                  (part.note.empty() ? std::string{} : ". " + part.note));
 }
 
 Document document_of(const CompareCommand& command, const Dataset& dataset, std::span<const Part> parts) {
@@ -316,6 +348,8 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)
       document.sections.push_back({.title = "Studies", .tables = {studies_of(part.contenders)}});
+    document.sections.push_back(
+        {.title = "Side by side, " + origin, .tables = {side_by_side(dataset, part, kMostReported)}});
     for (const Contender& contender : part.predictors())
       document.sections.push_back(
           {.title = "Metrics of " + contender.name + ", " + origin, .tables = {table_of(contender.score)}});
@@ -329,13 +363,15 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
   return document;
 }
 
-void print(const Part& part, const std::string& split) {
+void print(const Dataset& dataset, const Part& part, const std::string& split) {
   std::printf("Split %s, %s\n\n%s\n", split.c_str(), meaning_of(part).c_str(),
               to_text(summary_of(part.contenders)).c_str());
   if (part.origin == Origin::kMeasured) std::printf("%s\n", to_text(studies_of(part.contenders)).c_str());
   for (const Contender& contender : part.predictors())
     std::printf("%s\n%s\n", contender.name.c_str(), to_text(table_of(contender.score)).c_str());
   std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
+  const Table jobs = side_by_side(dataset, part, kMostPrinted);
+  std::printf("%s%s\n", to_text(jobs).c_str(), jobs.rows.size() == kMostPrinted ? "... all with -o: jobs-*.csv\n" : "");
 }
 
 }  // namespace
@@ -366,7 +402,9 @@ int compare_dataset(const CompareCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   const Dataset dataset = load_dataset(command.input);
-  const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), command.choice);
+  SampleChoice choice = command.choice;
+  choice.takes_undescribed = true;
+  const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), choice);
   if (samples.empty()) throw InputError{command.input.string() + ": has no sample of that kind to compare with"};
   const auto made = make_folder(command.common.output);
 
@@ -374,15 +412,16 @@ int compare_dataset(const CompareCommand& command) {
   std::vector<std::string> taken{kEngine};
   for (const auto& [name, baseline] : kBaselines) taken.emplace_back(name);
   const std::vector<std::string> names = names_of_predictors(command.predictors, taken);
+  EngineOnDemand engine{dataset, samples, command.common};
   for (std::size_t m = 0; m < names.size(); ++m) {
-    const std::unique_ptr<Predictor> predictor = load_predictor(command.predictors[m] / "model.pt");
+    AnyPredictor predictor{command.predictors[m]};
     contenders.push_back(
-        about(command.input.string(), [&] { return contender_of(names[m], *predictor, dataset, samples); }));
+        about(command.input.string(), [&] { return contender_of(names[m], predictor, dataset, samples, engine); }));
   }
   about(command.input.string(), [&] { add_baselines(contenders, command, dataset, samples); });
   std::vector<Part> parts;
   for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {
-    Part part = part_of(origin, command, dataset, samples, contenders, names.size());
+    Part part = part_of(origin, dataset, samples, contenders, names.size(), engine);
     if (!part.samples.empty()) parts.push_back(std::move(part));
   }
 
@@ -400,6 +439,12 @@ int compare_dataset(const CompareCommand& command) {
     OutputFolder files{*command.common.output};
     files.write("comparison.json", text);
     files.write("predictions.csv", csv.text());
+    for (const Part& part : parts) {
+      const Table jobs = side_by_side(dataset, part, std::numeric_limits<std::size_t>::max());
+      CsvWriter table{jobs.header};
+      for (const std::vector<std::string>& row : jobs.rows) table.row(std::vector<CsvField>{row.begin(), row.end()});
+      files.write("jobs-" + to_text(part.origin) + ".csv", table.text());
+    }
     files.write("report.html", render_html(document_of(command, dataset, parts)));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
@@ -407,7 +452,7 @@ int compare_dataset(const CompareCommand& command) {
   if (command.common.prints_json)
     std::fputs(text.c_str(), stdout);
   else
-    for (const Part& part : parts) print(part, command.split);
+    for (const Part& part : parts) print(dataset, part, command.split);
   return kSuccess;
 }
 

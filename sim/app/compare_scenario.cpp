@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
 #include "predictor/undescribed.hpp"
+#include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
@@ -36,11 +36,12 @@ double error_of(double value, double reference) { return reference > 0 ? 100 * (
 std::string shown(double value) { return std::isnan(value) ? "" : display(value); }
 
 /// Pairs of columns whose errors are shown: predictors against the simulation, everything against what was measured.
+/// The simulation comes first, what was measured last.
 std::vector<std::pair<std::size_t, std::size_t>> comparisons(const std::vector<Column>& columns, bool is_measured) {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
-  const std::size_t last = columns.size() - 1, simulated = is_measured ? last - 1 : last;
-  for (std::size_t m = 0; m < simulated; ++m) pairs.emplace_back(m, simulated);
-  for (std::size_t c = 0; is_measured && c < last; ++c) pairs.emplace_back(c, last);
+  const std::size_t end = is_measured ? columns.size() - 1 : columns.size();
+  for (std::size_t m = 1; m < end; ++m) pairs.emplace_back(m, 0);
+  for (std::size_t c = 0; is_measured && c < end; ++c) pairs.emplace_back(c, end);
   return pairs;
 }
 
@@ -94,7 +95,6 @@ Scenario load_comparable(const CompareCommand& command, const std::optional<Meas
   JsonOrigins origins;
   const Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
   Scenario scenario = read_scenario(json, command.input.string(), catalog, origins);
-  require_described(scenario, command.input.string());
   if (series) scenario.output.sampling_period = series->period;
   return scenario;
 }
@@ -103,11 +103,18 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
                                const Scenario& scenario, const std::optional<MeasuredSeries>& series,
                                std::vector<std::string>& warnings) {
   std::vector<Column> columns;
-  const Dataset dataset = dataset_of(scenario);
+  Dataset dataset = dataset_of(scenario);
+  if (command.study) dataset.settings.front().group = *command.study;
+  const std::vector<std::size_t> sample{0};
+  EngineOnDemand engine{dataset, sample, command.common};
+  columns.push_back({.name = "simulated", .values = engine.get().labels[0], .interval = {}});
   const std::vector<std::string> names = names_of_predictors(command.predictors, {"simulated", "measured"});
   for (std::size_t m = 0; m < names.size(); ++m) {
-    const std::unique_ptr<Predictor> predictor = load_predictor(command.predictors[m] / "model.pt");
-    PredictedMetrics prediction = predictor->predict(dataset, std::vector<std::size_t>{0})[0];
+    AnyPredictor predictor{command.predictors[m]};
+    PredictedMetrics prediction = predictor.predict(dataset, sample, engine)[0];
+    if (const auto found = undescribed(scenario); found && predictor.network() != nullptr)
+      warnings.push_back(names[m] + ": says nothing of " + found->pointer + ": " + found->what +
+                         ": take what is simulated");
     Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
     for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
     column.interval = std::move(prediction.labels);
@@ -115,7 +122,6 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
       warnings.push_back(names[m] + ": unlike anything that it was trained on (distance " +
                          display(prediction.distance) + ", 1 is the edge)");
   }
-  columns.push_back({.name = "simulated", .values = simulate_labels(scenario), .interval = {}});
   if (series || step_time)
     columns.push_back(
         {.name = "measured", .values = labels_of(series.value_or(MeasuredSeries{}), step_time), .interval = {}});

@@ -6,14 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/torch_threads.hpp"
+#include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
 #include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
 
@@ -28,6 +29,8 @@ void add_options(Options options, PredictCommand& command) {
       "--scenario", command.scenario, "FILE",
       "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
       "model), or a TensorFlow GraphDef (.pbtxt, .pb)");
+  options.add_option("--study", command.study, "NAME",
+                     "Of the corrected engine: the study, or dataset of your own, that the scenario's cluster is from");
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   options.add_flag("--json", command.common.prints_json, "Print prediction.json instead of text");
@@ -38,18 +41,24 @@ void add_options(Options options, PredictCommand& command) {
 int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
-  const std::unique_ptr<Predictor> predictor = load_predictor(command.predictor / "model.pt");
+  AnyPredictor predictor{command.predictor};
   const bool is_many = is_dataset(command.input);
-  const std::optional<TypeFrequencies> frequencies =
-      predictor->type_frequencies() == nullptr ? std::nullopt : std::optional{*predictor->type_frequencies()};
+  std::optional<TypeFrequencies> frequencies;
+  if (predictor.network() != nullptr && predictor.network()->type_frequencies() != nullptr)
+    frequencies = *predictor.network()->type_frequencies();
   std::vector<std::string> warnings;
-  const Dataset dataset = load_prediction_input(command, frequencies, warnings);
+  Dataset dataset = load_prediction_input(command, predictor.network() != nullptr, frequencies, warnings);
+  if (command.study) {
+    if (is_many) throw InputError{"--study: expected a scenario, whose study it is; found a dataset, which says it"};
+    dataset.settings.front().group = *command.study;
+  }
   std::vector<std::size_t> samples(dataset.samples.size());
   std::iota(samples.begin(), samples.end(), std::size_t{0});
   const auto made = make_folder(command.common.output);
+  EngineOnDemand engine{dataset, samples, command.common};
   const auto start = std::chrono::steady_clock::now();
   const std::vector<PredictedMetrics> predictions =
-      about(command.input.string(), [&] { return predictor->predict(dataset, samples); });
+      about(command.input.string(), [&] { return predictor.predict(dataset, samples, engine); });
   const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
   CsvWriter csv{{"graph", "setting", "metric", "predicted", "low", "high", "distance"}};

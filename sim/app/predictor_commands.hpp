@@ -16,6 +16,7 @@ struct PredictCommand {
   CommonOptions common;
   std::filesystem::path predictor, input;
   std::optional<std::filesystem::path> scenario;  // of the cluster, for an input that is none
+  std::optional<std::string> study;               // of a scenario, for corrections
   std::vector<std::string> overrides;
 };
 
@@ -31,6 +32,7 @@ struct CompareCommand {
   std::vector<std::string> overrides;
   std::optional<std::filesystem::path> measured;  // time series
   std::string step_time;                          // measured, as typed
+  std::optional<std::string> study;               // for corrections
 };
 
 /// Runs `compare` with a scenario, and returns the exit code.

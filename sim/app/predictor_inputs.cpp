@@ -7,6 +7,7 @@
 
 #include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_export.hpp"
+#include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/app/program.hpp"
@@ -26,16 +27,15 @@ Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped
   dataset.node_features = is_grouped ? group_feature_names() : node_feature_names();
   dataset.descriptors = descriptor_names();
   dataset.labels = label_names();
-  dataset.settings.push_back(
-      {.name = scenario.name, .group = scenario.name, .provenance = "{}", .descriptor = descriptor_of(scenario)});
+  Json setting = parse_json(scenario.effective, scenario.file_name);
+  setting["workload"] = rest_of_workload(setting["workload"]);
+  dataset.settings.push_back({.name = scenario.name,
+                              .group = scenario.name,
+                              .provenance = setting.dump(),
+                              .descriptor = descriptor_of(scenario)});
   dataset.graphs.push_back(std::move(graph));
   dataset.samples.push_back({.labels = std::vector<double>(dataset.labels.size(), std::nan(""))});
   return dataset;
-}
-
-Scenario described(Scenario scenario, const fs::path& file) {
-  require_described(scenario, file.string());
-  return scenario;
 }
 
 /// The workload of `json`, a scenario, becomes the model that `file` describes.
@@ -54,16 +54,25 @@ bool is_dataset(const fs::path& file) { return read_file_start(file, 16) == std:
 bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
 
 Dataset dataset_of(const Scenario& scenario) {
+  const Json workload = parse_json(scenario.effective, scenario.file_name).at("workload");
   return dataset_of({.family = "scenario",
                      .name = scenario.workload.name,
-                     .provenance = "{}",
+                     .provenance = Json{{"model", workload.at("model")},
+                                        {"batch_per_worker", scenario.batch},
+                                        {"optimizer", to_text(scenario.optimizer)},
+                                        {"precision", to_text(scenario.precision)}}
+                                       .dump(),
                      .features = node_features_of(scenario),
                      .edges = edges_of(scenario.workload)},
                     scenario, false);
 }
 
-Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
-                              std::vector<std::string>& warnings) {
+Dataset load_prediction_input(const PredictCommand& command, bool is_for_network,
+                              const std::optional<TypeFrequencies>& frequencies, std::vector<std::string>& warnings) {
+  const auto described = [&](Scenario scenario, const fs::path& file) {
+    if (is_for_network) require_described(scenario, file.string());
+    return scenario;
+  };
   if (!command.scenario && is_dataset(command.input)) return load_dataset(command.input);
   const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;

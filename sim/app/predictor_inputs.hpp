@@ -22,9 +22,9 @@ Dataset dataset_of(const Scenario& scenario);
 
 /// What predict is asked about: a dataset; a scenario; or with command.scenario a model file or a GraphDef in its
 /// cluster, as groups of operators if `frequencies` are given. What a GraphDef does not tell is added to `warnings`.
-/// Throws InputError.
-Dataset load_prediction_input(const PredictCommand& command, const std::optional<TypeFrequencies>& frequencies,
-                              std::vector<std::string>& warnings);
+/// Throws InputError, also for a scenario of which a network knows nothing (undescribed.hpp), if one `is_for_network`.
+Dataset load_prediction_input(const PredictCommand& command, bool is_for_network,
+                              const std::optional<TypeFrequencies>& frequencies, std::vector<std::string>& warnings);
 
 /// Prints each warning as a line on stderr, unless `is_quiet`.
 void print_warnings(const std::vector<std::string>& warnings, bool is_quiet);

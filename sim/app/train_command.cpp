@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "predictor/corrected/corrected.hpp"
 #include "predictor/features.hpp"
 #include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
@@ -31,7 +33,7 @@ namespace fs = std::filesystem;
 struct TrainCommand {
   CommonOptions common;  // output: the predictor's folder
   std::filesystem::path dataset;
-  std::string network = "profile";
+  std::string network = "learnt";
   TrainingPlan plan;
   SampleChoice choice;
   std::string origin;                   // of the choice, as typed
@@ -41,6 +43,8 @@ struct TrainCommand {
   std::string labels = "maxima";
   std::optional<double> mlp_gain;
   PublishedOptions published;
+  std::string ablation = "none";
+  bool uses_test = false;  // of corrected
   std::optional<int> hidden;
   std::optional<double> weight_decay;
   std::optional<double> simulated_weight;
@@ -87,8 +91,9 @@ void add_options(Options options, TrainCommand& command) {
   options.add_option("DATASET", command.dataset, "Written by rehearse generate").required();
   options
       .add_option("--network", command.network, "NAME",
-                  "profile: our own, one for all settings; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
-      .check(is_one_of({"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
+                  "learnt: our own, one for all settings; corrected: the engine, times what measured jobs say of its "
+                  "errors; gcn, gin, gat, mpnn: as published by Driple; gat-textbook")
+      .check(is_one_of({"learnt", "corrected", "gcn", "gin", "gat", "gat-textbook", "mpnn"}))
       .shows_default();
   add_choice(options, command.choice, command.origin);
   options.add_option("--share", command.choice.share, "Share of the graphs to train and validate with")
@@ -105,7 +110,7 @@ void add_options(Options options, TrainCommand& command) {
   options.add_option("--batch-size", command.plan.batch, "Samples per step").range(1, 4096).shows_default();
   options
       .add_option("--lr", command.learning_rate,
-                  "Learning rate (default: 0.003; 0.0003 of profile with --transfer-from)")
+                  "Learning rate (default: 0.003; 0.0003 of learnt with --transfer-from)")
       .check(is_positive);
   options.add_flag("--constant-lr", command.has_constant_rate,
                    "Keep the learning rate, as published (default: half a cosine down to 1 %)");
@@ -114,7 +119,6 @@ void add_options(Options options, TrainCommand& command) {
                    "whole batch are left out");
   options.add_option("--weight-decay", command.weight_decay, "X", "Of the published networks (default: 1e-6)")
       .check(is_not_negative);
-  options.add_count("--hidden", command.hidden, 4, 1024, "Features of a node (default: 32 of profile, else 64)");
   options
       .add_option("--budget", command.budget, "WORD",
                   "published: trains as Driple does, that is --epochs 100000 --patience 1000 --batch-size 32 "
@@ -131,12 +135,21 @@ void add_options(Options options, TrainCommand& command) {
                   "Xavier gain with which the readout MLP of the published networks starts (default, as published: "
                   "1 / inputs of the layer)")
       .check(is_positive);
+  options
+      .add_option("--ablation", command.ablation, "WORD",
+                  "What learnt is kept from, to see what it is good for: edges (their ends are shuffled), rounds (no "
+                  "messages along them), bounds (no lower bounds of a step)")
+      .check(is_one_of({"none", "edges", "rounds", "bounds"}))
+      .shows_default();
+  options.add_flag("--all", command.uses_test,
+                   "Of corrected: learn from the test split, too, for use; compare then says nothing of its accuracy");
+  options.add_count("--hidden", command.hidden, 4, 1024, "Features of a node (default: 16 of learnt, else 64)");
   add_options_of_published(options, command.published);
   options.add_option("--transfer-from", command.transfer_from, "DIR", "Start from this model");
   options
       .add_option(
           "--transfer", command.transfer, "WORD",
-          "What of it learns: fine-tune (all), readout (of profile), as-published or as-intended (of the others)")
+          "What of it learns: fine-tune (all), readout (of learnt), as-published or as-intended (of the others)")
       .check(is_one_of({"fine-tune", "readout", "as-published", "as-intended"}))
       .shows_default();
   options.add_option("--seed", command.plan.seed, "Of the first weights and the batches")
@@ -175,6 +188,7 @@ std::string identity_of(const TrainCommand& command, const std::string& dataset_
                 {"pretrans_layers", command.published.mpnn_pre_layers},
                 {"posttrans_layers", command.published.mpnn_post_layers},
                 {"self_loop", command.published.mpnn_self_loop}};
+  if (command.ablation != "none") identity["ablation"] = command.ablation;
   if (command.hidden) identity["hidden"] = *command.hidden;
   if (command.weight_decay) identity["weight_decay"] = *command.weight_decay;
   if (command.simulated_weight) identity["simulated_weight"] = *command.simulated_weight;
@@ -254,6 +268,81 @@ void show_result(const TrainCommand& command, const TrainingState& state, const 
   });
 }
 
+/// Of each study how errors fall with rows of it.
+Json to_json(const std::vector<StudyCurve>& curves) {
+  Json json = Json::array();
+  for (const StudyCurve& curve : curves)
+    for (const StudyCurve::Point& point : curve.points)
+      json.push_back({{"study", curve.study},
+                      {"rows", curve.rows},
+                      {"models", curve.models},
+                      {"rows_added", point.added},
+                      {"simulated_ape", point.engine},
+                      {"corrected_ape", point.corrected},
+                      {"ratio_5_to_95", {point.ratio_low, point.ratio_high}},
+                      {"covered_by_90", point.covered}});
+  return json;
+}
+
+Table table_of(const std::vector<StudyCurve>& curves) {
+  Table table{.header = {"study left out", "rows", "rows added", "simulated, %", "corrected, %", "ratio", "5 to 95 %",
+                         "in interval of 90 %"},
+              .rows = {}};
+  for (const StudyCurve& curve : curves)
+    for (const StudyCurve::Point& point : curve.points)
+      table.rows.push_back({curve.study, std::to_string(curve.rows), std::to_string(point.added), display(point.engine),
+                            display(point.corrected), display(point.corrected / point.engine),
+                            display(point.ratio_low) + " to " + display(point.ratio_high),
+                            display(100 * point.covered) + " %"});
+  return table;
+}
+
+constexpr std::size_t kLeastStudy = 60;  // rows of a study that is left out
+
+int train_corrected(const TrainCommand& command) {
+  keep_freed_memory();
+  const fs::path folder = *command.common.output;
+  const Dataset dataset = load_dataset(command.dataset);
+  SampleChoice choice = command.choice;
+  choice.takes_undescribed = true;
+  choice.origin = Origin::kMeasured;
+  std::vector<std::size_t> samples;
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    if (split == Split::kTest && !command.uses_test) continue;
+    const std::vector<std::size_t> more = choose_samples(dataset, split, choice);
+    samples.insert(samples.end(), more.begin(), more.end());
+  }
+  if (samples.empty()) throw InputError{command.dataset.string() + ": has no measured sample to learn from"};
+  const MadeFolder made{folder};
+  const OutputLock lock{folder / "model.pt"};
+  EngineOnDemand engine{dataset, samples, command.common};
+  const auto corrected = about(command.dataset.string(), [&] {
+    return CorrectedEngine{dataset, samples, engine.get()};
+  });
+  const std::vector<StudyCurve> curves =
+      left_out_studies(dataset, samples, engine.get(), kLeastStudy, command.plan.seed);
+  Json counts = Json::object();
+  for (const auto& [label, count] : corrected.counts()) counts[label] = count;
+  const Json result{{"residuals", counts}, {"left_out_studies", to_json(curves)}};
+  write_torch_file(folder / "model.pt", corrected.state());
+  OutputFolder files{folder};
+  files.write("left_out.json", to_json_text(result));
+  files.write("report.html", render_html({.title = "The engine, corrected by measured jobs",
+                                          .subtitle = command.common.command_line,
+                                          .headlines = {},
+                                          .sections = {{.title = "Studies left out, and some of their rows added",
+                                                        .paragraphs = {},
+                                                        .tables = {table_of(curves)},
+                                                        .plots = {}}}}));
+  files.commit();
+  say_written(command.common, folder, {"model.pt", "left_out.json", "report.html"});
+  show(command.common, result, [&] {
+    for (const auto& [label, count] : corrected.counts()) std::printf("%-24s %zu measured\n", label.c_str(), count);
+    std::printf("\n%s", to_text(table_of(curves)).c_str());
+  });
+  return kSuccess;
+}
+
 int train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
@@ -268,9 +357,15 @@ int train_network(const TrainCommand& command) {
                                 choose_samples(dataset, Split::kValidation, command.choice)};
   PredictorChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
   choice.metrics.seed = command.plan.seed;
+  if (command.ablation == "edges") choice.metrics.ablation = Ablation::kEdges;
+  if (command.ablation == "bounds") choice.metrics.ablation = Ablation::kBounds;
+  if (command.ablation == "rounds") {
+    choice.metrics.ablation = Ablation::kRounds;
+    choice.metrics.message_rounds = 0;
+  }
   if (command.hidden) choice.metrics.hidden = choice.published.hidden = *command.hidden;
   if (command.weight_decay) choice.adam.weight_decay = *command.weight_decay;
-  if (command.network != "profile")
+  if (command.network != "learnt")
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
 
   about(command.dataset.string(), [&] {
@@ -304,7 +399,10 @@ int train_network(const TrainCommand& command) {
   train(*predictor, dataset, samples, command.plan, state,
         {.on_epoch =
              [&](const TrainingState& now, bool is_best) {
-               if (is_best) write_torch_file(best, predictor->state());
+               if (is_best) {
+                 predictor->calibrate(dataset, samples.validation);
+                 write_torch_file(best, predictor->state());
+               }
                write_torch_file(checkpoint, to_value(now, identity, *predictor));
                progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
                              display(now.epochs.back().train_loss) + ", validation " +
@@ -334,7 +432,7 @@ void take_published_budget(TrainCommand& command) {
   const auto refuse = [](const std::string& expected) {
     throw InputError{"--budget published: expected " + expected + " beside it; see rehearse train --help"};
   };
-  if (command.network == "profile") refuse("--network gcn, gin, gat, gat-textbook or mpnn");
+  if (command.network == "learnt" || command.network == "corrected") refuse("--network gcn, gin, gat, gat-textbook or mpnn");
   const auto take = [&](const std::string& option, auto& value, auto published, const char* text) {
     if (command.common.given.contains(option) && value != published) refuse(option + " " + text + " or none");
     value = published;
@@ -361,12 +459,15 @@ int run(const TrainCommand& typed) {
   command.published.labels = parse_label_scaling(command.labels);
   command.published.mlp_gain = command.mlp_gain.value_or(0.0);
   // What a network has learnt before is near; large steps would lose it.
-  if (command.transfer_from && command.network == "profile") command.plan.learning_rate = 0.0003;
+  if (command.transfer_from && command.network == "learnt") command.plan.learning_rate = 0.0003;
   if (command.learning_rate) command.plan.learning_rate = *command.learning_rate;
   command.plan.decays = !command.has_constant_rate;
   command.plan.shuffles = !command.has_fixed_batches;
   command.plan.drops_rest = command.has_fixed_batches;
   set_origin(command.choice, command.origin);
+  if (command.uses_test && command.network != "corrected")
+    throw InputError{"--all: expected --network corrected beside it; networks are told their test split by compare"};
+  if (command.network == "corrected") return train_corrected(command);
   return train_network(command);
 }
 

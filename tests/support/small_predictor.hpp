@@ -11,7 +11,7 @@ namespace rehearse::test {
 inline PredictorChoice small_predictor(const std::string& network) {
   use_torch_threads(1);
   PredictorChoice choice{.network = network};
-  choice.metrics = {.hidden = 8, .message_rounds = 1, .readout = 16, .heads = 2};
+  choice.metrics = {.hidden = 8, .message_rounds = 1, .channels = 16, .readout = 32};
   choice.published.hidden = 8;
   choice.published.iterations = "2";
   choice.published.set2set_steps = 2;

@@ -200,7 +200,7 @@ TEST_CASE("loops and sizes beyond all bounds give a graph that can be read") {
   data.graphs[0] = operators_of(nodes, 2, "g", gaps);
   CHECK(gaps.without_shape > 3);
   const FeatureReader reader{data};
-  CHECK(reader.read(data, data.samples[0]).guess.size() == label_names().size());
+  CHECK(reader.read(data, data.samples[0]).bases.size() == label_names().size());
 }
 
 }  // namespace rehearse

@@ -19,7 +19,7 @@ namespace rehearse {
 
 namespace {
 
-const std::vector<std::string> kNetworks{"profile", "gcn", "gin", "gat", "gat-textbook", "mpnn"};
+const std::vector<std::string> kNetworks{"learnt", "gcn", "gin", "gat", "gat-textbook", "mpnn"};
 
 std::unique_ptr<Predictor> trained(const PredictorChoice& choice, const Dataset& data, int steps = 3) {
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
@@ -140,7 +140,7 @@ TEST_CASE("logarithms of labels are standardised over the training samples, and 
 
 TEST_CASE("predictions do not depend on what is predicted beside them, shares stay below 1 and rates below the link") {
   const Dataset data = test::synthetic_dataset(10);
-  for (const std::string network : {"profile", "gcn"}) {
+  for (const std::string network : {"learnt", "gcn"}) {
     CAPTURE(network);
     const std::unique_ptr<Predictor> model = trained(test::small_predictor(network), data, 10);
     const std::vector<std::size_t> asked = tests_of(data);
@@ -153,48 +153,66 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
       for (std::size_t l = 0; l < data.labels.size(); ++l) {
         if (std::isnan(alone.labels[l].value)) continue;
         CHECK(alone.labels[l].value == doctest::Approx(together[i].labels[l].value).epsilon(1e-4));
-        if (std::string{network} != "profile") continue;
+        if (std::string{network} != "learnt") continue;
         CHECK(alone.labels[l].value >= 0);
         CHECK(alone.labels[l].low <= alone.labels[l].value);
         CHECK(alone.labels[l].high >= alone.labels[l].value);
       }
-      if (std::string{network} != "profile") continue;
+      if (std::string{network} != "learnt") continue;
       CHECK(together[i].labels[5].value <= 1);
       CHECK(together[i].labels[8].value <= 1.25e9 * (1 + 1e-6));
     }
   }
 }
 
-TEST_CASE("what has learnt nothing gives the first guess") {
+TEST_CASE("what has learnt nothing says that a step takes its lower bound, and half of the limits") {
   const Dataset data = test::synthetic_dataset(20);
   const FeatureReader reader{data};
-  const std::unique_ptr<Predictor> model = trained(test::small_predictor("profile"), data, 0);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 0);
   for (const std::size_t s : tests_of(data)) {
     const std::vector<std::size_t> one{s};
     const PredictedMetrics prediction = model->predict(data, one).at(0);
-    const std::vector<double> guess = reader.read(data, data.samples[s]).guess;
-    for (std::size_t l = 0; l < data.labels.size(); ++l)
-      CHECK(prediction.labels[l].value == doctest::Approx(guess[l]).epsilon(1e-5));
+    const SampleFeatures features = reader.read(data, data.samples[s]);
+    CHECK(prediction.labels[12].value == doctest::Approx(features.bounds.all()).epsilon(1e-5));
+    for (const std::size_t l : {2U, 5U, 8U, 11U})
+      CHECK(prediction.labels[l].value == doctest::Approx(features.limits[l] / 2).epsilon(1e-5));
   }
 }
 
-TEST_CASE("what never rests is active for the whole window, and no time exceeds it") {
+TEST_CASE("no idle or active time exceeds the window, and what never rests is said to") {
   Dataset data = test::synthetic_dataset(20);
   const FeatureReader reader{data};
-  for (Sample& sample : data.samples) {  // labels[3], [4]: of the GPU
-    sample.labels = reader.read(data, sample).guess;
+  for (Sample& sample : data.samples) {  // labels[3], [6]: the gaps of the GPU and of what is received
+    const double bound = reader.read(data, sample).bounds.all();
     sample.labels[3] = 0;
-    for (const std::size_t l : {4U, 6U}) sample.labels[l] = 100 * reader.read(data, sample).window_s;
+    sample.labels[6] = 100 * bound;  // of 20 steps
+    sample.labels[12] = bound;
   }
-  const std::unique_ptr<Predictor> model = trained(test::small_predictor("profile"), data, 60);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 60);
   for (const std::size_t s : tests_of(data)) {
     const std::vector<std::size_t> one{s};
-    const double window = reader.read(data, data.samples[s]).window_s;
     const PredictedMetrics prediction = model->predict(data, one).at(0);
     CHECK(prediction.labels[3].value == 0);
-    CHECK(prediction.labels[4].value == doctest::Approx(window).epsilon(1e-5));
-    CHECK(prediction.labels[6].value <= window * (1 + 1e-6));
+    CHECK(prediction.labels[6].value <= 21 * prediction.labels[12].value * (1 + 1e-5));
   }
+}
+
+TEST_CASE("intervals hold the share of samples that they say, of those that they were calibrated with") {
+  const Dataset data = test::synthetic_dataset(60);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 10);
+  const std::vector<std::size_t> asked = tests_of(data);
+  const auto covered = [&] {
+    double inside = 0;
+    const std::vector<PredictedMetrics> predictions = model->predict(data, asked);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const double label = data.samples[asked[i]].labels[12];
+      inside += predictions[i].labels[12].low <= label && label <= predictions[i].labels[12].high ? 1 : 0;
+    }
+    return inside / static_cast<double>(asked.size());
+  };
+  model->calibrate(data, asked);
+  CHECK(covered() >= 0.9);
+  CHECK(covered() < 0.97);
 }
 
 TEST_CASE("published networks learn our samples: the twelve burst metrics, and nothing about the others") {
@@ -214,7 +232,7 @@ TEST_CASE("published networks learn our samples: the twelve burst metrics, and n
   CHECK_THROWS_AS(make_predictor(test::small_predictor("transformer"), data, training), InputError);
   CHECK_THROWS_WITH_AS(make_predictor(test::small_predictor("gcn"), data, {}), "the dataset has no samples to train on",
                        InputError);
-  CHECK_THROWS_WITH_AS(make_predictor(test::small_predictor("profile"), data, {}),
+  CHECK_THROWS_WITH_AS(make_predictor(test::small_predictor("learnt"), data, {}),
                        "the dataset has no samples to train on", InputError);
 }
 
@@ -229,7 +247,7 @@ TEST_CASE("published networks take graphs of groups as they take the operators o
   const std::vector<double> grouped = values_of(model->predict(groups, tests_of(groups)));
   REQUIRE(grouped.size() == whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) CHECK(grouped[i] == doctest::Approx(whole[i]).epsilon(1e-4));
-  const std::unique_ptr<Predictor> ours = trained(test::small_predictor("profile"), data, 1);
+  const std::unique_ptr<Predictor> ours = trained(test::small_predictor("learnt"), data, 1);
   CHECK(ours->type_frequencies() == nullptr);
   CHECK_THROWS_AS(ours->predict(groups, tests_of(groups)), InputError);
 }
@@ -242,8 +260,8 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
     std::vector<std::string> learn;  // starts of names; empty: all
     std::vector<std::string> keep;   // starts of names; empty: all others
   };
-  for (const Case& c : std::vector<Case>{{"profile", "fine-tune", {}, {}},
-                                         {"profile", "readout", {"enter", "value"}, {"embed", "round", "weigh"}},
+  for (const Case& c : std::vector<Case>{{"learnt", "fine-tune", {}, {}},
+                                         {"learnt", "readout", {"enter", "value"}, {"embed", "round", "weigh"}},
                                          {"gcn", "fine-tune", {}, {}},
                                          {"gcn", "as-published", {"graph_read_out.mlp"}, {}},
                                          {"gin", "as-intended", {"graph_read_out.mlp", "conv_layers.2"}, {}}}) {
@@ -274,8 +292,8 @@ TEST_CASE("transfer trains what it says and leaves the other weights as they are
       for (const auto& [other, carried] : before)
         if (other == name && other.find("conv_layers.2") == std::string::npos) CHECK(values == carried);
   }
-  const std::unique_ptr<Predictor> profile = trained(test::small_predictor("profile"), data);
-  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", test::small_predictor("profile"), data, training),
+  const std::unique_ptr<Predictor> profile = trained(test::small_predictor("learnt"), data);
+  CHECK_THROWS_AS(carry_over(profile->state(), "m", "as-intended", test::small_predictor("learnt"), data, training),
                   InputError);
   const std::unique_ptr<Predictor> gcn = trained(test::small_predictor("gcn"), data);
   CHECK_THROWS_AS(carry_over(gcn->state(), "m", "readout", test::small_predictor("gcn"), data, training), InputError);
@@ -285,7 +303,7 @@ TEST_CASE("a training carried over and resumed trains the same weights as one th
   const Dataset data = test::synthetic_dataset(10);
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {.settings = {"b"}});
   for (const auto& [network, transfer] : std::vector<std::pair<std::string, std::string>>{
-           {"profile", "fine-tune"}, {"profile", "readout"}, {"gcn", "as-published"}, {"gcn", "as-intended"}}) {
+           {"learnt", "fine-tune"}, {"learnt", "readout"}, {"gcn", "as-published"}, {"gcn", "as-intended"}}) {
     CAPTURE(network);
     CAPTURE(transfer);
     const PredictorChoice choice = test::small_predictor(network);
@@ -302,7 +320,7 @@ TEST_CASE("a training carried over and resumed trains the same weights as one th
 
 TEST_CASE("a dataset with other columns is refused, not read") {
   const Dataset data = test::synthetic_dataset(10);
-  for (const std::string network : {"profile", "gcn"}) {
+  for (const std::string network : {"learnt", "gcn"}) {
     CAPTURE(network);
     const std::unique_ptr<Predictor> model = trained(test::small_predictor(network), data);
     const std::vector<std::size_t> asked = tests_of(data), training = choose_samples(data, Split::kTrain, {});
@@ -315,14 +333,14 @@ TEST_CASE("a dataset with other columns is refused, not read") {
       CHECK_THROWS_AS(model->predict(other, asked), InputError);
       CHECK_THROWS_AS(model->loss(other, asked), InputError);
       CHECK_THROWS_AS(model->learn(other, asked, 0.01), InputError);
-      if (network != std::string{"profile"} || &other != others.data())
+      if (network != std::string{"learnt"} || &other != others.data())
         CHECK_THROWS_AS(make_predictor(test::small_predictor(network), other, training), InputError);
     }
   }
 }
 
 TEST_CASE("weights that no training has made are refused") {
-  TorchDict state = trained(test::small_predictor("profile"), test::synthetic_dataset(5))->state().dict("state");
+  TorchDict state = trained(test::small_predictor("learnt"), test::synthetic_dataset(5))->state().dict("state");
   for (auto& [key, value] : state.items) {
     if (key.text("name") != "state") continue;
     for (auto& [name, weights] : std::get<TorchDict>(value.value).items) {
@@ -350,7 +368,7 @@ TEST_CASE("a damaged or foreign file is refused with one line that names it") {
   CHECK(!problem_of([] { load_predictor(TorchDict{{{"network", "other"}}}, "m"); }).empty());
   CHECK(!problem_of([] { load_predictor(TorchValue{3}, "m"); }).empty());
 
-  for (const std::string network : {"profile", "gcn"}) {
+  for (const std::string network : {"learnt", "gcn"}) {
     const TorchDict state = trained(test::small_predictor(network), data)->state().dict("state");
     // Every entry, on both levels, left out, or of another type or size.
     const std::vector<TorchValue> spoilt{TorchValue{},

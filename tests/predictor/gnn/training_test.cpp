@@ -158,7 +158,7 @@ TEST_CASE("a training resumed after any epoch gives the same model, bit for bit"
   const std::vector<std::size_t> training = choose_samples(data, Split::kTrain, {});
   const std::vector<std::size_t> validation = choose_samples(data, Split::kValidation, {});
   const TrainingPlan plan{.epochs = 4, .batch = 8, .learning_rate = 0.01};
-  for (const std::string network : {"profile", "gcn", "gat", "mpnn"}) {
+  for (const std::string network : {"learnt", "gcn", "gat", "mpnn"}) {
     CAPTURE(network);
     const PredictorChoice choice = test::small_predictor(network);
     const auto train_from = [&](Predictor& model, TrainingState& state, std::size_t until) {

@@ -1,4 +1,4 @@
-#include "predictor/baselines.hpp"
+#include "predictor/baselines/baselines.hpp"
 
 #include "predictor/features.hpp"
 
@@ -6,7 +6,9 @@
 
 #include <cmath>
 
+#include "predictor/baselines/boosted_trees.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/statistics.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
 namespace rehearse {
@@ -22,21 +24,23 @@ std::vector<std::size_t> samples_of(const Dataset& data, Split split) {
 
 }  // namespace
 
-TEST_CASE("mean is that of the setting's training samples, of all where the setting has none") {
+TEST_CASE("median is that of the setting's training samples, of all where the setting has none") {
   const Dataset data = test::synthetic_dataset();
   std::vector<std::size_t> train = samples_of(data, Split::kTrain);
   const std::vector<std::size_t> asked{samples_of(data, Split::kTest).front()};
   const std::int32_t setting = data.samples[asked[0]].setting;
-  const auto mean_of = [&](bool of_setting) {
-    double sum = 0, count = 0;
+  const auto median_of = [&](bool of_setting) {
+    std::vector<double> labels;
     for (const std::size_t s : train)
-      if (!of_setting || data.samples[s].setting == setting) sum += data.samples[s].labels[1], ++count;
-    return sum / count;
+      if (!of_setting || data.samples[s].setting == setting) labels.push_back(data.samples[s].labels[1]);
+    return median(labels);
   };
-  CHECK(Baselines(data, train, asked).predict(Baseline::kMean)[0][1] == doctest::Approx(mean_of(true)).epsilon(1e-12));
-  CHECK(mean_of(true) != doctest::Approx(mean_of(false)));
+  CHECK(Baselines(data, train, asked).predict(Baseline::kMedian)[0][1] ==
+        doctest::Approx(median_of(true)).epsilon(1e-12));
+  CHECK(median_of(true) != doctest::Approx(median_of(false)));
   std::erase_if(train, [&](std::size_t s) { return data.samples[s].setting == setting; });
-  CHECK(Baselines(data, train, asked).predict(Baseline::kMean)[0][1] == doctest::Approx(mean_of(false)).epsilon(1e-12));
+  CHECK(Baselines(data, train, asked).predict(Baseline::kMedian)[0][1] ==
+        doctest::Approx(median_of(false)).epsilon(1e-12));
 }
 
 TEST_CASE("linear recovers a product of powers of sizes") {
@@ -72,24 +76,37 @@ TEST_CASE("neighbours are samples of the same setting; five equal ones give thei
   CHECK(Baselines(data, train, samples).predict(Baseline::kNeighbours)[0][1] == doctest::Approx(12).epsilon(1e-12));
 }
 
-TEST_CASE("what is not given the sketch predicts the same whatever the sketch would say") {
-  Dataset data = test::synthetic_dataset();
+TEST_CASE("closed form is the lower bound of a step, and says nothing of bursts") {
+  const Dataset data = test::synthetic_dataset();
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
-  const FeatureReader reader{data};
-  std::size_t of_sketch = 0;
-  for (const std::string& name : reader.total_names()) of_sketch += is_of_sketch(name) ? 1 : 0;
-  CHECK(of_sketch == label_names().size());
-  Baselines baselines{data, train, asked};
-  CHECK(baselines.predict(Baseline::kLinear) != baselines.predict(Baseline::kLinearWithSketch));
-  CHECK(names_in(kBaselines) == std::vector<std::string>{"mean", "linear", "neighbours", "linear+sketch", "sketch"});
+  const auto predictions = Baselines(data, train, asked).predict(Baseline::kClosedForm);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    CHECK(predictions[i][12] ==
+          doctest::Approx(FeatureReader{data}.read(data, data.samples[asked[i]]).bounds.all()).epsilon(1e-9));
+    CHECK(std::isnan(predictions[i][0]));
+  }
+}
+
+TEST_CASE("trees learn steps that no line follows, the same each time") {
+  std::vector<std::vector<double>> rows, asked;
+  std::vector<double> targets;
+  for (int i = 0; i < 200; ++i) {
+    rows.push_back({i / 200.0, (i * 37 % 200) / 200.0});
+    targets.push_back((rows.back()[0] > 0.5 ? 1.0 : 0.0) + (rows.back()[1] > 0.5 ? 0.0 : 2.0));
+  }
+  asked = {{0.8, 0.8}, {0.2, 0.8}, {0.8, 0.2}};
+  const std::vector<double> found = boosted_trees(rows, targets, asked);
+  CHECK(found[0] == doctest::Approx(1).epsilon(0.1));
+  CHECK(std::abs(found[1]) < 0.3);
+  CHECK(found[2] == doctest::Approx(3).epsilon(0.1));
+  CHECK(boosted_trees(rows, targets, asked) == found);
 }
 
 TEST_CASE("labels that no training sample knows are not predicted; without training samples there is no prediction") {
   Dataset data = test::synthetic_dataset();
   for (Sample& sample : data.samples) sample.labels[4] = std::nan("");
   const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
-  for (const Baseline baseline :
-       {Baseline::kMean, Baseline::kLinear, Baseline::kNeighbours, Baseline::kLinearWithSketch}) {
+  for (const Baseline baseline : {Baseline::kMedian, Baseline::kLinear, Baseline::kNeighbours, Baseline::kTrees}) {
     CAPTURE(name_in(kBaselines, baseline));
     const auto predictions = Baselines(data, train, asked).predict(baseline);
     for (const std::vector<double>& row : predictions) {

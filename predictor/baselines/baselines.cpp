@@ -1,4 +1,4 @@
-#include "predictor/baselines.hpp"
+#include "predictor/baselines/baselines.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
@@ -7,8 +7,10 @@
 #include <limits>
 #include <utility>
 
+#include "predictor/baselines/boosted_trees.hpp"
 #include "predictor/features.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/statistics.hpp"
 
 namespace rehearse {
 
@@ -17,22 +19,24 @@ namespace {
 using Rows = std::vector<std::vector<double>>;
 constexpr std::size_t kNearest = 5;
 constexpr double kRidge = 1e-3;
+constexpr double kFloor = 0.01;  // of the median label: less is taken for as much
 
-double mean_label(const Dataset& dataset, std::span<const std::size_t> samples, std::size_t label) {
-  double sum = 0, count = 0;
-  for (const std::size_t s : samples) {
-    const double value = dataset.samples[s].labels[label];
-    if (std::isnan(value)) continue;
-    sum += value;
-    count += 1;
-  }
-  return count > 0 ? sum / count : kUnknown;
+/// What is known of a label among the samples.
+std::vector<double> known_labels(const Dataset& dataset, std::span<const std::size_t> samples, std::size_t label) {
+  std::vector<double> known;
+  for (const std::size_t s : samples)
+    if (!std::isnan(dataset.samples[s].labels[label])) known.push_back(dataset.samples[s].labels[label]);
+  return known;
 }
 
-std::vector<double> mean_labels(const Dataset& dataset, std::span<const std::size_t> samples) {
-  std::vector<double> means;
-  for (std::size_t l = 0; l < dataset.labels.size(); ++l) means.push_back(mean_label(dataset, samples, l));
-  return means;
+std::vector<double> middle_labels(const Dataset& dataset, std::span<const std::size_t> samples,
+                                  double (*middle)(std::span<const double>)) {
+  std::vector<double> labels;
+  for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
+    const std::vector<double> known = known_labels(dataset, samples, l);
+    labels.push_back(known.empty() ? kUnknown : middle(known));
+  }
+  return labels;
 }
 
 /// Training samples by setting; all of them where a setting has none.
@@ -85,67 +89,79 @@ Baselines::Features Baselines::read(const std::vector<std::size_t>& samples) con
   for (const std::size_t s : samples) {
     SampleFeatures of_sample = reader.read(dataset_, dataset_.samples[s]);
     features.totals.emplace_back(of_sample.totals.begin(), of_sample.totals.end());
-    std::vector<double>& plain = features.plain.emplace_back();
-    for (std::size_t i = 0; i < of_sample.totals.size(); ++i)
-      if (!is_of_sketch(reader.total_names()[i])) plain.push_back(of_sample.totals[i]);
-    features.guesses.push_back(std::move(of_sample.guess));
+    std::vector<double>& bases = features.bases.emplace_back();
+    for (std::size_t l = 0; l < of_sample.bases.size(); ++l)
+      bases.push_back(of_sample.limits[l] > 0 ? of_sample.limits[l] : of_sample.bases[l]);
   }
   return features;
 }
 
-const Baselines::Features& Baselines::of_train() {
-  if (!train_features_) train_features_ = read(train_);
-  return *train_features_;
-}
-
-const Baselines::Features& Baselines::of_samples() {
-  if (!sample_features_) sample_features_ = read(samples_);
-  return *sample_features_;
-}
-
 Rows Baselines::predict(Baseline baseline) {
   if (samples_.empty()) return {};
-  if (baseline == Baseline::kLinear) return by_regression(false);
-  if (baseline == Baseline::kLinearWithSketch) return by_regression(true);
+  if (baseline != Baseline::kMedian && !train_features_) {
+    train_features_ = read(train_);
+    sample_features_ = read(samples_);
+  }
+  if (baseline == Baseline::kLinear) return by_regression();
+  if (baseline == Baseline::kTrees) return by_trees();
   if (baseline == Baseline::kNeighbours) return by_neighbours();
-  if (baseline == Baseline::kSketch) return of_samples().guesses;
   Rows predictions;
+  if (baseline == Baseline::kClosedForm) {
+    predictions = sample_features_->bases;
+    for (std::vector<double>& row : predictions) std::fill_n(row.begin(), std::min(row.size(), kBurstLabels), kUnknown);
+    return predictions;
+  }
   for (const std::size_t s : samples_)
-    predictions.push_back(mean_labels(dataset_, of_setting(dataset_, train_, dataset_.samples[s].setting)));
+    predictions.push_back(middle_labels(dataset_, of_setting(dataset_, train_, dataset_.samples[s].setting), &median));
   return predictions;
 }
 
-Rows Baselines::by_regression(bool has_sketch) {
-  const auto inputs = has_sketch ? &Features::totals : &Features::plain;
-  const Scaling scaling{of_train().*inputs};
-  const Eigen::MatrixXd x = scaling.of(of_train().*inputs), asked = scaling.of(of_samples().*inputs);
+Rows Baselines::by(const Regression& regression) {
   Rows predictions(samples_.size(), std::vector<double>(dataset_.labels.size(), kUnknown));
   for (std::size_t l = 0; l < dataset_.labels.size(); ++l) {
-    const double typical = mean_label(dataset_, train_, l);
-    if (std::isnan(typical)) continue;
-    const double floor = std::max(0.01 * std::abs(typical), 1e-12);
-    std::vector<Eigen::Index> known;
-    for (std::size_t i = 0; i < train_.size(); ++i)
-      if (!std::isnan(dataset_.samples[train_[i]].labels[l])) known.push_back(static_cast<Eigen::Index>(i));
-    const Eigen::MatrixXd rows = x(known, Eigen::all);
-    Eigen::VectorXd y(static_cast<Eigen::Index>(known.size()));
-    for (std::size_t i = 0; i < known.size(); ++i)
-      y(static_cast<Eigen::Index>(i)) =
-          std::log(std::max(dataset_.samples[train_[static_cast<std::size_t>(known[i])]].labels[l], 0.0) + floor);
-    const double middle = y.mean();
-    Eigen::MatrixXd normal = rows.transpose() * rows;
-    normal.diagonal().array() += kRidge * static_cast<double>(known.size());
-    const Eigen::VectorXd weights = normal.ldlt().solve(rows.transpose() * (y.array() - middle).matrix());
-    const Eigen::VectorXd logs = (asked * weights).array() + middle;
+    std::vector<std::size_t> known;
+    std::vector<double> logs, labels = known_labels(dataset_, train_, l);
+    if (labels.empty()) continue;
+    const double floor = std::max(kFloor * median(labels), 1e-12);
+    for (std::size_t i = 0; i < train_.size(); ++i) {
+      const double label = dataset_.samples[train_[i]].labels[l];
+      if (std::isnan(label)) continue;
+      known.push_back(i);
+      logs.push_back(std::log(std::max(label, floor) / train_features_->bases[i][l]));
+    }
+    const std::vector<double> found = regression(known, logs);
     for (std::size_t i = 0; i < samples_.size(); ++i)
-      predictions[i][l] = std::max(std::exp(logs(static_cast<Eigen::Index>(i))) - floor, 0.0);
+      predictions[i][l] = std::exp(std::clamp(found[i], -50.0, 50.0)) * sample_features_->bases[i][l];
   }
   return predictions;
 }
 
+Rows Baselines::by_regression() {
+  const Scaling scaling{train_features_->totals};
+  const Eigen::MatrixXd x = scaling.of(train_features_->totals), asked = scaling.of(sample_features_->totals);
+  return by([&](const std::vector<std::size_t>& known, const std::vector<double>& logs) {
+    const Eigen::MatrixXd rows = x(std::vector<Eigen::Index>{known.begin(), known.end()}, Eigen::all);
+    const Eigen::VectorXd y = Eigen::Map<const Eigen::VectorXd>(logs.data(), static_cast<Eigen::Index>(logs.size()));
+    const double middle = y.mean();
+    Eigen::MatrixXd normal = rows.transpose() * rows;
+    normal.diagonal().array() += kRidge * static_cast<double>(known.size());
+    const Eigen::VectorXd weights = normal.ldlt().solve(rows.transpose() * (y.array() - middle).matrix());
+    const Eigen::VectorXd found = (asked * weights).array() + middle;
+    return std::vector<double>{found.begin(), found.end()};
+  });
+}
+
+Rows Baselines::by_trees() {
+  return by([&](const std::vector<std::size_t>& known, const std::vector<double>& logs) {
+    Rows rows;
+    for (const std::size_t i : known) rows.push_back(train_features_->totals[i]);
+    return boosted_trees(rows, logs, sample_features_->totals);
+  });
+}
+
 Rows Baselines::by_neighbours() {
-  const Scaling scaling{of_train().plain};
-  const Eigen::MatrixXd known = scaling.of(of_train().plain), asked = scaling.of(of_samples().plain);
+  const Scaling scaling{train_features_->totals};
+  const Eigen::MatrixXd known = scaling.of(train_features_->totals), asked = scaling.of(sample_features_->totals);
   Rows predictions;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const std::int32_t setting = dataset_.samples[samples_[i]].setting;
@@ -161,7 +177,7 @@ Rows Baselines::by_neighbours() {
     std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
     std::vector<std::size_t> nearest;
     for (std::size_t k = 0; k < count; ++k) nearest.push_back(near[k].second);
-    predictions.push_back(mean_labels(dataset_, nearest));
+    predictions.push_back(middle_labels(dataset_, nearest, &mean));
   }
   return predictions;
 }

@@ -1,0 +1,32 @@
+#pragma once
+// What a predictor says of a job.
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace rehearse {
+
+/// One label of one sample.
+struct LabelPrediction {
+  double value = 0;  // median
+  double low = 0,
+         high = 0;  // 90 % of labels are between, as far as others show; equal to the value if nothing is known
+};
+
+/// Shares of labels that intervals are made for; the one that a LabelPrediction has.
+inline constexpr std::array kCoverages{0.5, 0.8, 0.9, 0.95};
+inline constexpr std::size_t kShown = 2;
+
+struct PredictedMetrics {
+  std::vector<LabelPrediction> labels;  // [labels]
+  std::vector<double> widths;           // [labels] of ln label, before intervals were calibrated; empty: not known
+  /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
+  double distance = 0;
+};
+
+/// The factor of widths by which intervals reach, for each of kCoverages, so that this share of others is inside:
+/// the smallest of `scores` that ceil(coverage (n + 1)) of them do not exceed (split-conformal prediction).
+std::array<double, kCoverages.size()> conformal_quantiles(std::vector<double> scores);
+
+}  // namespace rehearse

@@ -1,0 +1,53 @@
+#include "sim/app/any_predictor.hpp"
+
+#include <cmath>
+
+#include "predictor/gnn/predictor_file.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+
+namespace rehearse {
+
+const EngineLabels& EngineOnDemand::get() {
+  if (!found_) {
+    Progress progress{"simulated", common_.is_quiet};
+    found_ = engine_labels(dataset_, samples_, load_catalog(common_), [&](std::size_t done, std::size_t total) {
+      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+      common_.budget.check();
+    });
+  }
+  return *found_;
+}
+
+AnyPredictor::AnyPredictor(const std::filesystem::path& folder) {
+  const std::string file = (folder / "model.pt").string();
+  const TorchValue state = load_torch_file(file);
+  if (state.at("network", file).text(file) == "corrected")
+    corrected_.emplace(state, file);
+  else
+    network_ = load_predictor(state, file);
+}
+
+std::vector<PredictedMetrics> AnyPredictor::predict(const Dataset& dataset, std::span<const std::size_t> samples,
+                                                    EngineOnDemand& engine) {
+  std::vector<PredictedMetrics> predictions;
+  if (corrected_) {
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      predictions.push_back(corrected_->correct(engine.get().labels[i], engine.get().traits[i]));
+    return predictions;
+  }
+  const LabelPrediction unknown{std::nan(""), std::nan(""), std::nan("")};
+  std::vector<std::size_t> told, places;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    predictions.push_back({.labels = std::vector<LabelPrediction>(dataset.labels.size(), unknown)});
+    const Sample& sample = dataset.samples[samples[i]];
+    if (!is_described(dataset, dataset.settings[static_cast<std::size_t>(sample.setting)])) continue;
+    told.push_back(samples[i]);
+    places.push_back(i);
+  }
+  std::vector<PredictedMetrics> found = network_->predict(dataset, told);
+  for (std::size_t i = 0; i < told.size(); ++i) predictions[places[i]] = std::move(found[i]);
+  return predictions;
+}
+
+}  // namespace rehearse
