@@ -24,11 +24,12 @@ namespace {
 
 void add_options(Options options, PredictCommand& command) {
   options.add_option("MODEL", command.predictor, "Written by rehearse train").required();
-  options.add_option("INPUT", command.input, "Scenario, dataset, or with --scenario model file or GraphDef").required();
+  options.add_option("INPUT", command.input, "Scenario, dataset, or with --scenario a model").required();
   options.add_option(
       "--scenario", command.scenario, "FILE",
-      "Cluster and training of this scenario, for INPUT instead of its model: a model file (rehearse schema "
-      "model), or a TensorFlow GraphDef (.pbtxt, .pb)");
+      "Cluster and training of this scenario, for INPUT instead of its model: a name of the catalog (rehearse list "
+      "models), a model file (rehearse schema model), an ONNX model, a PyTorch graph, a HuggingFace config.json, or a "
+      "TensorFlow GraphDef (.pbtxt, .pb)");
   options.add_option("--study", command.study, "NAME",
                      "Of the corrected engine: the study, or dataset of your own, that the scenario's cluster is from");
   add_overrides(options, command.overrides);
@@ -42,7 +43,7 @@ int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   AnyPredictor predictor{command.predictor};
-  const bool is_many = is_dataset(command.input);
+  const bool is_many = !command.scenario && is_dataset(command.input);
   std::optional<TypeFrequencies> frequencies;
   if (predictor.network() != nullptr && predictor.network()->type_frequencies() != nullptr)
     frequencies = *predictor.network()->type_frequencies();
@@ -115,7 +116,7 @@ CommandVerb predict_verb() {
       "predict",
       "Resource profile of a scenario, or of every sample of a dataset, without simulation\n\n"
       "Example: rehearse predict model scenarios/driple/01-v100-ps1-w2.json\n"
-      "Example: rehearse predict model net.pbtxt --scenario scenarios/driple/01-v100-ps1-w2.json",
+      "Example: rehearse predict model resnet50 --scenario scenarios/driple/01-v100-ps1-w2.json",
       add_options, run);
 }
 

@@ -1,5 +1,6 @@
 #include "sim/app/predictor_inputs.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -38,8 +39,17 @@ Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped
   return dataset;
 }
 
-/// The workload of `json`, a scenario, becomes the model that `file` describes.
-void set_model(Json& json, const fs::path& file) {
+/// The workload of `json`, a scenario, becomes the model that `file` describes, or the catalog's of this name.
+void set_model(Json& json, const fs::path& file, const Catalog& catalog) {
+  if (!fs::exists(file)) {
+    const std::vector<std::string> known = catalog.model_names();
+    if (std::find(known.begin(), known.end(), file.string()) == known.end())
+      throw InputError{file.string() +
+                       ": no such file, and no model of the catalog (rehearse list models): expected a name, a model "
+                       "file, GraphDef, ONNX model, PyTorch graph or HuggingFace config.json"};
+    json["workload"]["model"] = file.string();
+    return;
+  }
   Json model = import_model(file).model_file;
   const JsonReader reader{model, file.string()};
   if (!model.contains("name")) model["name"] = file.stem().string();
@@ -84,11 +94,11 @@ Dataset load_prediction_input(const PredictCommand& command, bool is_for_network
       throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
     return dataset_of(described(read_scenario(json, command.input.string(), catalog, origins), command.input));
   }
-  if (is_dataset(command.input))
+  if (fs::exists(command.input) && is_dataset(command.input))
     throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
   Json json = load_scenario_json(*command.scenario, command.overrides, catalog, origins);
   if (!is_graph_def(command.input)) {
-    set_model(json, command.input);
+    set_model(json, command.input, catalog);
     return dataset_of(described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario));
   }
   Scenario scenario = described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario);

@@ -165,6 +165,27 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
   check_refused("predict " + published + " " + few + in_cluster, 2, "too few for 100 groups");
 }
 
+TEST_CASE("a model of the catalog and files of other programs are predicted in the cluster of a scenario") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data.db").string(), model = (folder / "model").string();
+  write_dataset(data, test::synthetic_dataset(10));
+  require_success("train " + data + " --epochs 1 --quiet -o " + model);
+  const std::string on = " --scenario " + kDriple, files = kRoot + "/tests/workloads/importers/data/";
+  const std::string config = folder
+                                 .write("config.json", R"({"model_type": "gpt2", "n_layer": 2, "n_head": 4,
+      "n_embd": 256, "n_positions": 64, "vocab_size": 1000})")
+                                 .string();
+  for (const std::string& input : {std::string{"resnet50"}, files + "resnet50.torch.json", config}) {
+    CAPTURE(input);
+    const Outcome outcome = rehearse_with("predict " + model + " " + input + on + " --json --quiet");
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(parse_json(outcome.out, "prediction")["metrics"]["step_time_s"]["value"] > 0);
+  }
+  check_refused("predict " + model + " resnet51" + on, 2, "expected a name, a model file, GraphDef, ONNX model");
+  check_refused("predict " + model + " " + kRoot + "/README.md" + on, 2, "HuggingFace config.json");
+}
+
 TEST_CASE("simulated and measured: put together, trained on each and on both, compared side by side") {
   const TemporaryFolder folder;
   Dataset simulated = test::synthetic_dataset(15), measured = test::synthetic_dataset(15);
