@@ -432,7 +432,8 @@ void take_published_budget(TrainCommand& command) {
   const auto refuse = [](const std::string& expected) {
     throw InputError{"--budget published: expected " + expected + " beside it; see rehearse train --help"};
   };
-  if (command.network == "learnt" || command.network == "corrected") refuse("--network gcn, gin, gat, gat-textbook or mpnn");
+  if (command.network == "learnt" || command.network == "corrected")
+    refuse("--network gcn, gin, gat, gat-textbook or mpnn");
   const auto take = [&](const std::string& option, auto& value, auto published, const char* text) {
     if (command.common.given.contains(option) && value != published) refuse(option + " " + text + " or none");
     value = published;
@@ -451,7 +452,8 @@ int run(const TrainCommand& typed) {
   if (command.common.given.contains("--transfer") && !command.transfer_from)
     throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};
   for (const char* option : {"--labels", "--mlp-gain"})
-    if (command.common.given.contains(option) && (command.network == "profile" || command.transfer_from))
+    if (command.common.given.contains(option) &&
+        (command.network == "learnt" || command.network == "corrected" || command.transfer_from))
       throw InputError{std::string{option} +
                        ": of a published network that starts anew: expected --network gcn, gin, gat, gat-textbook or "
                        "mpnn, and no --transfer-from"};
