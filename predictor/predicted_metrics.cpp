@@ -15,4 +15,10 @@ std::array<double, kCoverages.size()> conformal_quantiles(std::vector<double> sc
   return quantiles;
 }
 
+std::array<double, kCoverages.size()> reaches_of(double width, std::span<const double> quantiles) {
+  std::array<double, kCoverages.size()> reaches{};
+  for (std::size_t c = 0; c < reaches.size(); ++c) reaches[c] = std::min(width * quantiles[c], std::log(1e6));
+  return reaches;
+}
+
 }  // namespace rehearse

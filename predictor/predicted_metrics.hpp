@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace rehearse {
@@ -21,6 +22,8 @@ inline constexpr std::size_t kShown = 2;
 struct PredictedMetrics {
   std::vector<LabelPrediction> labels;  // [labels]
   std::vector<double> widths;           // [labels] of ln label, before intervals were calibrated; empty: not known
+  /// [labels] how far intervals of kCoverages reach to either side in ln label; empty: not known.
+  std::vector<std::array<double, kCoverages.size()>> reaches;
   /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
   double distance = 0;
 };
@@ -28,5 +31,8 @@ struct PredictedMetrics {
 /// The factor of widths by which intervals reach, for each of kCoverages, so that this share of others is inside:
 /// the smallest of `scores` that ceil(coverage (n + 1)) of them do not exceed (split-conformal prediction).
 std::array<double, kCoverages.size()> conformal_quantiles(std::vector<double> scores);
+
+/// Widths times `quantiles` [kCoverages], at most a factor of a million to either side.
+std::array<double, kCoverages.size()> reaches_of(double width, std::span<const double> quantiles);
 
 }  // namespace rehearse

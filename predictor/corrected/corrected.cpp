@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kStep = kBurstLabels;  // step_time_s
 constexpr int kChoices = 3, kResamples = 400;
-constexpr double kMostReach = 13.8;  // ln: factors of a million and more are all the same
 
 struct Row {
   Residual residual;
@@ -191,10 +190,12 @@ PredictedMetrics CorrectedEngine::correct(const std::vector<double>& simulated, 
     if (of == of_.end() || std::isnan(simulated[l])) {
       metrics.labels.push_back({simulated[l], simulated[l], simulated[l]});
       metrics.widths.push_back(0);
+      metrics.reaches.emplace_back();
       continue;
     }
     const ResidualEstimate estimate = of->second.model.estimate(job);
-    const double reach = std::min(of->second.quantiles[kShown] * estimate.deviation, kMostReach);
+    metrics.reaches.push_back(reaches_of(estimate.deviation, of->second.quantiles));
+    const double reach = metrics.reaches.back()[kShown];
     const double middle = simulated[l] * std::exp(sign * estimate.mean);
     metrics.labels.push_back({middle, middle * std::exp(-reach), middle * std::exp(reach)});
     metrics.widths.push_back(estimate.deviation);

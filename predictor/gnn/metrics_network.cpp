@@ -592,8 +592,9 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
         const std::size_t i = g * labels + l;
         const double most = has_limit[i] > 0 ? limits[i] : parts_->is_duration(l) ? window : kNoLimit;
         const double middle = std::min<double>(log[i], most);
-        // Factors of a million and more are all the same.
-        const double reach = std::min(width[i] * parts_->quantiles[l * kCoverages.size() + kShown], std::log(1e6));
+        prediction.reaches.push_back(
+            reaches_of(width[i], std::span{parts_->quantiles}.subspan(l * kCoverages.size(), kCoverages.size())));
+        const double reach = prediction.reaches.back()[kShown];
         if (presence[i] < 0)
           prediction.labels.push_back({});
         else

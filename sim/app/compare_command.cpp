@@ -46,6 +46,11 @@ void add_options(Options options, CompareCommand& command) {
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   add_choice(options, command.choice, command.origin);
+  options.add_flag("--unseen", command.is_unseen,
+                   "The models were not trained on the settings of --setting: baselines do not learn from them either");
+  options.add_option("--share", command.choice.share, "Share of the graphs that baselines learn from")
+      .range(0.0, 1.0)
+      .shows_default();
   options.add_flag("--no-baselines", command.skips_baselines, "Models alone: quicker with a large dataset");
   options.add_option("--split", command.split, "train, validation or test")
       .check(is_one_of({"train", "validation", "test"}))
@@ -231,6 +236,10 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
   SampleChoice seen = command.choice;
   seen.family.reset();
   if (command.choice.family) seen.left_out_families.push_back(*command.choice.family);
+  if (command.is_unseen) {
+    seen.left_out_settings.insert(seen.left_out_settings.end(), seen.settings.begin(), seen.settings.end());
+    seen.settings.clear();
+  }
   const std::vector<std::size_t> train = choose_samples(dataset, Split::kTrain, seen);
   const bool has_operators = dataset.node_features == node_feature_names();
   if (train.empty() || command.skips_baselines) return;
@@ -286,6 +295,64 @@ Part part_of(Origin origin, const Dataset& dataset, const std::vector<std::size_
     });
   }
   return part;
+}
+
+/// Of the labels of some samples, the share that is in intervals of each of kCoverages; labels and predictions above 0,
+/// with an interval.
+struct Coverage {
+  std::size_t labels = 0;
+  std::array<double, kCoverages.size()> inside{};
+};
+
+Coverage coverage_of(const Dataset& dataset, const Part& part, const Contender& contender,
+                     const std::function<bool(const Sample&)>& counts) {
+  Coverage coverage;
+  for (std::size_t i = 0; i < part.samples.size(); ++i) {
+    const Sample& sample = dataset.samples[part.samples[i]];
+    const PredictedMetrics& predicted = contender.predictions[i];
+    if (predicted.reaches.empty() || !counts(sample)) continue;
+    for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
+      if (!is_observed(dataset, sample, l) || !(sample.labels[l] > 0) || !(predicted.labels[l].value > 0)) continue;
+      ++coverage.labels;
+      const double off = std::abs(std::log(sample.labels[l] / predicted.labels[l].value));
+      for (std::size_t c = 0; c < kCoverages.size(); ++c)
+        coverage.inside[c] += off <= predicted.reaches[l][c] * (1 + 1e-6) ? 1 : 0;
+    }
+  }
+  for (double& inside : coverage.inside) inside /= static_cast<double>(std::max<std::size_t>(1, coverage.labels));
+  return coverage;
+}
+
+Json to_json(const Coverage& coverage) {
+  Json json{{"labels", coverage.labels}};
+  for (std::size_t c = 0; c < kCoverages.size(); ++c)
+    json[std::to_string(std::lround(100 * kCoverages[c]))] = coverage.inside[c];
+  return json;
+}
+
+/// Overall, and of the settings the least and the most.
+Table coverage_table(const Dataset& dataset, const Part& part) {
+  Table table{.header = {"predictor", "labels", "in intervals of 50 %", "80 %", "90 %", "95 %",
+                         "90 %, least of a setting", "most"},
+              .rows = {}};
+  for (const Contender& contender : part.predictors()) {
+    const Coverage all = coverage_of(dataset, part, contender, [](const Sample&) { return true; });
+    if (all.labels == 0) continue;
+    double least = 1, most = 0;
+    for (const auto& [setting, unused] : contender.by_setting) {
+      const Coverage of = coverage_of(dataset, part, contender, [&](const Sample& sample) {
+        return dataset.settings[static_cast<std::size_t>(sample.setting)].name == setting;
+      });
+      if (of.labels == 0) continue;
+      least = std::min(least, of.inside[kShown]);
+      most = std::max(most, of.inside[kShown]);
+    }
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {contender.name, std::to_string(all.labels)};
+    for (const double inside : all.inside) row.push_back(display(100 * inside) + " %");
+    row.insert(row.end(), {display(100 * least) + " %", display(100 * most) + " %"});
+  }
+  return table;
 }
 
 /// Per label and job what was simulated, what each predictor says, and what was measured, with the errors of the latter.
@@ -348,6 +415,7 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)
       document.sections.push_back({.title = "Studies", .tables = {studies_of(part.contenders)}});
+    document.sections.push_back({.title = "Intervals, " + origin, .tables = {coverage_table(dataset, part)}});
     document.sections.push_back(
         {.title = "Side by side, " + origin, .tables = {side_by_side(dataset, part, kMostReported)}});
     for (const Contender& contender : part.predictors())
@@ -370,6 +438,7 @@ void print(const Dataset& dataset, const Part& part, const std::string& split) {
   for (const Contender& contender : part.predictors())
     std::printf("%s\n%s\n", contender.name.c_str(), to_text(table_of(contender.score)).c_str());
   std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
+  std::printf("%s\n", to_text(coverage_table(dataset, part)).c_str());
   const Table jobs = side_by_side(dataset, part, kMostPrinted);
   std::printf("%s%s\n", to_text(jobs).c_str(), jobs.rows.size() == kMostPrinted ? "... all with -o: jobs-*.csv\n" : "");
 }
@@ -404,6 +473,7 @@ int compare_dataset(const CompareCommand& command) {
   const Dataset dataset = load_dataset(command.input);
   SampleChoice choice = command.choice;
   choice.takes_undescribed = true;
+  choice.share = 1;
   const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), choice);
   if (samples.empty()) throw InputError{command.input.string() + ": has no sample of that kind to compare with"};
   const auto made = make_folder(command.common.output);
@@ -429,6 +499,9 @@ int compare_dataset(const CompareCommand& command) {
   for (const Part& part : parts) {
     Json& of_part = json["origins"][to_text(part.origin)] = {{"samples", part.samples.size()}};
     for (const Contender& contender : part.contenders) of_part["predictors"][contender.name] = to_json(contender);
+    for (const Contender& contender : part.predictors())
+      of_part["predictors"][contender.name]["coverage"] =
+          to_json(coverage_of(dataset, part, contender, [](const Sample&) { return true; }));
   }
   const std::string text = to_json_text(json);
   if (command.common.output) {
@@ -468,7 +541,7 @@ int run(const CompareCommand& typed) {
   const auto is_given = [&](const char* option) { return command.common.given.contains(option); };
   if (!is_dataset(command.input)) {
     for (const char* option : {"--setting", "--leave-out-setting", "--family", "--leave-out-family", "--origin",
-                               "--split", "--no-baselines"})
+                               "--split", "--no-baselines", "--unseen", "--share"})
       if (is_given(option))
         throw InputError{std::string{option} + ": expected a dataset to choose from; found a scenario"};
     return compare_scenario(command, step_time);

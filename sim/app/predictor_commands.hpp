@@ -28,6 +28,7 @@ struct CompareCommand {
   std::string origin;  // of the choice, as typed
   std::string split = "test";
   bool skips_baselines = false;
+  bool is_unseen = false;  // what choice.settings holds, to the models
   // Of a scenario:
   std::vector<std::string> overrides;
   std::optional<std::filesystem::path> measured;  // time series

@@ -48,10 +48,10 @@ def folds():
     for gpu, word in groups.items():
         of_gpu = [name for name in names if f"-{word}-" in name]
         yield ("one GPU left out", gpu, [w for name in of_gpu for w in ("--leave-out-setting", name)],
-               [w for name in of_gpu for w in ("--setting", name)])
+               ["--unseen", *(w for name in of_gpu for w in ("--setting", name))])
     slow = [name for name in names if name.split("/")[1][:2] in ("11", "12", "13", "14")]
     for name, left_out in (("1 GbE, 5 machines", slow), ("40 GbE, 2 machines", [n for n in names if n.split("/")[1][:2] in ("07", "08", "09", "10")])):
-        yield ("one network left out", name, [w for n in left_out for w in ("--leave-out-setting", n)], [w for n in left_out for w in ("--setting", n)])
+        yield ("one network left out", name, [w for n in left_out for w in ("--leave-out-setting", n)], ["--unseen", *(w for n in left_out for w in ("--setting", n))])
 
 
 def compare(program, model, data, options, out):
@@ -87,7 +87,7 @@ def main():
         model = folder / name / "learnt"
         if not (model / "report.html").exists():
             run(options.program, "train", data, "--epochs", options.epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
-        predictors = compare(options.program, model, data, ask, folder / name / "comparison")
+        predictors = compare(options.program, model, data, [*ask, "--share", share], folder / name / "comparison")
         result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
         result["baselines"] = {other: scores(predictors, other) for other in predictors if other != "learnt"}
         rows.append(result)
