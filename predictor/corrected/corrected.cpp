@@ -69,7 +69,7 @@ void add_choice(const std::vector<Residual>& others, const ResidualModel::Varian
   std::vector<Row> asked;
   for (std::size_t i = 0; i < order.size(); ++i)
     i < point.added ? known.push_back(study[order[i]].residual) : asked.push_back(study[order[i]]);
-  const ResidualModel model{std::move(known), variances};
+  const ResidualModel model{known, variances};
   const double reach = conformal_quantiles(model.left_out_scores())[kShown];
   std::vector<double> engine, corrected;
   double covered = 0;
@@ -100,9 +100,9 @@ CorrectedEngine::CorrectedEngine(const Dataset& dataset, std::span<const std::si
                                  const EngineLabels& engine)
     : labels_{dataset.labels} {
   for (std::size_t l = 0; l < labels_.size(); ++l) {
-    std::vector<Residual> residuals = residuals_of(rows_of(dataset, samples, engine, l));
+    const std::vector<Residual> residuals = residuals_of(rows_of(dataset, samples, engine, l));
     if (residuals.size() < kLeastResiduals) continue;
-    OfLabel of{ResidualModel{std::move(residuals)}};
+    OfLabel of{ResidualModel{residuals}};
     of.quantiles = conformal_quantiles(of.model.left_out_scores());
     of_.emplace(l, std::move(of));
   }
@@ -170,7 +170,7 @@ CorrectedEngine::CorrectedEngine(const TorchValue& state, const std::string& whe
     if (!std::all_of(kept.begin(), kept.end(), [](double x) { return x > 0; }))
       throw InputError{where + ": expected variances above 0"};
     std::copy(kept.begin(), kept.end(), variances.begin());
-    OfLabel of{ResidualModel{std::move(residuals), variances}};
+    OfLabel of{ResidualModel{residuals, variances}};
     const std::vector<double> quantiles = numbers_of(of_label.at("quantiles", where), of.quantiles.size());
     std::copy(quantiles.begin(), quantiles.end(), of.quantiles.begin());
     of_.emplace(static_cast<std::size_t>(found - labels_.begin()), std::move(of));

@@ -38,49 +38,70 @@ double covariance(const JobTraits& a, const JobTraits& b, const ResidualModel::V
 
 Eigen::Index index(std::size_t i) { return static_cast<Eigen::Index>(i); }
 
-/// ln likelihood of the residuals of the matrices of shares, which are 0 on average.
+/// Indices of the residuals of each study, at most `most` of it, evenly spaced.
+std::map<std::string, std::vector<std::size_t>> rows_by_study(const std::vector<Residual>& residuals,
+                                                              std::size_t most) {
+  std::map<std::string, std::vector<std::size_t>> all, chosen;
+  for (std::size_t i = 0; i < residuals.size(); ++i) all[residuals[i].job.study].push_back(i);
+  for (const auto& [study, rows] : all)
+    for (std::size_t i = 0; i < std::min(rows.size(), most); ++i)
+      chosen[study].push_back(rows[i * rows.size() / std::min(rows.size(), most)]);
+  return chosen;
+}
+
+std::vector<Residual> clipped_and_thinned(const std::vector<Residual>& residuals) {
+  std::vector<Residual> kept;
+  for (const auto& [study, rows] : rows_by_study(residuals, ResidualModel::kMostRows))
+    for (const std::size_t i : rows) {
+      kept.push_back(residuals[i]);
+      kept.back().value = std::clamp(kept.back().value, -kLargestResidual, kLargestResidual);
+    }
+  return kept;
+}
+
+/// ln likelihood of the residuals, which are 0 on average. Studies have nothing in common.
 class Likelihood {
  public:
-  explicit Likelihood(const std::vector<Residual>& residuals) : values_(index(residuals.size())) {
-    const Eigen::Index n = values_.size();
-    for (Eigen::MatrixXd& part : parts_) part.resize(n, n);
-    for (std::size_t i = 0; i < residuals.size(); ++i) {
-      values_(index(i)) = residuals[i].value;
-      for (std::size_t j = 0; j <= i; ++j) {
-        const auto shares = shares_of(residuals[i].job, residuals[j].job);
-        for (std::size_t p = 0; p < shares.size(); ++p)
-          parts_[p](index(i), index(j)) = parts_[p](index(j), index(i)) = shares[p];
+  explicit Likelihood(const std::vector<Residual>& residuals) {
+    for (const auto& [study, rows] : rows_by_study(residuals, ResidualModel::kMostPerStudy)) {
+      Study& of = studies_.emplace_back();
+      const Eigen::Index n = index(rows.size());
+      of.values.resize(n);
+      for (Eigen::MatrixXd& part : of.parts) part.resize(n, n);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        of.values(index(i)) = residuals[rows[i]].value;
+        for (std::size_t j = 0; j <= i; ++j) {
+          const auto shares = shares_of(residuals[rows[i]].job, residuals[rows[j]].job);
+          for (std::size_t p = 0; p < shares.size(); ++p)
+            of.parts[p](index(i), index(j)) = of.parts[p](index(j), index(i)) = shares[p];
+        }
       }
     }
   }
   double at(const ResidualModel::Variances& variances) const {
-    Eigen::MatrixXd k = variances.back() * Eigen::MatrixXd::Identity(values_.size(), values_.size());
-    for (std::size_t p = 0; p < parts_.size(); ++p) k += variances[p] * parts_[p];
-    const Eigen::LLT<Eigen::MatrixXd> factor{k};
-    const double log_determinant = 2 * factor.matrixLLT().diagonal().array().log().sum();
-    return -0.5 * (values_.dot(factor.solve(values_)) + log_determinant);
+    double sum = 0;
+    for (const Study& study : studies_) {
+      const Eigen::Index n = study.values.size();
+      Eigen::MatrixXd k = variances.back() * Eigen::MatrixXd::Identity(n, n);
+      for (std::size_t p = 0; p < study.parts.size(); ++p) k += variances[p] * study.parts[p];
+      const Eigen::LLT<Eigen::MatrixXd> factor{k};
+      const double log_determinant = 2 * factor.matrixLLT().diagonal().array().log().sum();
+      sum -= 0.5 * (study.values.dot(factor.solve(study.values)) + log_determinant);
+    }
+    return sum;
   }
 
  private:
-  std::array<Eigen::MatrixXd, ResidualModel::kShares> parts_;
-  Eigen::VectorXd values_;
+  struct Study {
+    std::array<Eigen::MatrixXd, ResidualModel::kShares> parts;
+    Eigen::VectorXd values;
+  };
+  std::vector<Study> studies_;
 };
-
-/// At most kMostPerStudy of each study, evenly spaced.
-std::vector<Residual> balanced(const std::vector<Residual>& residuals) {
-  std::map<std::string, std::vector<std::size_t>> of_study;
-  for (std::size_t i = 0; i < residuals.size(); ++i) of_study[residuals[i].job.study].push_back(i);
-  std::vector<Residual> chosen;
-  for (const auto& [study, rows] : of_study) {
-    const std::size_t count = std::min(rows.size(), ResidualModel::kMostPerStudy);
-    for (std::size_t i = 0; i < count; ++i) chosen.push_back(residuals[rows[i * rows.size() / count]]);
-  }
-  return chosen;
-}
 
 /// Climbs along one variance after another, by factors that become smaller.
 ResidualModel::Variances most_likely(const std::vector<Residual>& residuals) {
-  const Likelihood likelihood{balanced(residuals)};
+  const Likelihood likelihood{residuals};
   ResidualModel::Variances best = kFirst;
   double value = likelihood.at(best);
   for (const double factor : {8.0, 8.0, 3.0, 3.0, 1.6, 1.6})
@@ -98,85 +119,84 @@ ResidualModel::Variances most_likely(const std::vector<Residual>& residuals) {
   return best;
 }
 
-std::vector<Residual> clipped(std::vector<Residual> residuals) {
-  for (Residual& residual : residuals) residual.value = std::clamp(residual.value, -kLargestResidual, kLargestResidual);
-  return residuals;
-}
-
 }  // namespace
 
-ResidualModel::ResidualModel(std::vector<Residual> residuals)
-    : residuals_{clipped(std::move(residuals))}, variances_{residuals_.empty() ? kFirst : most_likely(residuals_)} {
-  solve();
+ResidualModel::ResidualModel(const std::vector<Residual>& residuals)
+    : ResidualModel{residuals, residuals.empty() ? kFirst : most_likely(clipped_and_thinned(residuals))} {}
+
+ResidualModel::ResidualModel(const std::vector<Residual>& residuals, const Variances& variances)
+    : residuals_{clipped_and_thinned(residuals)}, variances_{variances} {
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    Study& study = studies_[residuals_[i].job.study];
+    place_.push_back(study.rows.size());
+    study.rows.push_back(i);
+  }
 }
 
-ResidualModel::ResidualModel(std::vector<Residual> residuals, const Variances& variances)
-    : residuals_{clipped(std::move(residuals))}, variances_{variances} {
-  solve();
-}
-
-void ResidualModel::solve() {
-  const std::size_t n = residuals_.size();
+const ResidualModel::Study& ResidualModel::solved(const std::string& name) const {
+  static const Study none;
+  const auto found = studies_.find(name);
+  if (found == studies_.end()) return none;
+  Study& study = found->second;
+  if (!study.weights.empty()) return study;
+  const std::size_t n = study.rows.size();
   Eigen::MatrixXd k(index(n), index(n));
   Eigen::VectorXd values(index(n));
   for (std::size_t i = 0; i < n; ++i) {
-    values(index(i)) = residuals_[i].value;
+    const Residual& residual = residuals_[study.rows[i]];
+    values(index(i)) = residual.value;
     for (std::size_t j = 0; j <= i; ++j)
-      k(index(i), index(j)) = k(index(j), index(i)) = covariance(residuals_[i].job, residuals_[j].job, variances_);
+      k(index(i), index(j)) = k(index(j), index(i)) =
+          covariance(residual.job, residuals_[study.rows[j]].job, variances_);
     k(index(i), index(i)) += variances_.back();
   }
   const Eigen::LLT<Eigen::MatrixXd> factor{k};
   const Eigen::VectorXd weights = factor.solve(values);
-  weights_.assign(weights.begin(), weights.end());
+  study.weights.assign(weights.begin(), weights.end());
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(index(n), index(n)));
-  inverse_.assign(inverse.data(), inverse.data() + inverse.size());
-  struct Sums {
-    double products = 0, means = 0, values = 0, rows = 0;
-  };
-  std::map<std::string, Sums> of_study;
+  study.inverse.assign(inverse.data(), inverse.data() + inverse.size());
+  double products = 0, means = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const double mean = left_out_mean(i), value = residuals_[i].value;
-    Sums& sums = of_study[residuals_[i].job.study];
-    sums.products += mean * value;
-    sums.means += mean * mean;
-    sums.values += value * value;
-    sums.rows += 1;
+    const double mean = values(index(i)) - study.weights[i] / study.inverse[i * n + i];
+    products += mean * values(index(i));
+    means += mean * mean;
   }
-  for (const auto& [study, sums] : of_study) {
-    const double scale = sums.means + kDoubt * sums.values / sums.rows;
-    trust_[study] = scale > 0 ? std::clamp(sums.products / scale, 0.0, 1.0) : 0;
-  }
+  const double scale = means + kDoubt * values.squaredNorm() / static_cast<double>(n);
+  study.trust = scale > 0 ? std::clamp(products / scale, 0.0, 1.0) : 0;
+  return study;
 }
 
 double ResidualModel::left_out_mean(std::size_t row) const {
-  return residuals_[row].value - weights_[row] / inverse_[row * residuals_.size() + row];
+  const Study& study = solved(residuals_[row].job.study);
+  const std::size_t i = place_[row];
+  return residuals_[row].value - study.weights[i] / study.inverse[i * study.rows.size() + i];
 }
 
-double ResidualModel::trust_in(const std::string& study) const {
-  const auto found = trust_.find(study);
-  return found == trust_.end() ? 1 : found->second;
-}
+double ResidualModel::trust_in(const std::string& study) const { return solved(study).trust; }
 
 ResidualEstimate ResidualModel::estimate(const JobTraits& job) const {
-  const auto n = index(residuals_.size());
+  const Study& study = solved(job.study);
+  const auto n = index(study.rows.size());
   Eigen::VectorXd shared(n);
   for (Eigen::Index i = 0; i < n; ++i)
-    shared(i) = covariance(job, residuals_[static_cast<std::size_t>(i)].job, variances_);
-  const Eigen::Map<const Eigen::VectorXd> weights{weights_.data(), n};
-  const Eigen::Map<const Eigen::MatrixXd> inverse{inverse_.data(), n, n};
+    shared(i) = covariance(job, residuals_[study.rows[static_cast<std::size_t>(i)]].job, variances_);
+  const Eigen::Map<const Eigen::VectorXd> weights{study.weights.data(), n};
+  const Eigen::Map<const Eigen::MatrixXd> inverse{study.inverse.data(), n, n};
   JobTraits measured = job;
   if (measured.study.empty()) measured.study = "?";  // a job that is measured belongs to some study
   const double known = n == 0 ? 0 : shared.dot(inverse * shared);
   const double variance = covariance(measured, measured, variances_) + variances_.back() - known;
-  return {n == 0 ? 0 : trust_in(job.study) * shared.dot(weights), std::sqrt(std::max(variance, variances_.back()))};
+  return {n == 0 ? 0 : study.trust * shared.dot(weights), std::sqrt(std::max(variance, variances_.back()))};
 }
 
 std::vector<double> ResidualModel::left_out_scores() const {
-  const std::size_t n = residuals_.size();
   std::vector<double> scores;
-  for (std::size_t i = 0; i < n; ++i)
-    scores.push_back(std::abs(trust_in(residuals_[i].job.study) * left_out_mean(i) - residuals_[i].value) *
-                     std::sqrt(inverse_[i * n + i]));
+  for (std::size_t row = 0; row < residuals_.size(); ++row) {
+    const Study& study = solved(residuals_[row].job.study);
+    const std::size_t i = place_[row];
+    scores.push_back(std::abs(study.trust * left_out_mean(row) - residuals_[row].value) *
+                     std::sqrt(study.inverse[i * study.rows.size() + i]));
+  }
   return scores;
 }
 

@@ -35,16 +35,17 @@ struct ResidualEstimate {
 ///   t = sum of m_i r_i / (sum of m_i^2 + 2 mean of r_i^2), at least 0 and at most 1
 class ResidualModel {
  public:
-  static constexpr std::size_t kShares = 5, kMostPerStudy = 120;
+  static constexpr std::size_t kShares = 5, kMostPerStudy = 120, kMostRows = 1000;
   using Variances = std::array<double, kShares + 1>;  // a0 to a4, noise
 
   /// Finds the variances.
-  explicit ResidualModel(std::vector<Residual> residuals);
+  explicit ResidualModel(const std::vector<Residual>& residuals);
   /// With given ones.
-  ResidualModel(std::vector<Residual> residuals, const Variances& variances);
+  ResidualModel(const std::vector<Residual>& residuals, const Variances& variances);
 
   ResidualEstimate estimate(const JobTraits& job) const;
   const Variances& variances() const { return variances_; }
+  /// At most kMostRows of a study, evenly spaced.
   const std::vector<Residual>& residuals() const { return residuals_; }
   /// What the other jobs say of a residual, and how far that is taken in its study: m_i and t.
   double left_out_mean(std::size_t row) const;
@@ -53,13 +54,20 @@ class ResidualModel {
   std::vector<double> left_out_scores() const;
 
  private:
-  void solve();
+  struct Study {
+    std::vector<std::size_t> rows;  // in residuals_
+    // What solved() finds of them:
+    std::vector<double> weights;  // K^-1 r
+    std::vector<double> inverse;  // K^-1, by rows
+    double trust = 0;             // t
+  };
+  /// Solved when it is first asked for: what one study is asked about does not depend on others.
+  const Study& solved(const std::string& name) const;
 
   std::vector<Residual> residuals_;
   Variances variances_{};
-  std::vector<double> weights_;          // K^-1 r
-  std::vector<double> inverse_;          // K^-1, by rows
-  std::map<std::string, double> trust_;  // t, by study
+  std::vector<std::size_t> place_;  // [residuals] in its study
+  mutable std::map<std::string, Study> studies_;
 };
 
 }  // namespace rehearse
