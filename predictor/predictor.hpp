@@ -4,6 +4,7 @@
 //   dataset.hpp    graphs, settings and samples with labels, and their file
 //   space.hpp, generate.hpp   random workloads and clusters -> a dataset
 //   features.hpp   sample -> inputs of our network; scoring.hpp: how good predictions are; what they have to beat is in predictor/baselines
+//   engine_labels.hpp   samples -> what the engine says; predictor/corrected: times what measured jobs say of its errors
 //   operator_types.hpp   operators under TensorFlow's names, for the published networks
 //   grouping.hpp   operator graph -> graph of a fixed number of groups (asynchronous fluid communities)
 //   torch_file.hpp   files of Python's torch.save, read and written without LibTorch

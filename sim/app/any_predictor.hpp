@@ -6,12 +6,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "platforms/catalog.hpp"
 #include "predictor/corrected/corrected.hpp"
 #include "predictor/gnn/predictor.hpp"
-#include "sim/app/program.hpp"
+#include "sim/app/verb.hpp"
 
 namespace rehearse {
 

@@ -339,7 +339,8 @@ Table coverage_table(const Dataset& dataset, const Part& part) {
     const Coverage all = coverage_of(dataset, part, contender, [](const Sample&) { return true; });
     if (all.labels == 0) continue;
     double least = 1, most = 0;
-    for (const auto& [setting, unused] : contender.by_setting) {
+    for (const auto& part_of : contender.by_setting) {
+      const std::string& setting = part_of.first;
       const Coverage of = coverage_of(dataset, part, contender, [&](const Sample& sample) {
         return dataset.settings[static_cast<std::size_t>(sample.setting)].name == setting;
       });

@@ -44,7 +44,7 @@ GraphBatch synthetic_batch(int graphs) {
 }
 
 std::function<double()> step_of(const std::string& network, const std::string& what, int graphs) {
-  if (network == "profile") {
+  if (network == "learnt") {
     auto dataset = std::make_shared<Dataset>(load_dataset(what));
     auto samples = std::make_shared<std::vector<std::size_t>>(choose_samples(*dataset, Split::kTrain, {}));
     samples->resize(std::min(samples->size(), static_cast<std::size_t>(graphs)));
