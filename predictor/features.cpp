@@ -115,6 +115,7 @@ bool is_update(const NodeFeatures& x) {
 
 constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
 constexpr double kMostVariables = 1e5;  // the same
+constexpr double kMostReads = 1e6;      // of variables by operators of a graph
 constexpr int kMostCores = 1024;
 constexpr double kLargestValue = 1e18;  // of any other value
 
@@ -249,6 +250,8 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
         {static_cast<std::int32_t>(static_cast<std::size_t>(x.kind) * kPhases + static_cast<std::size_t>(x.phase)),
          time.total.value(), time.memory.value(), end});
     step.flops += x.flops;
+    if (static_cast<double>(step.reads.size()) + x.variables > kMostReads)
+      throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has operators that read too many variables"};
     for (int n = 0; n < static_cast<int>(x.variables); ++n) {
       StepVariable& of = variable(x.variable + static_cast<float>(n));
       if (of.reader < 0) of.reader = k;

@@ -343,18 +343,7 @@ int train_corrected(const TrainCommand& command) {
   return kSuccess;
 }
 
-int train_network(const TrainCommand& command) {
-  use_torch_threads(1);
-  keep_freed_memory();
-  if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
-    std::fprintf(stderr, "warning: %s\n", advice.c_str());
-  const fs::path folder = *command.common.output;
-  Dataset dataset = load_dataset(command.dataset);
-  if (command.simulated_weight)
-    for (Sample& sample : dataset.samples)
-      if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
-  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
-                                choose_samples(dataset, Split::kValidation, command.choice)};
+PredictorChoice choice_of(const TrainCommand& command) {
   PredictorChoice choice{.network = command.network, .published = command.published, .seed = command.plan.seed};
   choice.metrics.seed = command.plan.seed;
   if (command.ablation == "edges") choice.metrics.ablation = Ablation::kEdges;
@@ -367,6 +356,22 @@ int train_network(const TrainCommand& command) {
   if (command.weight_decay) choice.adam.weight_decay = *command.weight_decay;
   if (command.network != "learnt")
     choice.frequencies = load_type_frequencies(shipped_files() / "calibration/data/driple/op_type_frequency.csv");
+  return choice;
+}
+
+int train_network(const TrainCommand& command) {
+  use_torch_threads(1);
+  keep_freed_memory();
+  if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
+    std::fprintf(stderr, "warning: %s\n", advice.c_str());
+  const fs::path folder = *command.common.output;
+  Dataset dataset = load_dataset(command.dataset);
+  if (command.simulated_weight)
+    for (Sample& sample : dataset.samples)
+      if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
+  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
+                                choose_samples(dataset, Split::kValidation, command.choice)};
+  const PredictorChoice choice = choice_of(command);
 
   about(command.dataset.string(), [&] {
     if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped

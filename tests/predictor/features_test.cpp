@@ -189,6 +189,16 @@ TEST_CASE(
       CHECK_THROWS_AS(reads(other), InputError);
     }
   other = data;
+  for (std::size_t node = 0; node < other.nodes(other.graphs[0]); ++node) {
+    float* const row = other.graphs[0].features.data() + node * data.node_features.size();
+    if (row[0] != static_cast<float>(OperatorKind::kUpdate)) row[12] = 1e5F, row[13] = 0;
+  }
+  for (int i = 0; i < 3; ++i) {  // more of the same: each reads 100000 variables
+    const std::vector<float> once = other.graphs[0].features;
+    other.graphs[0].features.insert(other.graphs[0].features.end(), once.begin(), once.end());
+  }
+  CHECK_THROWS_WITH_AS(reads(other), doctest::Contains("read too many variables"), InputError);
+  other = data;
   other.graphs[0].features[data.node_features.size() - 1] = -1;  // a kernel that reads a variable, but none
   CHECK_THROWS_AS(reads(other), InputError);
   for (const char* name : {"workers", "servers", "worker_machines", "nic_Bps", "multiprocessors"}) {
