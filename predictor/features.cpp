@@ -182,11 +182,6 @@ class DescribedCluster {
     const double machines = values_.is_colocated > 0 ? std::min(values_.machines, values_.servers) : values_.servers;
     return std::max(1, static_cast<int>(machines));
   }
-  /// Whether variables of machine 0 are on the chief's.
-  bool chief_has_server() const { return values_.is_colocated > 0 && values_.servers > 0; }
-  double remote_workers() const {
-    return values_.workers - (chief_has_server() ? values_.workers / std::max(1.0, values_.machines) : 0);
-  }
   /// Server of each variable, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
     const Placement placement = values_.is_greedy > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
@@ -231,7 +226,7 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     if (v >= step.variables.size()) step.variables.resize(v + 1);
     return step.variables[v];
   };
-  double dispatched = 0, end = 0;
+  KernelClock clock;
   for (std::size_t i = 0; i < nodes; ++i) {
     const NodeFeatures x = node(i);
     check_node(x, graph);
@@ -244,11 +239,9 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     const auto k = static_cast<std::int32_t>(step.kernels.size());
     kernel_of[i] = k;
     const KernelTime time = cluster.time_of(x);
-    dispatched += cluster.values().dispatch;
-    end = std::max(end, dispatched) + time.total.value();
     step.kernels.push_back(
         {static_cast<std::int32_t>(static_cast<std::size_t>(x.kind) * kPhases + static_cast<std::size_t>(x.phase)),
-         time.total.value(), time.memory.value(), end});
+         time.total.value(), time.memory.value(), clock.add(Seconds{cluster.values().dispatch}, time.total).value()});
     step.flops += x.flops;
     if (static_cast<double>(step.reads.size()) + x.variables > kMostReads)
       throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has operators that read too many variables"};

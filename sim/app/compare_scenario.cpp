@@ -93,10 +93,10 @@ std::string csv_of(const std::vector<Column>& columns) {
 Scenario load_comparable(const CompareCommand& command, const std::optional<MeasuredSeries>& series) {
   const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;
-  const Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
-  Scenario scenario = read_scenario(json, command.input.string(), catalog, origins);
-  if (series) scenario.output.sampling_period = series->period;
-  return scenario;
+  Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
+  // In the text, from which the engine reads the scenario, too.
+  if (series) json["output"]["sampling_period"] = Json(series->period.value()).dump() + "s";
+  return read_scenario(json, command.input.string(), catalog, origins);
 }
 
 std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seconds> step_time,

@@ -62,12 +62,9 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
 }
 
 Seconds end_of_kernels(const ComputePlan& plan) {
-  Seconds dispatched{}, end{};
-  for (const PlannedKernel& kernel : plan.kernels) {
-    dispatched += kernel.dispatch;
-    end = std::max(end, dispatched) + kernel.time.total;
-  }
-  return end;
+  KernelClock clock;
+  for (const PlannedKernel& kernel : plan.kernels) clock.add(kernel.dispatch, kernel.time.total);
+  return clock.end();
 }
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #pragma once
 // How long a kernel runs on a GPU, and the compute plan of one training step.
 
+#include <algorithm>
 #include <vector>
 
 #include "platforms/accelerator.hpp"
@@ -45,6 +46,21 @@ struct ComputePlan {
   Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};
   Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
+};
+
+/// When kernels end on a GPU that a host dispatches one after another.
+class KernelClock {
+ public:
+  /// Of the next kernel. No step is shorter than what the last one gives.
+  Seconds add(Seconds dispatch, Seconds time) {
+    dispatched_ += dispatch;
+    end_ = std::max(end_, dispatched_) + time;
+    return end_;
+  }
+  Seconds end() const { return end_; }
+
+ private:
+  Seconds dispatched_{}, end_{};
 };
 
 /// When the last kernel of the plan has ended on the GPU, if all its variables are there from the start.

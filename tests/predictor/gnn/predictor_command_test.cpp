@@ -272,6 +272,10 @@ TEST_CASE("a scenario is predicted, simulated and measured side by side") {
   CHECK(step["error_pct"]["simulated"]["model"] == doctest::Approx(100 * (predicted / simulated - 1)));
   CHECK(step["interval"]["model"][0] <= predicted);
   CHECK(metrics["gpu_active_s"]["measured"] == doctest::Approx(0.15));
+  const Outcome sampled =  // as often as what was measured
+      rehearse_with("compare " + model + scenario + " --set /output/sampling_period=50ms --json --quiet");
+  const double active = metrics["receive_active_s"]["simulated"];
+  CHECK(parse_json(sampled.out, "sampled")["metrics"]["receive_active_s"]["simulated"] == doctest::Approx(active));
   CHECK_FALSE(metrics["memory_peak"].contains("measured"));
   CHECK(bytes(folder / "out" / "comparison.csv").starts_with("metric,source,value,low,high\nmemory_idle_s,simulated,"));
   CHECK(bytes(folder / "out" / "report.html").find("simulated / measured") != std::string::npos);
