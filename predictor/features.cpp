@@ -35,16 +35,18 @@ struct ClusterValues {
   double is_synchronous = 0, is_round_robin = 0, is_greedy = 0;
   double period = 0, window = 0;
   double is_all_reduce = 0, all_reduce_latency = 0, all_reduce_per_byte = 0, bucket = 0, cycle = 0, overlaps = 0;
+  double all_reduce_sent = 0, gradient_ratio = 0, partition = 0, first_bucket = 0, is_by_priority = 0;
+  double overlaps_forward = 0, accumulation = 0, staleness = 0, backups = 0, is_stale = 0, is_sharded = 0;
   double other_batch_workers = 0, other_batch_ratio = 0, joining = 0, joins_at = 0, leaving = 0, leaves_at = 0;
 };
 
-/// How a value is checked, and whether a dataset may lack it: those of all-reduce, without which it has none, and of
-/// servers' NICs, without which they are those of workers.
+/// How a value is checked, and whether a dataset may lack it, which older ones do: then it is `absent`.
 enum class ValueKind { kAny, kCount, kOptional };
 struct ClusterValue {
   const char* name;
   double ClusterValues::*value;
   ValueKind kind = ValueKind::kAny;
+  double absent = 0;
 };
 constexpr std::array kClusterValues{
     ClusterValue{"gpu_peak_flops", &ClusterValues::peak},
@@ -84,6 +86,17 @@ constexpr std::array kClusterValues{
     ClusterValue{"cycle_s", &ClusterValues::cycle, ValueKind::kOptional},
     ClusterValue{"overlaps_backward", &ClusterValues::overlaps, ValueKind::kOptional},
     ClusterValue{"server_nic_Bps", &ClusterValues::server_nic, ValueKind::kOptional},
+    ClusterValue{"all_reduce_sent_ratio", &ClusterValues::all_reduce_sent, ValueKind::kOptional},
+    ClusterValue{"gradient_bytes_ratio", &ClusterValues::gradient_ratio, ValueKind::kOptional, 1},
+    ClusterValue{"partition_B", &ClusterValues::partition, ValueKind::kOptional},
+    ClusterValue{"first_bucket_B", &ClusterValues::first_bucket, ValueKind::kOptional},
+    ClusterValue{"is_by_priority", &ClusterValues::is_by_priority, ValueKind::kOptional},
+    ClusterValue{"overlaps_forward", &ClusterValues::overlaps_forward, ValueKind::kOptional},
+    ClusterValue{"accumulation_steps", &ClusterValues::accumulation, ValueKind::kOptional, 1},
+    ClusterValue{"staleness_bound", &ClusterValues::staleness, ValueKind::kOptional},
+    ClusterValue{"backup_workers", &ClusterValues::backups, ValueKind::kOptional},
+    ClusterValue{"is_stale_synchronous", &ClusterValues::is_stale, ValueKind::kOptional},
+    ClusterValue{"is_sharded", &ClusterValues::is_sharded, ValueKind::kOptional},
     ClusterValue{"other_batch_workers", &ClusterValues::other_batch_workers, ValueKind::kOptional},
     ClusterValue{"other_batch_ratio", &ClusterValues::other_batch_ratio, ValueKind::kOptional},
     ClusterValue{"joining_workers", &ClusterValues::joining, ValueKind::kOptional},
@@ -115,7 +128,8 @@ bool is_update(const NodeFeatures& x) {
 
 constexpr double kMostPieces = 1e6;     // machines and the like that a file may speak of
 constexpr double kMostVariables = 1e5;  // the same
-constexpr double kMostReads = 1e6;      // of variables by operators of a graph
+constexpr double kMostReads = 1e6;      // of variables by operators of a graph, and pieces of them
+constexpr double kMostParts = 4096;     // that a gradient is cut into
 constexpr int kMostCores = 1024;
 constexpr double kLargestValue = 1e18;  // of any other value
 
@@ -150,7 +164,7 @@ class DescribedCluster {
     for (std::size_t i = 0; i < kClusterValues.size(); ++i) {
       const ClusterValue& known = kClusterValues[i];
       double& value = values_.*known.value;
-      value = positions[i] == kAbsent ? 0 : descriptor[positions[i]];
+      value = positions[i] == kAbsent ? known.absent : descriptor[positions[i]];
       if (!(value >= 0 && value <= (known.kind == ValueKind::kCount ? kMostPieces : kLargestValue)))
         throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(known.name) + " is out of range"};
     }
@@ -182,7 +196,12 @@ class DescribedCluster {
     const double machines = values_.is_colocated > 0 ? std::min(values_.machines, values_.servers) : values_.servers;
     return std::max(1, static_cast<int>(machines));
   }
-  /// Server of each variable, by its creation number; `sizes` in bytes.
+  /// Pieces that a gradient of so many bytes is sent in.
+  int pieces_of(double bytes) const {
+    const double cut = values_.partition > 0 ? std::ceil(bytes / values_.partition) : 1;
+    return static_cast<int>(std::clamp(std::max(cut, values_.is_sharded > 0 ? values_.servers : 1), 1.0, kMostParts));
+  }
+  /// Server of each piece, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
     const Placement placement = values_.is_greedy > 0 ? Placement::kGreedyByBytes : Placement::kRoundRobin;
     return place_on_servers(sizes, std::max(1, servers()), placement);
@@ -201,10 +220,13 @@ struct StepKernel {
   double end = 0;               // on the GPU, if all variables are there from the start
 };
 struct StepVariable {
-  double pulled = 0, pushed = 0;  // bytes
-  int gradient = -1;              // kernel that completes it; -1: none
-  int reader = -1;                // first kernel that reads it; -1: none
-  int server = 0;
+  double bytes = 0;           // of its gradient, as kernels write it
+  double pulled = 0;          // bytes that a worker receives of it
+  double pushed = 0;          // bytes that a worker sends of its gradient
+  int gradient = -1;          // kernel that completes it; -1: none
+  int reader = -1;            // first kernel that reads it; -1: none
+  int pieces = 1;             // in which it is sent
+  std::vector<double> parts;  // [servers] share that each of them holds
 };
 
 /// The step that a sample's graph is, on its cluster.
@@ -233,7 +255,7 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     if (is_update(x)) {  // reads one copy more than it writes
       updated[i] = static_cast<int>(x.variable);
       StepVariable& of = variable(x.variable);
-      of.pulled = of.pushed = std::max(0.0F, x.read - x.written);
+      of.pulled = of.bytes = std::max(0.0F, x.read - x.written);
       continue;
     }
     const auto k = static_cast<std::int32_t>(step.kernels.size());
@@ -252,7 +274,7 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     }
     for (int n = 0; n < static_cast<int>(x.statistics); ++n) {
       StepVariable& of = variable(x.statistic + static_cast<float>(n));
-      of.pushed = x.statistic_bytes / x.statistics;
+      of.bytes = x.statistic_bytes / x.statistics;
       of.gradient = k;
     }
   }
@@ -263,12 +285,21 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
       step.variables[static_cast<std::size_t>(v)].gradient =
           std::max(step.variables[static_cast<std::size_t>(v)].gradient, from);
   }
-  std::vector<Bytes> sizes;
-  for (const StepVariable& of : step.variables) sizes.emplace_back(static_cast<std::int64_t>(of.pushed));
+  std::vector<Bytes> sizes;  // of pieces
+  for (StepVariable& of : step.variables) {
+    of.pushed = of.bytes * cluster.values().gradient_ratio;
+    of.pieces = cluster.pieces_of(of.pushed);
+    if (static_cast<double>(sizes.size()) + of.pieces > kMostReads)
+      throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has variables in too many pieces"};
+    sizes.insert(sizes.end(), static_cast<std::size_t>(of.pieces), Bytes{static_cast<std::int64_t>(of.pushed / of.pieces)});
+  }
   const std::vector<int> placed = cluster.place(sizes);
+  std::size_t piece = 0;
   for (std::size_t v = 0; v < step.variables.size(); ++v) {
-    step.variables[v].server = placed[v];
-    if (step.variables[v].gradient >= 0) step.writes.emplace_back(step.variables[v].gradient, v);
+    StepVariable& of = step.variables[v];
+    of.parts.assign(static_cast<std::size_t>(std::max(1, cluster.servers())), 0);
+    for (int i = 0; i < of.pieces; ++i) of.parts[static_cast<std::size_t>(placed[piece++])] += 1.0 / of.pieces;
+    if (of.gradient >= 0) step.writes.emplace_back(of.gradient, v);
   }
   return step;
 }
@@ -289,7 +320,7 @@ void shuffle_edges(Step& step) {
     reader = reader < 0 ? kernel : std::min(reader, kernel);
   }
   for (std::size_t i = variables.size(); i > 1; --i)
-    std::swap(variables[i - 1].server, variables[random.below(i)].server);
+    std::swap(variables[i - 1].parts, variables[random.below(i)].parts);
 }
 
 /// The machine, from 0, of a server. Servers stand machine by machine, the first machines having one more if it does
@@ -327,9 +358,9 @@ class Loads {
     return cluster_.is_all_reduce() ? v.pushed * values_.all_reduce_per_byte : v.pushed / link_rate_;
   }
   double server_s(const StepVariable& v) const {
-    return has_servers_ ? values_.per_variable + v.pushed * values_.per_byte : 0;
+    return has_servers_ ? v.pieces * values_.per_variable + v.pushed * values_.per_byte : 0;
   }
-  bool has_split_update(const StepVariable& v) const { return has_servers_ && v.pushed > values_.split_above; }
+  bool has_split_update(const StepVariable& v) const { return has_servers_ && v.bytes / v.pieces > values_.split_above; }
   int machine_of(int server) const {
     return first_server_machine_ + machine_of_server(server, servers_, std::max(1, server_machines_));
   }
@@ -339,16 +370,20 @@ class Loads {
   };
   Ways ways_of(const StepVariable& v) const {
     const double remote = values_.workers - local_;
-    if (cluster_.is_all_reduce()) return {.push_in = ring_bytes(v), .push_out = ring_bytes(v)};
+    if (cluster_.is_all_reduce()) return {.push_in = reduced_bytes(v), .push_out = reduced_bytes(v)};
     if (!has_servers_) return {};
     if (cluster_.is_one_machine())
       return {.pull_in = v.pulled * values_.workers, .push_out = v.pushed * values_.workers};
-    if (machine_of(v.server) == 0) return {.pull_out = v.pulled * remote, .push_in = v.pushed * remote};
-    return {.pull_in = v.pulled * local_, .push_out = v.pushed * local_};
+    const double here = part_on(v, 0);
+    return {.pull_in = v.pulled * local_ * (1 - here),
+            .pull_out = v.pulled * remote * here,
+            .push_in = v.pushed * remote * here,
+            .push_out = v.pushed * local_ * (1 - here)};
   }
 
   StepBounds bounds() const {
-    StepBounds bounds{.compute = (step_.kernels.empty() ? 0 : step_.kernels.back().end) + values_.step_overhead};
+    StepBounds bounds{.compute = (step_.kernels.empty() ? 0 : step_.kernels.back().end) * values_.accumulation +
+                                 values_.step_overhead};
     if (cluster_.is_all_reduce()) {
       for (const StepVariable& v : step_.variables) bounds.link += transfer_s(v);
     } else if (has_servers_) {
@@ -375,9 +410,18 @@ class Loads {
   double received_bytes = 0, transmitted_bytes = 0;
 
  private:
-  double ring_bytes(const StepVariable& v) const {
+  /// What the chief's machine sends of a variable in an all-reduce, or its GPUs do if they are all.
+  double reduced_bytes(const StepVariable& v) const {
+    if (!cluster_.is_one_machine() && values_.all_reduce_sent > 0) return v.pushed * values_.all_reduce_sent;
     const double ranks = std::max(1.0, values_.workers);
     return 2 * (ranks - 1) / ranks * v.pushed * (cluster_.is_one_machine() ? values_.gpus : 1);
+  }
+  /// The part of a variable that servers of machine `m` hold.
+  double part_on(const StepVariable& v, int m) const {
+    double part = 0;
+    for (int s = 0; s < servers_; ++s)
+      if (machine_of(s) == m) part += v.parts[static_cast<std::size_t>(s)];
+    return part;
   }
   bool has_workers(std::size_t m) const {
     return values_.is_colocated > 0 || !has_servers_ || m < static_cast<std::size_t>(first_server_machine_);
@@ -394,11 +438,15 @@ class Loads {
       received_bytes += ways.pull_in + ways.push_in;
       transmitted_bytes += ways.pull_out + ways.push_out;
       if (!has_servers_) continue;
-      work_[static_cast<std::size_t>(v.server)] += server_s(v) * values_.workers;
-      sent_[static_cast<std::size_t>(v.server)] += v.pulled * values_.workers;
-      const auto m = static_cast<std::size_t>(machine_of(v.server));
-      pulled_of[m] += v.pulled;
-      pushed_of[m] += v.pushed;
+      for (int s = 0; s < servers_; ++s) {
+        const double part = v.parts[static_cast<std::size_t>(s)];
+        if (part == 0) continue;
+        work_[static_cast<std::size_t>(s)] += part * server_s(v) * values_.workers;
+        sent_[static_cast<std::size_t>(s)] += part * v.pulled * values_.workers;
+        const auto m = static_cast<std::size_t>(machine_of(s));
+        pulled_of[m] += part * v.pulled;
+        pushed_of[m] += part * v.pushed;
+      }
       pulled += v.pulled;
       pushed += v.pushed;
     }
@@ -462,10 +510,10 @@ std::vector<float> timeline_of(const Step& step, const Loads& loads, const Sampl
     const double work = loads.server_s(variable) / loads.cores();
     add(needed, 4, work);
     add(ready, 5, work * workers);
-    if (variable.server != busiest) continue;
-    add(needed, 6, variable.pulled * workers / loads.rate());
-    add(ready, 7, variable.pushed * workers / loads.rate());
-    add(ready, 8, work * workers);
+    const double part = variable.parts[static_cast<std::size_t>(busiest)] * workers;
+    add(needed, 6, part * variable.pulled / loads.rate());
+    add(ready, 7, part * variable.pushed / loads.rate());
+    add(ready, 8, part * work);
   }
   for (std::size_t k = 0; k < step.kernels.size(); ++k) {
     add(parts.part[k], 9, step.kernels[k].time);
@@ -483,7 +531,7 @@ struct TotalsOf {
   const ClusterValues& cluster;
   StepBounds bounds;
   double unit = 1;  // seconds
-  double gpu = 0, memory = 0, bytes = 0, largest = 0, server = 0, splits = 0;
+  double gpu = 0, memory = 0, bytes = 0, pieces = 0, largest = 0, server = 0, splits = 0;
   bool is_one_machine = false;
 
   double time(double seconds) const { return std::log(seconds / unit + 1e-5); }
@@ -542,6 +590,18 @@ constexpr std::array kTotals{
     Total{"ln buckets",
           [](const TotalsOf& t) { return t.cluster.bucket > 0 ? std::log1p(t.bytes / t.cluster.bucket) : 0.0; }},
     Total{"ln cycle", [](const TotalsOf& t) { return t.time(t.cluster.cycle); }},
+    Total{"ln first bucket", [](const TotalsOf& t) { return std::log1p(t.cluster.first_bucket); }},
+    Total{"ln pieces of a variable",
+          [](const TotalsOf& t) {
+            return std::log(std::max(1.0, t.pieces) / std::max<double>(1, static_cast<double>(t.step.variables.size())));
+          }},
+    Total{"ln gradient_bytes_ratio", [](const TotalsOf& t) { return std::log(std::max(1e-3, t.cluster.gradient_ratio)); }},
+    Total{"is_by_priority", [](const TotalsOf& t) { return t.cluster.is_by_priority; }},
+    Total{"overlaps_forward", [](const TotalsOf& t) { return t.cluster.overlaps_forward; }},
+    Total{"ln accumulation_steps", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.accumulation)); }},
+    Total{"is_stale_synchronous", [](const TotalsOf& t) { return t.cluster.is_stale; }},
+    Total{"ln staleness_bound", [](const TotalsOf& t) { return std::log1p(t.cluster.staleness); }},
+    Total{"ln backup_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.backups); }},
     Total{"ln other_batch_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.other_batch_workers); }},
     Total{"other_batch_ratio", [](const TotalsOf& t) { return t.cluster.other_batch_ratio; }},
     Total{"ln joining_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.joining); }},
@@ -563,6 +623,7 @@ std::vector<float> totals_of(const Step& step, const Loads& loads, const Describ
   }
   for (const StepVariable& variable : step.variables) {
     of.bytes += variable.pushed;
+    of.pieces += variable.pieces;
     of.largest = std::max(of.largest, variable.pushed);
     of.server = std::max(of.server, loads.server_s(variable));
     of.splits += loads.has_split_update(variable) ? 1 : 0;
@@ -595,7 +656,8 @@ void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluste
     features.variables.insert(
         features.variables.end(),
         {static_cast<float>(std::log1p(v.pushed) / 10), scaled_log(loads.transfer_s(v) / unit),
-         scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F, v.pulled > 0 ? 0.0F : 1.0F});
+         scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F, v.pulled > 0 ? 0.0F : 1.0F,
+         static_cast<float>(std::log(v.pieces))});
   }
   for (int s = 0; s < loads.servers(); ++s) {
     const int machine = loads.machine_of(s);
@@ -616,8 +678,10 @@ void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluste
                               static_cast<float>(std::log1p(loads.local_workers(m))),
                               static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F});
   }
-  for (std::size_t v = 0; v < step.variables.size() && loads.servers() > 0; ++v)
-    features.placed.emplace_back(static_cast<std::int32_t>(v), step.variables[v].server);
+  for (std::size_t v = 0; v < step.variables.size(); ++v)
+    for (int s = 0; s < loads.servers(); ++s)
+      if (step.variables[v].parts[static_cast<std::size_t>(s)] > 0)
+        features.placed.emplace_back(static_cast<std::int32_t>(v), s);
 }
 
 bool is_duration(const std::string& label) { return label.ends_with("_s"); }

@@ -22,7 +22,7 @@ struct StepBounds {
 
 /// Columns of SampleFeatures. Times are relative to StepBounds::all(), and logarithms.
 inline constexpr std::size_t kOperatorInputs = 6;   // time, time in memory, place in the step (3), waits for the host
-inline constexpr std::size_t kVariableInputs = 5;   // bytes, transfer, server's work, has a split update, is not read
+inline constexpr std::size_t kVariableInputs = 6;   // bytes, transfer, server's work, split update, is not read, pieces
 inline constexpr std::size_t kServerInputs = 4;     // work, bytes sent to all workers, is on the chief's machine, cores
 inline constexpr std::size_t kMachineInputs = 6;    // received, sent, GPUs, workers, servers, is the chief's
 inline constexpr std::size_t kTimelineBins = 48;    // equal parts of the compute bound

@@ -202,6 +202,32 @@ constexpr std::array kDescriptor{
     DescriptorValue{"leaving_workers", [](const Described& d) { return d.leaving.count; }},
     DescriptorValue{"leaves_at_s",
                     [](const Described& d) { return d.leaving.first ? d.leaving.first->leaves_at->value() : 0.0; }},
+    DescriptorValue{"all_reduce_sent_ratio",
+                    [](const Described& d) {
+                      return d.is_all_reduce ? as_double(bytes_leaving_first_machine(d.scenario, kMuch)) / as_double(kMuch)
+                                             : 0.0;
+                    }},
+    DescriptorValue{"gradient_bytes_ratio",
+                    [](const Described& d) {
+                      const Precision own = d.scenario.precision;
+                      return static_cast<double>(bytes_per_scalar(d.exchange().gradient_precision.value_or(own))) /
+                             static_cast<double>(bytes_per_scalar(own));
+                    }},
+    DescriptorValue{"partition_B",
+                    [](const Described& d) { return as_double(d.exchange().partition_size.value_or(Bytes{})); }},
+    DescriptorValue{"first_bucket_B",
+                    [](const Described& d) { return as_double(d.exchange().first_bucket_size.value_or(Bytes{})); }},
+    DescriptorValue{"is_by_priority", [](const Described& d) { return flag(d.exchange().order == Order::kPriority); }},
+    DescriptorValue{"overlaps_forward",
+                    [](const Described& d) { return flag(d.exchange().overlap == Overlap::kForward); }},
+    DescriptorValue{"accumulation_steps",
+                    [](const Described& d) { return static_cast<double>(d.exchange().accumulation_steps); }},
+    DescriptorValue{"staleness_bound",
+                    [](const Described& d) {
+                      return d.servers ? static_cast<double>(d.servers->staleness_bound.value_or(0)) : 0.0;
+                    }},
+    DescriptorValue{"backup_workers",
+                    [](const Described& d) { return d.servers ? static_cast<double>(d.servers->backup_workers) : 0.0; }},
     DescriptorValue{"is_described", [](const Described& d) { return flag(!undescribed(d.scenario)); }}};
 
 }  // namespace

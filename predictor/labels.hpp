@@ -26,6 +26,11 @@ namespace rehearse {
 ///   bucket_B, cycle_s, overlaps_backward          of the exchange of gradients; 0: there are no buckets, no cycles
 ///   other_batch_workers, other_batch_ratio  how many have another batch than the first, and theirs over its; 0, 1
 ///   joining_workers, joins_at_s, leaving_workers, leaves_at_s    how many join and leave, and when; 0, 0
+///   all_reduce_sent_ratio   bytes that leave the first machine for each of an all-reduce, by that of 64 MiB; 0 in one machine
+///   gradient_bytes_ratio    of what is sent for a gradient over the variable's bytes: 0.5 if it goes in half precision
+///   partition_B, first_bucket_B, is_by_priority, overlaps_forward    of the exchange of gradients; 0: not so
+///   accumulation_steps      batches whose gradients are added up before they are exchanged
+///   staleness_bound, backup_workers    of parameter servers; 0 of others, and of those without bound
 ///   is_described    1 unless undescribed() (undescribed.hpp) names something that changes labels and is none of these
 /// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp) the GPU's two rates are lower,
 /// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.

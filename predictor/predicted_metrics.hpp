@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace rehearse {
@@ -26,6 +27,8 @@ struct PredictedMetrics {
   std::vector<std::array<double, kCoverages.size()>> reaches;
   /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
   double distance = 0;
+  /// What the sample has, of FeatureReader::total_names(), and no training sample had; empty: nothing.
+  std::string unlearned;
 };
 
 /// The factor of widths by which intervals reach, for each of kCoverages, so that this share of others is inside:

@@ -66,7 +66,7 @@ class Drawing {
   }
 
   Json integer(const Json& value, const std::string& at) {
-    allow(value, {"integer", "multiple_of", "logarithmic"}, at);
+    allow(value, {"integer", "multiple_of", "logarithmic", "unit"}, at);
     const Json& range = value["integer"];
     const Json multiple = value.value("multiple_of", Json(1)), logarithmic = value.value("logarithmic", Json(false));
     if (!range.is_array() || range.size() != 2 || !is_whole(range[0]) || !is_whole(range[1]) || range[0] < Json(0) ||
@@ -85,7 +85,10 @@ class Drawing {
     } else {
       number = low + static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(high - low) + 1));
     }
-    return Json(std::max(number / step * step, std::min(step, high)));
+    number = std::max(number / step * step, std::min(step, high));
+    if (!value.contains("unit")) return Json(number);
+    if (!value["unit"].is_string()) fail(at, "expected \"unit\": a text such as \"Mbps\"");
+    return Json(std::to_string(number) + value["unit"].get<std::string>());
   }
 
   Json list(const Json& value, const std::string& at, int depth) {
@@ -119,22 +122,33 @@ class Drawing {
   std::size_t size_ = 0;
 };
 
+using Lets = std::vector<std::pair<std::string, Json>>;
+
+Lets read_lets(const JsonReader& json) {
+  Lets lets;
+  if (json.has("let"))
+    for (const auto& [name, value] : json.child("let").items()) lets.emplace_back(name, value.value());
+  return lets;
+}
+
 WorkloadFamily read_family(const JsonReader& json) {
-  WorkloadFamily family{.family = json.required<std::string>("family"),
+  WorkloadFamily family{.place = json.place(),
+                        .family = json.required<std::string>("family"),
                         .weight = json.optional<double>("weight", 1.0),
+                        .let = read_lets(json),
                         .model = json.child("model").value(),
                         .batch = json.child("batch").value(),
                         .optimizer = json.has("optimizer") ? json.child("optimizer").value() : Json("momentum")};
   json.expect(!family.family.empty() && family.family.size() <= 100, "family", "1 to 100 characters");
   json.expect(family.weight > 0 && family.weight <= 1e6, "weight", "a number above 0, up to 1000000");
-  if (json.has("let"))
-    for (const auto& [name, value] : json.child("let").items()) family.let.emplace_back(name, value.value());
   json.reject_unknown_keys();
   return family;
 }
 
 struct Change {
-  std::string pointer, value, place;
+  std::string pointer;
+  Json value;
+  std::string place;
 };
 using Changes = std::vector<Change>;
 
@@ -145,15 +159,69 @@ Changes read_changes(const JsonReader& json) {
     if (pointer.empty() || pointer.front() != '/')
       json.fail("set",
                 "expected JSON pointers such as \"/training/strategy/synchronization\"; found " + in_quotes(pointer));
-    changes.push_back({pointer, value.is_string() ? value.as<std::string>() : value.value().dump(), value.place()});
+    changes.push_back({pointer, value.value(), value.place()});
   }
   return changes;
 }
 
-void apply_changes(SpaceSetting& setting, const Changes& changes) {
-  for (const Change& change : changes)
-    setting.origins.set(setting.scenario, change.pointer, change.value, change.place);
+void apply_changes(SpaceSetting& setting, const Changes& changes, Drawing* drawing = nullptr) {
+  for (const Change& change : changes) {
+    const Json value = drawing == nullptr ? change.value : drawing->drawn(change.value, "set" + change.pointer, 0);
+    setting.origins.set(setting.scenario, change.pointer, value.is_string() ? value.get<std::string>() : value.dump(),
+                        change.place);
+  }
 }
+
+std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::vector<WorkloadFamily> read_families(const JsonReader& space) {
+  const std::vector<JsonReader> workloads = space.children("workloads");
+  space.expect(!workloads.empty() && workloads.size() <= kMostFamilies, "workloads", "1 to 200 families");
+  std::vector<WorkloadFamily> families;
+  for (const JsonReader& family : workloads) families.push_back(read_family(family));
+  return families;
+}
+
+/// A cluster of the space, of which there are `count` settings with what is drawn.
+struct Cluster {
+  explicit Cluster(const JsonReader& json)
+      : name{json.required<std::string>("name")},
+        file{json.resolve(json.required<std::string>("scenario")).string()},
+        place{json.place()},
+        count{json.optional<int>("count", 0)},
+        let{read_lets(json)},
+        changes{read_changes(json)} {
+    json.expect(!name.empty() && name.size() <= 100, "name", "1 to 100 characters");
+    json.expect(!json.has("count") || count >= 1, "count", "1 to 1000 settings");
+    json.expect(count > 0 || let.empty(), "let", "a count beside it: how many settings are drawn");
+    json.reject_unknown_keys();
+    scenario = load_json_file(file);
+    if (!scenario.is_object()) json.fail("scenario", "expected a scenario file");
+  }
+
+  /// Number `index` of its settings, from 1; 0 of a cluster without count.
+  SpaceSetting setting(int index, const Space& space) const {
+    SpaceSetting made{.name = index > 0 ? name + " " + std::to_string(index) : name,
+                      .group = name,
+                      .file = file,
+                      .scenario = scenario,
+                      .origins = {}};
+    Json& own = made.scenario;
+    if (own.contains("output") && !own["output"].is_object()) own.erase("output");
+    own["output"]["sampling_period"] = std::to_string(std::llround(space.sampling_period.value() * 1e6)) + "us";
+    Rng random{1, "setting " + made.name};
+    Drawing drawing{random, place};
+    for (const auto& [what, value] : let) drawing.let(what, value);
+    apply_changes(made, changes, index > 0 ? &drawing : nullptr);
+    return made;
+  }
+
+  std::string name, file, place;
+  int count = 0;  // 0: it is one setting, and nothing is drawn
+  Lets let;
+  Changes changes;
+  Json scenario;
+};
 
 void read_settings(const JsonReader& root, Space& space) {
   struct Variant {
@@ -166,46 +234,37 @@ void read_settings(const JsonReader& root, Space& space) {
       variants.push_back({json.required<std::string>("name"), read_changes(json)});
       json.reject_unknown_keys();
     }
-  const std::vector<JsonReader> clusters = root.children("clusters");
-  root.expect(!clusters.empty() && clusters.size() * std::max<std::size_t>(1, variants.size()) <= kMostSettings,
-              "clusters", "1 to 1000 settings: clusters times variants");
+  std::vector<Cluster> clusters;
+  for (const JsonReader& json : root.children("clusters")) clusters.emplace_back(json);
+  std::size_t count = 0;
+  for (const Cluster& cluster : clusters) count += static_cast<std::size_t>(std::max(1, cluster.count));
+  root.expect(!clusters.empty() && count * std::max<std::size_t>(1, variants.size()) <= kMostSettings, "clusters",
+              "1 to 1000 settings: clusters, each as often as its count, times variants");
   std::set<std::string> names;
-  for (const JsonReader& json : clusters) {
-    const auto name = json.required<std::string>("name");
-    json.expect(!name.empty() && name.size() <= 100, "name", "1 to 100 characters");
-    SpaceSetting setting{.name = name,
-                         .group = name,
-                         .file = json.resolve(json.required<std::string>("scenario")).string(),
-                         .scenario = {},
-                         .origins = {}};
-    setting.scenario = load_json_file(setting.file);
-    if (!setting.scenario.is_object()) json.fail("scenario", "expected a scenario file");
-    apply_changes(setting, read_changes(json));
-    const auto add = [&](SpaceSetting added) {
-      if (!names.insert(added.name).second)
-        json.fail("name", "another setting has this name already: " + in_quotes(added.name));
-      Json& own = added.scenario;
-      if (own.contains("training") && own["training"].is_object()) {
-        for (const char* key : kJobSizes) own["training"].erase(key);
-        own["training"]["steps_per_worker"] = space.warmup_steps + space.iterations + 1;
-        own["training"]["warmup_steps"] = space.warmup_steps;
-        added.origins.add("/training/steps_per_worker", space.file_name + ": /iterations");
-        added.origins.add("/training/warmup_steps", space.file_name + ": /warmup_steps");
-      }
-      own["output"]["sampling_period"] = std::to_string(std::llround(space.sampling_period.value() * 1e6)) + "us";
-      space.settings.push_back(std::move(added));
-    };
-    if (setting.scenario.contains("output") && !setting.scenario["output"].is_object())
-      setting.scenario.erase("output");
-    if (variants.empty()) add(setting);
-    for (const Variant& variant : variants) {
-      SpaceSetting own = setting;
-      own.name = name + " " + variant.name;
-      apply_changes(own, variant.changes);
-      add(std::move(own));
+  const auto add = [&](SpaceSetting added) {
+    if (!names.insert(added.name).second)
+      root.fail("clusters", "two settings have the name " + in_quotes(added.name));
+    Json& own = added.scenario;
+    if (own.contains("training") && own["training"].is_object()) {
+      for (const char* key : kJobSizes) own["training"].erase(key);
+      own["training"]["steps_per_worker"] = space.warmup_steps + space.iterations + 1;
+      own["training"]["warmup_steps"] = space.warmup_steps;
+      added.origins.add("/training/steps_per_worker", space.file_name + ": /iterations");
+      added.origins.add("/training/warmup_steps", space.file_name + ": /warmup_steps");
     }
-    json.reject_unknown_keys();
-  }
+    space.settings.push_back(std::move(added));
+  };
+  for (const Cluster& cluster : clusters)
+    for (int i = std::min(1, cluster.count); i <= cluster.count; ++i) {
+      const SpaceSetting setting = cluster.setting(i, space);
+      if (variants.empty()) add(setting);
+      for (const Variant& variant : variants) {
+        SpaceSetting own = setting;
+        own.name += " " + variant.name;
+        apply_changes(own, variant.changes);
+        add(std::move(own));
+      }
+    }
 }
 
 }  // namespace
@@ -236,18 +295,22 @@ Space read_space(const Json& json, const std::string& file_name) {
                  "shares of at least 0, below 1 together");
     split.reject_unknown_keys();
   }
-  const std::vector<JsonReader> workloads = root.children("workloads");
-  root.expect(!workloads.empty() && workloads.size() <= kMostFamilies, "workloads", "1 to 200 families");
-  for (const JsonReader& family : workloads) space.families.push_back(read_family(family));
+  if (root.has("workloads") && root.child("workloads").is_string()) {
+    const std::string file = root.resolve(root.required<std::string>("workloads")).string();
+    const Json other = load_json_file(file);
+    space.families = read_families(JsonReader{other, file});
+    space.text = compact(other);
+  } else {
+    space.families = read_families(root);
+  }
   read_settings(root, space);
   const auto all = static_cast<int>(space.settings.size());
   space.settings_per_graph = root.optional<int>("settings_per_graph", all);
   root.expect(space.settings_per_graph >= 1 && space.settings_per_graph <= all, "settings_per_graph",
               "1 to the number of settings, " + std::to_string(all));
   root.reject_unknown_keys();
-  space.text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (const SpaceSetting& setting : space.settings)
-    space.text += "\n" + setting.name + setting.scenario.dump(-1, ' ', false, Json::error_handler_t::replace);
+  space.text = compact(json) + space.text;
+  for (const SpaceSetting& setting : space.settings) space.text += "\n" + setting.name + compact(setting.scenario);
   for (std::size_t f = 0; f < space.families.size(); ++f) (void)draw_workload(space, 1, f);  // errors before any work
   return space;
 }
@@ -284,7 +347,7 @@ DrawnWorkload draw_workload(const Space& space, std::uint64_t seed, std::uint64_
   while (chosen + 1 < space.families.size() && at >= space.families[chosen].weight)
     at -= space.families[chosen++].weight;
   const WorkloadFamily& family = space.families[chosen];
-  const std::string place = space.file_name + ": /workloads/" + std::to_string(chosen);
+  const std::string& place = family.place;
   Drawing drawing{random, place};
   for (const auto& [name, value] : family.let) drawing.let(name, value);
   DrawnWorkload drawn{.index = chosen, .family = family.family, .model = drawing.drawn(family.model, "model", 0)};
@@ -307,11 +370,11 @@ std::string space_schema() {
                       .required = {"workloads", "clusters"},
                       .definitions = R"json({
     "set": { "type": "object", "description": "JSON pointers into the scenario and their values" },
-    "drawn": { "description": "any value, or one drawn: { 'choose': [a, b] }, { 'integer': [low, high], 'multiple_of': 8, 'logarithmic': true }, { 'list': n, 'of': x }, { 'value': 'name', 'times': 2 }" }
+    "drawn": { "description": "any value, or one drawn: { 'choose': [a, b] }, { 'integer': [low, high], 'multiple_of': 8, 'logarithmic': true, 'unit': 'Mbps' }, { 'list': n, 'of': x }, { 'value': 'name', 'times': 2 }" }
   })json"},
                      R"json({
     "name": { "type": "string" },
-    "workloads": { "type": "array", "minItems": 1, "maxItems": 200, "items": {
+    "workloads": { "type": ["array", "string"], "minItems": 1, "maxItems": 200, "description": "families of them, or another space's file, relative to this one, that has them", "items": {
       "type": "object",
       "required": ["family", "model", "batch"],
       "additionalProperties": false,
@@ -329,6 +392,8 @@ std::string space_schema() {
       "properties": {
         "name": { "type": "string" },
         "scenario": { "type": "string", "description": "scenario file, relative to this one; of its workload the model and the batch do not matter, to which groups with a batch of their own keep their ratio, nor does its number of steps" },
+        "count": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "as often it is there, named NAME 1, NAME 2, ...; then values of 'set' may be drawn, each time anew" },
+        "let": { "type": "object", "description": "values for 'set' that are drawn first, by name", "additionalProperties": { "$ref": "#/$defs/drawn" } },
         "set": { "$ref": "#/$defs/set" } } } },
     "variants": { "type": "array", "description": "each cluster is there with each of them", "items": {
       "type": "object",

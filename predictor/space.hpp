@@ -19,11 +19,13 @@ namespace rehearse {
 /// A family of random workloads. `let`, `model`, `batch` and `optimizer` are JSON in which an object of one of these
 /// forms stands for a value that is drawn:
 ///   { "choose": [a, b, ...] }                        one of them, equally likely
-///   { "integer": [low, high], "multiple_of": m, "logarithmic": true }
-///                                                    low to high, both included; rounded down to a multiple of m >= 1
+///   { "integer": [low, high], "multiple_of": m, "logarithmic": true, "unit": "Mbps" }
+///                                                    low to high, both included; rounded down to a multiple of m >= 1;
+///                                                    with a unit a text, "250Mbps"
 ///   { "list": n, "of": x }                           n values, each drawn on its own
 ///   { "value": "name", "times": k }                  what `let` drew by this name; times k if that is given
 struct WorkloadFamily {
+  std::string place;                              // "reference.json: /workloads/3", for error messages
   std::string family;                             // label of the graphs
   double weight = 1;                              // relative to the other families
   std::vector<std::pair<std::string, Json>> let;  // drawn first, in this order
@@ -32,9 +34,10 @@ struct WorkloadFamily {
   Json optimizer;
 };
 
-/// A cluster and how to train on it: `name` and what the scenario becomes.
+/// A cluster and how to train on it: `name` and what the scenario becomes. One with a count is there so often, with what
+/// its `set` draws (as above, after its `let`): the same for the same space, whatever the seed of the workloads.
 struct SpaceSetting {
-  std::string name, group;  // "driple/01-v100-ps1-w2 synchronous", "driple/01-v100-ps1-w2"
+  std::string name, group;  // "driple/01-v100-ps1-w2 synchronous", "driple/01-v100-ps1-w2"; "ring 17", "ring"
   std::string file;         // of the scenario, for error messages and paths
   Json scenario;
   JsonOrigins origins;  // what the space has set in it

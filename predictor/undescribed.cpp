@@ -75,35 +75,19 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
   return {};
 }
 
-std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const Scenario& scenario) {
+std::optional<Undescribed> undescribed_strategy(const Strategy& strategy) {
   const std::string at = "/training/strategy/";
   if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
-    if (servers->synchronization == Synchronization::kStaleSynchronous)
-      return Undescribed{at + "staleness_bound", "workers that wait for slower ones after some steps"};
-    if (servers->backup_workers > 0) return Undescribed{at + "backup_workers", "gradients that are dropped"};
     if (servers->pushes_back_each_variable)
       return Undescribed{at + "pushes_back_each_variable", "variables that come before they are asked for"};
     if (strategy.exchange.cycle_time) return Undescribed{at + "cycle_time", "messages that collect gradients"};
     if (servers->aggregation != Aggregation::kNone)
       return Undescribed{at + "aggregation", "gradients that are added up inside of a machine"};
   } else if (const auto* collective = std::get_if<AllReduceStrategy>(&strategy.kind)) {
-    if (collective->algorithm != CollectiveAlgorithm::kRing)
-      return Undescribed{at + "algorithm", "all-reduces by something else than a ring"};
     if (!collective->registered_as.empty()) return Undescribed{at + "kind", "other programs of the workers"};
     if (collective->sharding != Sharding::kNone) return Undescribed{at + "sharding", "workers that keep parts"};
     if (collective->pipeline) return Undescribed{at + "pipeline", "stages of the model"};
   }
-  const GradientExchange& exchange = strategy.exchange;
-  if (exchange.first_bucket_size && exchange.first_bucket_size != exchange.bucket_size)
-    return Undescribed{at + "first_bucket_size", "a first bucket of its own size"};
-  if (exchange.partition_size) return Undescribed{at + "partition_size", "tensors that are cut into pieces"};
-  if (exchange.order != Order::kFifo) return Undescribed{at + "order", "gradients that overtake others"};
-  if (exchange.overlap == Overlap::kForward)
-    return Undescribed{at + "overlap", "communication during the next forward pass"};
-  if (exchange.gradient_precision.value_or(scenario.precision) != scenario.precision)
-    return Undescribed{at + "gradient_precision", "gradients that are sent in a precision of their own"};
-  if (exchange.accumulation_steps > 1)
-    return Undescribed{at + "accumulation_steps", "gradients of several batches that are added up"};
   return {};
 }
 
@@ -112,7 +96,7 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy, const 
 std::optional<Undescribed> undescribed(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.groups.size(); ++i)
     if (auto found = undescribed_group(scenario, i)) return found;
-  if (auto found = undescribed_strategy(scenario.training.strategy, scenario)) return found;
+  if (auto found = undescribed_strategy(scenario.training.strategy)) return found;
   const Training& training = scenario.training;
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
   if (training.step_time_variation > 0) return Undescribed{"/training/step_time_variation", "steps of random length"};

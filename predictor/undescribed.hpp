@@ -11,13 +11,13 @@ namespace rehearse {
 /// A part of a scenario that changes its labels although neither the descriptor of its setting (labels.hpp) nor the
 /// operators of its graph hold it.
 struct Undescribed {
-  std::string pointer;  // into the scenario: "/training/strategy/partition_size"
-  std::string what;     // "tensors are cut into pieces"
+  std::string pointer;  // into the scenario: "/training/strategy/aggregation"
+  std::string what;     // "gradients that are added up inside of a machine"
 };
 
 /// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers with one GPU
-/// each on machines of one kind, in one region with one switch, that train without pauses, exchange whole gradients by
-/// servers, each step of a worker using all of its own, or by rings. Others than the first ones may have one other
+/// each on machines of one kind, in one region with one switch, that train without pauses and exchange gradients by
+/// servers, each step of a worker using all of its own, or by all-reduces. Others than the first ones may have one other
 /// batch, and join at one time or leave at one.
 std::optional<Undescribed> undescribed(const Scenario& scenario);
 

@@ -385,6 +385,14 @@ struct MetricsNetwork::Parts {
     return tensor_of(rows, static_cast<std::int64_t>(reader.total_inputs()));
   }
 
+  /// Name of the first of `deviations` of one sample that was 0 in all of the training, and is not now; empty: none is.
+  std::string unlearned(const float* deviations) const {
+    for (std::size_t i = 0; i < reader.total_inputs(); ++i)
+      if (total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F && deviations[i] != 0)
+        return FeatureReader::total_names()[i];
+    return {};
+  }
+
   /// Mahalanobis distances of `deviations` from the mean of the training samples: [samples].
   Tensor distances(const Tensor& deviations) const { return torch::matmul(deviations, whitening).norm(2, 1); }
 
@@ -584,8 +592,10 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
     const auto step = static_cast<std::size_t>(std::find(parts_->labels.begin(), parts_->labels.end(), "step_time_s") -
                                                parts_->labels.begin());
     const Tensor distances = parts_->distances(in.deviations).contiguous();
+    const Tensor deviations = in.deviations.contiguous();
     for (std::size_t g = 0; g < count; ++g) {
       PredictedMetrics& prediction = predictions.emplace_back();
+      prediction.unlearned = parts_->unlearned(deviations.data_ptr<float>() + g * parts_->reader.total_inputs());
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
       const double window = step < labels ? log[g * labels + step] + windows.data_ptr<float>()[g] : kNoLimit;
       for (std::size_t l = 0; l < labels; ++l) {

@@ -17,6 +17,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 
 namespace rehearse {
@@ -118,7 +119,10 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
     Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
     for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
     column.interval = std::move(prediction.labels);
-    if (prediction.distance > 1)
+    if (!prediction.unlearned.empty())
+      warnings.push_back(names[m] + ": nothing that it was trained on had a " + in_quotes(prediction.unlearned) +
+                         " other than 0: take what is simulated");
+    else if (prediction.distance > 1)
       warnings.push_back(names[m] + ": unlike anything that it was trained on (distance " +
                          display(prediction.distance) + ", 1 is the edge)");
   }

@@ -125,4 +125,8 @@ Bytes bytes_leaving_first_machine(const Scenario& scenario) {
   return sum;
 }
 
+Bytes bytes_leaving_first_machine(const Scenario& scenario, Bytes payload) {
+  return AllReduceOfWorkers{scenario}.leaving_first_machine(payload);
+}
+
 }  // namespace rehearse

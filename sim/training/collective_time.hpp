@@ -18,5 +18,7 @@ Seconds collective_time(const Scenario& scenario, Bytes payload);
 /// What leaves the first worker's machine over its NICs in a step: its part of the all-reduces of all gradients, each
 /// unit by itself. Throws InputError if the strategy is not all-reduce.
 Bytes bytes_leaving_first_machine(const Scenario& scenario);
+/// The same of one all-reduce of `payload`.
+Bytes bytes_leaving_first_machine(const Scenario& scenario, Bytes payload);
 
 }  // namespace rehearse

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """How well networks predict what they have not seen: python3 tests/bench/prediction.py build/rehearse FOLDER
 
-Generates a dataset of random networks on the reference settings, trains on all of it with several seeds, with parts of it left out, and with
-ablations, compares each with baselines on the test split, and prints a table. What is finished in FOLDER is not done again, so an interrupted
-call goes on. Needs rehearse-predictor beside the program.
+Generates two datasets of random networks: on the reference settings, for models that were not seen, and on the random
+clusters of the space "strategies", for what is left out whole and for ablations. Trains, compares each with baselines on
+the test split, and prints a table. What is finished in FOLDER is not done again, so an interrupted call goes on. Needs
+rehearse-predictor beside the program.
 """
 
 import argparse
+import array
 import json
 import pathlib
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -20,11 +23,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
     parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and table.json")
-    parser.add_argument("--samples", type=int, default=36000, help="simulated samples (default 36000)")
+    parser.add_argument("--samples", type=int, default=36000, help="simulated samples of the reference space (default 36000)")
+    parser.add_argument("--strategy-samples", type=int, default=24000, help="simulated samples of the space strategies (default 24000)")
     parser.add_argument("--epochs", type=int, default=16, help="of each training (default 16)")
-    parser.add_argument("--fold-share", type=float, default=0.35, help="share of the graphs that folds and ablations train with (default 0.35)")
+    parser.add_argument("--fold-share", type=float, default=0.5, help="share of the graphs that folds and ablations train with (default 0.5)")
     parser.add_argument("--seeds", type=int, default=3, help="of the first row (default 3)")
-    parser.add_argument("--only", help="rows whose name starts with this")
+    parser.add_argument("--only", help="rows whose name, or that of the fold, starts with this")
     return parser.parse_args()
 
 
@@ -34,24 +38,30 @@ def run(program, *words):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def folds():
+def settings_of(data):
+    """Name, group, GPU and descriptor by name of each setting of a dataset."""
+    connection = sqlite3.connect(data)
+    columns = [name for (name,) in connection.execute("SELECT name FROM names WHERE kind = 'descriptor' ORDER BY position")]
+    for name, group, provenance, blob in connection.execute("SELECT name, grouped, provenance, descriptor FROM settings ORDER BY id"):
+        accelerator = json.loads(provenance)["cluster"]["groups"][0]["instance"]["accelerator"]
+        yield name, group, accelerator if isinstance(accelerator, str) else accelerator["name"], dict(zip(columns, array.array("d", blob)))
+
+
+def folds(data):
     """Name of the row, name of the fold, options of train, options of compare."""
-    groups = {"V100": "v100", "RTX 2080 Ti": "2080ti", "Titan RTX": "titanrtx"}
-    space = json.loads("\n".join(line for line in (SPACES / "reference.json").read_text().splitlines() if not line.strip().startswith("//")))
-    names = [cluster["name"] for cluster in space["clusters"]]
-    families = []
-    for family in space["workloads"]:
-        if family["family"] not in families:
-            families.append(family["family"])
+    connection = sqlite3.connect(data)
+    families = [family for (family,) in connection.execute("SELECT DISTINCT family FROM graphs ORDER BY family")]
+    settings = list(settings_of(data))
     for family in families:
-        yield "one family left out", family, ["--leave-out-family", family], ["--family", family]
-    for gpu, word in groups.items():
-        of_gpu = [name for name in names if f"-{word}-" in name]
-        yield ("one GPU left out", gpu, [w for name in of_gpu for w in ("--leave-out-setting", name)],
-               ["--unseen", *(w for name in of_gpu for w in ("--setting", name))])
-    slow = [name for name in names if name.split("/")[1][:2] in ("11", "12", "13", "14")]
-    for name, left_out in (("1 GbE, 5 machines", slow), ("40 GbE, 2 machines", [n for n in names if n.split("/")[1][:2] in ("07", "08", "09", "10")])):
-        yield ("one network left out", name, [w for n in left_out for w in ("--leave-out-setting", n)], ["--unseen", *(w for n in left_out for w in ("--setting", n))])
+        yield "family left out", family, ["--leave-out-family", family], ["--family", family]
+    left_out = [("GPU left out", gpu, lambda s, gpu=gpu: s[2] == gpu) for gpu in sorted({s[2] for s in settings})]
+    rates = (("payload below 1.5 Gbit/s", 0, 1.5e9), ("payload 5 to 10 Gbit/s", 5e9, 10e9), ("payload above 30 Gbit/s", 30e9, 1e15))
+    left_out += [("network left out", name, lambda s, low=low, high=high: low <= 8 * s[3]["nic_Bps"] < high) for name, low, high in rates]
+    left_out += [("network left out", "more than 5 machines", lambda s: s[3]["worker_machines"] > 5)]
+    left_out += [("strategy left out", group, lambda s, group=group: s[1] == group) for group in dict.fromkeys(s[1] for s in settings)]
+    for row, name, is_left_out in left_out:
+        names = [s[0] for s in settings if is_left_out(s)]
+        yield row, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
 
 
 def compare(program, model, data, options, out):
@@ -75,13 +85,17 @@ def main():
     options = arguments()
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    data = folder / "data.db"
-    if not data.exists():
-        run(options.program, "generate", SPACES / "reference.json", "--count", options.samples, "-j", 2, "-o", data)
+
+    def generated(space, samples):
+        data = folder / f"{space}.db"
+        if not data.exists():
+            run(options.program, "generate", SPACES / f"{space}.json", "--count", samples, "-j", 2, "--quiet", "-o", data)
+        return data
+
     rows = []
 
-    def experiment(row, fold, train, ask, share=1.0, seed=1):
-        if options.only and not row.startswith(options.only):
+    def experiment(data, row, fold, train, ask, share=1.0, seed=1):
+        if options.only and not row.startswith(options.only) and not fold.startswith(options.only):
             return
         name = "".join(c if c.isalnum() else "-" for c in f"{row} {fold}")
         model = folder / name / "learnt"
@@ -96,14 +110,17 @@ def main():
               + f"  best baseline {best['burst_median']:6.2f} {best['step_median']:6.2f}", flush=True)
         (folder / "table.json").write_text(json.dumps(rows, indent=1))
 
-    for seed in range(1, options.seeds + 1):
-        experiment("models not seen", f"seed {seed}", [], [], seed=seed)
     share = options.fold_share
-    experiment("ablation", "none", [], [], share)
+    data = generated("strategies", options.strategy_samples)
+    experiment(data, "any strategy", "models not seen", [], [], share)
     for ablation in ("edges", "rounds", "bounds"):
-        experiment("ablation", ablation, ["--ablation", ablation], [], share)
-    for row, fold, train, ask in folds():
-        experiment(row, fold, train, ask, share)
+        experiment(data, "ablation", ablation, ["--ablation", ablation], [], share)
+    for row, fold, train, ask in folds(data):
+        experiment(data, row, fold, train, ask, share)
+    if options.seeds > 0:
+        data = generated("reference", options.samples)
+    for seed in range(1, options.seeds + 1):
+        experiment(data, "reference", f"models not seen, seed {seed}", [], [], seed=seed)
     for row in dict.fromkeys(result["row"] for result in rows):
         if row == "ablation":
             continue

@@ -102,6 +102,39 @@ TEST_CASE("of a ring the bound is what the collective takes beyond its latencies
   }
 }
 
+TEST_CASE("what strategies do to gradients is what the simulator sends, and no step is shorter than its bounds") {
+  const std::string synchronous = R"({"kind": "parameter_server", "synchronization": "synchronous", )";
+  const std::string ring = R"({"kind": "all_reduce", )";
+  struct Case {
+    const char* scenario;
+    std::string strategy;
+  };
+  for (const auto& [name, how] : std::vector<Case>{
+           {"driple/07-2080ti-ps2-w2", synchronous + R"("placement": "round_robin", "partition_size": "1MiB"})"},
+           {"driple/07-2080ti-ps2-w2", synchronous + R"("placement": "sharded"})"},
+           {"driple/12-2080ti-ps5-w5", synchronous + R"("placement": "sharded", "gradient_precision": "fp16"})"},
+           {"driple/12-2080ti-ps5-w5", synchronous + R"("placement": "greedy_by_bytes", "partition_size": "4MiB"})"},
+           {"driple/11-v100-ps5-w5", synchronous + R"("placement": "round_robin", "gradient_precision": "fp16"})"},
+           {"driple/11-v100-ps5-w5", synchronous + R"("placement": "round_robin", "accumulation_steps": 3})"},
+           {"tum/tensorflow-ring", ring + R"("algorithm": "tree"})"},
+           {"tum/tensorflow-ring", ring + R"("algorithm": "ring", "gradient_precision": "fp16"})"},
+           {"tum/horovod-ring", ring + R"("algorithm": "hierarchical", "accumulation_steps": 2})"},
+           {"hkbu-bert-large", ring + R"("algorithm": "tree", "bucket_size": "25MiB"})"}}) {
+    CAPTURE(name);
+    CAPTURE(how);
+    Json json = short_run(name, "resnet18");
+    json["workload"]["batch_per_worker"] = 16;
+    json["training"]["strategy"] = parse_json(how, "strategy");
+    const Scenario scenario = test::resolved(json);
+    const Dataset data = dataset_of(scenario);
+    const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+    const std::vector<double> labels = simulate_labels(scenario);
+    CHECK(labels[12] >= features.bounds.all() * (1 - 1e-6));
+    CHECK(labels[13] * labels[12] == doctest::Approx(features.bases[13] * features.bounds.all()).epsilon(0.03));
+    CHECK(labels[14] * labels[12] == doctest::Approx(features.bases[14] * features.bounds.all()).epsilon(0.03));
+  }
+}
+
 TEST_CASE("edges say where variables are read, completed and kept") {
   const Scenario scenario = driple("07-2080ti-ps2-w2");
   const Dataset data = dataset_of(scenario);

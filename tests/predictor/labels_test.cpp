@@ -67,7 +67,9 @@ TEST_CASE("the columns of datasets keep their names and their order, by which fi
         "server_split_update_threshold_B is_asynchronous is_synchronous is_stale_synchronous is_all_reduce "
         "is_pairwise_averaging is_round_robin is_greedy_by_bytes is_sharded sampling_period_s window_steps "
         "all_reduce_latency_s all_reduce_s_per_byte bucket_B cycle_s overlaps_backward other_batch_workers "
-        "other_batch_ratio joining_workers joins_at_s leaving_workers leaves_at_s is_described");
+        "other_batch_ratio joining_workers joins_at_s leaving_workers leaves_at_s all_reduce_sent_ratio "
+        "gradient_bytes_ratio partition_B first_bucket_B is_by_priority overlaps_forward accumulation_steps "
+        "staleness_bound backup_workers is_described");
   CHECK(joined(node_feature_names()) ==
         "kind phase flops bytes_read bytes_written parameter_bytes output_elements rows columns reduction products "
         "is_3x3_stride_1 variables variable statistics statistic statistic_bytes input_bytes");

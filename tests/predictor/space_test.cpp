@@ -77,6 +77,49 @@ TEST_CASE("the reference space has all settings of Driple, synchronous and async
   CHECK(space.settings[27].name == "driple/14-2080ti-ps5-w10 asynchronous");
 }
 
+TEST_CASE("a cluster with a count is there so often, each time with other values of its set") {
+  Json json = small();
+  json["clusters"][0] = parse_json(
+      R"({ "name": "one", "scenario": "../driple/01-v100-ps1-w2.json", "count": 40,
+           "let": { "nic": { "integer": [100, 10000], "logarithmic": true, "unit": "Mbps" } },
+           "set": { "/cluster/groups/0/instance/nic": { "value": "nic" }, "/output/sampling_period": "7ms" } })",
+      "cluster");
+  json["variants"] = parse_json(R"([ { "name": "a" }, { "name": "b", "set": { "/seed": 3 } } ])", "variants");
+  const Space space = read_space(json, kFolder + "x.json"), again = read_space(json, kFolder + "x.json");
+  REQUIRE(space.settings.size() == 80);
+  CHECK(space.settings[0].name == "one 1 a");
+  CHECK(space.settings[79].name == "one 40 b");
+  CHECK(space.settings[79].group == "one");
+  CHECK(space.text == again.text);
+  std::set<std::string> seen;
+  int below = 0;  // the middle of the logarithms
+  for (std::size_t i = 0; i < space.settings.size(); ++i) {
+    const Json& scenario = space.settings[i].scenario;
+    const auto nic = scenario["cluster"]["groups"][0]["instance"]["nic"].get<std::string>();
+    CHECK(nic == again.settings[i].scenario["cluster"]["groups"][0]["instance"]["nic"].get<std::string>());
+    CHECK(nic.ends_with("Mbps"));
+    below += std::stoi(nic) < 1000 ? 1 : 0;
+    seen.insert(nic);
+    CHECK(scenario["output"]["sampling_period"] == "7ms");
+    if (i % 2 == 1) CHECK(scenario["seed"] == 3);
+  }
+  CHECK(seen.size() > 30);  // both variants of a cluster have the same
+  CHECK((below > 20 && below < 60));
+}
+
+TEST_CASE("workloads are those of another space, if it is named") {
+  Json json = small();
+  json["workloads"] = "reference.json";
+  const Space space = read_space(json, kFolder + "x.json"), reference = load_space(kFolder + "reference.json");
+  REQUIRE(space.families.size() == reference.families.size());
+  CHECK(draw_workload(space, 3, 4).model == draw_workload(reference, 3, 4).model);
+  Json changed = json;
+  changed["workloads"] = "small.json";
+  CHECK(read_space(changed, kFolder + "x.json").text != space.text);
+  const Space strategies = load_space(kFolder + "strategies.json");
+  CHECK(strategies.settings.size() == 800);
+}
+
 TEST_CASE("settings are kept by their name or by that of their cluster") {
   Space space = load_space(kFolder + "reference.json");
   const std::string whole = space.text;
@@ -100,7 +143,7 @@ TEST_CASE("each mistake in a space file is one line") {
   CHECK(problem_with("/sampling_period", "1us") == "/sampling_period: expected 0.1ms to 100s; found \"1us\"");
   CHECK(problem_with("/workloads", "[]") == "/workloads: expected 1 to 200 families; found an empty array");
   CHECK(problem_with("/clusters", "[]") ==
-        "/clusters: expected 1 to 1000 settings: clusters times variants; found an empty array");
+        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an empty array");
   CHECK(problem_with("/settings_per_graph", "2") ==
         "/settings_per_graph: expected 1 to the number of settings, 1; found 2");
   CHECK(problem_with("/workloads/0/wieght", "2") == "/workloads/0: unknown key \"wieght\"; did you mean \"weight\"?");
@@ -115,6 +158,13 @@ TEST_CASE("each mistake in a space file is one line") {
         "/workloads/0/optimizer: expected \"sgd\", \"momentum\" or \"adam\"; found \"lion\"");
   CHECK(problem_with("/clusters/0/set", R"({"training": 1})") ==
         "/clusters/0/set: expected JSON pointers such as \"/training/strategy/synchronization\"; found \"training\"");
+  CHECK(problem_with("/clusters/0/count", "0") == "/clusters/0/count: expected 1 to 1000 settings; found 0");
+  CHECK(problem_with("/clusters/0/count", "1001") ==
+        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an array of 1");
+  CHECK(problem_with("/clusters/0/let", R"({"a": 1})") ==
+        "/clusters/0/let: expected a count beside it: how many settings are drawn; found an object");
+  CHECK(problem_with("/workloads/0/batch", R"({"integer": [1, 8], "unit": 5})") ==
+        "/workloads/0/batch: expected \"unit\": a text such as \"Mbps\"");
   CHECK(problem_with("/operators", "[5, 4]").starts_with("/operators: expected [least, most]"));
   CHECK(problem_with("/split", R"({"validation": 0.6, "test": 0.4})").starts_with("/split: expected shares"));
 }

@@ -44,6 +44,8 @@ inline Dataset synthetic_dataset(int graphs = 20, std::uint64_t seed = 1) {
                                            {"server_time_per_byte_s", 1e-10},
                                            {"sampling_period_s", 1e-3},
                                            {"window_steps", 20},
+                                           {"gradient_bytes_ratio", 1},
+                                           {"accumulation_steps", 1},
                                            {"is_described", 1},
                                            {"is_" + how, 1}};
       DatasetSetting setting{.name = cluster + " " + how, .group = cluster, .provenance = "{}", .descriptor = {}};

@@ -261,6 +261,7 @@ class RealNetwork(unittest.TestCase):
         self.assertIn("goes on", err.splitlines()[-1])
         self.assertGreaterEqual(len(self.read()), 1)
 
+    @unittest.skipIf(network.missing_tools({"tcpdump": "tcpdump"}), "no tcpdump")
     def test_a_kill_leaves_nothing_behind(self):
         process = self.start(plan({"bytes": 65536, "repetitions": 10000, "seconds": 100}), "--captures", os.path.join(self.folder, "captures"))
         captures = os.path.join(self.folder, "captures", "workload=transfer,workers=2,bytes=65536,rate=100Mbps")
