@@ -574,7 +574,6 @@ constexpr std::array kTotals{
     Total{"ln latency", [](const TotalsOf& t) { return t.time(t.cluster.latency); }},
     Total{"ln sampling_period", [](const TotalsOf& t) { return t.time(t.cluster.period); }},
     Total{"ln bytes a sample", [](const TotalsOf& t) { return std::log1p(t.cluster.period * t.loads.rate()); }},
-    Total{"ln window_steps", [](const TotalsOf& t) { return std::log1p(t.cluster.window); }},
     Total{"ln workers", [](const TotalsOf& t) { return std::log1p(t.cluster.workers); }},
     Total{"ln worker_machines", [](const TotalsOf& t) { return std::log1p(t.cluster.machines); }},
     Total{"ln gpus_per_machine", [](const TotalsOf& t) { return std::log1p(t.cluster.gpus); }},

@@ -99,6 +99,7 @@ constexpr double kTrust = 2;  // logit, before anything is learnt, that a state 
 constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
 constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
 constexpr float kLeastTotal = 1e-3F;
+constexpr float kFarthest = 4;  // deviations that a total is taken to be from its mean at most
 constexpr double kNoLimit = 1e9;              // ln
 constexpr std::size_t kLeastCalibrated = 20;  // samples
 
@@ -294,6 +295,7 @@ struct MetricsNetwork::Parts {
     GraphInputs in;
     in.deviations = deviations({features.totals});
     total_scale.apply(features.totals);
+    for (float& total : features.totals) total = std::clamp(total, -kFarthest, kFarthest);
     const auto rows = [](const std::vector<float>& values, std::size_t columns) {
       return tensor_of(values, static_cast<std::int64_t>(columns));
     };
@@ -391,6 +393,13 @@ struct MetricsNetwork::Parts {
       if (total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F && deviations[i] != 0)
         return FeatureReader::total_names()[i];
     return {};
+  }
+
+  /// Name of the one of `deviations` of one sample that is largest.
+  std::string farthest(const float* deviations) const {
+    const float* const end = deviations + reader.total_inputs();
+    const auto* const most = std::max_element(deviations, end, [](float a, float b) { return std::abs(a) < std::abs(b); });
+    return FeatureReader::total_names()[static_cast<std::size_t>(most - deviations)];
   }
 
   /// Mahalanobis distances of `deviations` from the mean of the training samples: [samples].
@@ -595,7 +604,9 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
     const Tensor deviations = in.deviations.contiguous();
     for (std::size_t g = 0; g < count; ++g) {
       PredictedMetrics& prediction = predictions.emplace_back();
-      prediction.unlearned = parts_->unlearned(deviations.data_ptr<float>() + g * parts_->reader.total_inputs());
+      const float* const own = deviations.data_ptr<float>() + g * parts_->reader.total_inputs();
+      prediction.unlearned = parts_->unlearned(own);
+      prediction.farthest = parts_->farthest(own);
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
       const double window = step < labels ? log[g * labels + step] + windows.data_ptr<float>()[g] : kNoLimit;
       for (std::size_t l = 0; l < labels; ++l) {

@@ -9,6 +9,7 @@ rehearse-predictor beside the program.
 
 import argparse
 import array
+import csv
 import json
 import pathlib
 import sqlite3
@@ -64,6 +65,28 @@ def folds(data):
         yield row, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
 
 
+def testbed(options, data, model):
+    """Bursts at the NICs of real trainings, by the engine and by a network that saw no such network: median errors in percent."""
+    root, folder = SPACES.parents[1], options.folder / "testbed"
+    if not (folder / "jobs.db").exists():
+        run(sys.executable, root / "calibration/testbed/dataset.py", root / "calibration/data/testbed/training.csv", "-o", folder)
+        run(options.program, "import", folder / "measurements.json", "--quiet", "-o", folder / "jobs.db")
+    errors = {}
+    for split in ("train", "validation", "test"):
+        out = folder / split
+        if not (out / "comparison.json").exists():
+            command = [options.program, "compare", model, folder / "jobs.db", "--origin", "measured", "--unseen", "--no-baselines", "--split", split, "--quiet", "-o", out]
+            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+                continue  # a split without jobs
+        for row in csv.DictReader((out / "jobs-measured.csv").open()):
+            metric = row["metric"].removeprefix("receive_").removeprefix("transmit_")
+            if metric in ("idle_s", "active_s", "peak_Bps", "step_time_s") and not row["metric"].startswith(("gpu", "memory")) and float(row["measured"] or 0) > 0:
+                for predictor in ("simulated", "learnt"):
+                    errors.setdefault((predictor, "step" if metric == "step_time_s" else "bursts"), []).append(abs(100 * (float(row[predictor]) / float(row["measured"]) - 1)))
+    for (predictor, what), values in sorted(errors.items()):
+        print(f"{'testbed':24} {predictor:22} {what} median {statistics.median(values):6.2f}  of {len(values)} labels")
+
+
 def compare(program, model, data, options, out):
     if not (out / "comparison.json").exists():
         run(program, "compare", model, data, *options, "--quiet", "-o", out)
@@ -103,6 +126,7 @@ def main():
             run(options.program, "train", data, "--epochs", options.epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
         predictors = compare(options.program, model, data, [*ask, "--share", share], folder / name / "comparison")
         result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
+        result["learnt"]["in_90"] = 100 * predictors["learnt"]["coverage"]["90"]
         result["baselines"] = {other: scores(predictors, other) for other in predictors if other != "learnt"}
         rows.append(result)
         best = {metric: min(of[metric] for of in result["baselines"].values() if metric in of) for metric in ("burst_median", "step_median")}
@@ -117,6 +141,8 @@ def main():
         experiment(data, "ablation", ablation, ["--ablation", ablation], [], share)
     for row, fold, train, ask in folds(data):
         experiment(data, row, fold, train, ask, share)
+    if not options.only or "testbed".startswith(options.only):
+        testbed(options, data, folder / "any-strategy-models-not-seen" / "learnt")
     if options.seeds > 0:
         data = generated("reference", options.samples)
     for seed in range(1, options.seeds + 1):
