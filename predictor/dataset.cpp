@@ -53,8 +53,6 @@ constexpr std::array kTables{
           "CREATE TABLE samples(id INTEGER PRIMARY KEY, graph INTEGER NOT NULL, setting INTEGER NOT NULL, "
           "split TEXT NOT NULL, origin TEXT NOT NULL, weight REAL NOT NULL, labels BLOB NOT NULL)"}};
 
-constexpr std::array kSplits{Named{"train", Split::kTrain}, Named{"validation", Split::kValidation},
-                             Named{"test", Split::kTest}};
 constexpr std::array kOrigins{Named{"simulated", Origin::kSimulated}, Named{"measured", Origin::kMeasured}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Graphs of training steps, cluster settings, and what was simulated or measured of each graph in each setting: what
 // `generate` writes and training reads.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/named.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "workloads/operator_graph.hpp"
 
@@ -121,6 +123,8 @@ void write_dataset(const std::filesystem::path& path, const Dataset& dataset);
 Dataset load_dataset(const std::filesystem::path& path);
 
 /// The words that files have for them: "train", "validation", "test"; "simulated", "measured".
+inline constexpr std::array kSplits{Named{"train", Split::kTrain}, Named{"validation", Split::kValidation},
+                                    Named{"test", Split::kTest}};
 std::string to_text(Split split);
 std::string to_text(Origin origin);
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/json_schema.hpp"
+#include "sim/scenario/scenario_readers.hpp"
 
 namespace rehearse {
 namespace {
@@ -16,7 +17,10 @@ MeasuredScenario read_where(const JsonReader& json) {
   MeasuredScenario where{.file = json.resolve(json.required<std::string>("scenario")),
                          .overrides = {},
                          .places = {},
-                         .name = json.optional<std::string>("setting", "")};
+                         .name = json.optional<std::string>("setting", ""),
+                         .study = json.optional<std::string>("study", ""),
+                         .split = {}};
+  if (json.has("split")) where.split = read_word(json, "split", kSplits);
   for (const char* key : {"model", "batch_per_worker", "optimizer"})
     if (json.has(key)) {
       const std::string place = "/workload/";
@@ -93,6 +97,8 @@ std::string measurement_list_schema() {
           "scenario": { "type": "string", "description": "scenario file of the cluster, relative to this file" },
           "set": { "type": "object", "description": "scenario fields to change: JSON pointer and value" },
           "setting": { "type": "string", "description": "name of the setting in the dataset; default: the scenario's" },
+          "study": { "type": "string", "description": "group of settings, whose rows corrections learn from together; default: the setting's name" },
+          "split": { "enum": ["train", "validation", "test"], "description": "of all jobs of this model; default: models are dealt to the three, a lone one to train" },
           "model": { "description": "instead of the scenario's: a name of the catalogs, or a model file's object" },
           "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536 },
           "optimizer": { "enum": ["momentum", "sgd", "adam"] },
@@ -106,6 +112,8 @@ std::string measurement_list_schema() {
           "scenario": { "type": "string" },
           "set": { "type": "object" },
           "setting": { "type": "string" },
+          "study": { "type": "string" },
+          "split": { "enum": ["train", "validation", "test"] },
           "model": {},
           "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536 },
           "optimizer": { "enum": ["momentum", "sgd", "adam"] },

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "predictor/dataset.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/units.hpp"
 
@@ -18,6 +19,8 @@ struct MeasuredScenario {
   std::vector<std::string> overrides;  // "/pointer=value"
   std::vector<std::string> places;     // of the overrides: "measured.json: /profiles/0/set/~1seed"
   std::string name;                    // of the setting; empty: the scenario's
+  std::string study;                   // whose rows corrections learn from together; empty: the setting's name
+  std::optional<Split> split;          // of the job's model; none: models are dealt out (deal_splits())
 };
 
 /// A run of one job with a time series, a step time, or both.

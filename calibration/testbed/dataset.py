@@ -70,7 +70,7 @@ def job_of(row, series):
     kind = f"{row['mode']}, {servers} servers" if servers else "all-reduce"
     return {"scenario": os.path.join(kScenarios, f"training-{'servers' if servers else 'all-reduce'}.json"), "set": changes,
             "setting": f"testbed: {row['workers']} workers, {kind}, {row['rate']}, MTU {row['mtu']}, {core_of(row)['peak_fp32']}", "model": model_of(row), "batch_per_worker": int(row["batch"]),
-            "family": "testbed", "step_time": f"{float(row['median_s']) * 1e3:.6g}ms", **({"series": series} if series else {})}
+            "family": "testbed", "study": "testbed", "step_time": f"{float(row['median_s']) * 1e3:.6g}ms", **({"series": series} if series else {})}
 
 
 def write_series(path, row):

@@ -17,6 +17,7 @@
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 namespace {
@@ -47,7 +48,8 @@ DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std:
     provenance["output"]["sampling_period"] = Json(own.value()).dump() + "s";
   }
   const std::string name = where.name.empty() ? scenario.name : where.name;
-  return {.name = name, .group = name, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
+  const std::string& group = where.study.empty() ? name : where.study;
+  return {.name = name, .group = group, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
 }
 
 DatasetGraph graph_of(const Scenario& scenario) {
@@ -88,6 +90,9 @@ class Builder {
     std::vector<std::string> models;
     for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));
     deal_splits(made.dataset, models);
+    for (Sample& sample : made.dataset.samples)
+      if (const auto told = told_.find(models[static_cast<std::size_t>(sample.graph)]); told != told_.end())
+        sample.split = told->second;
     made.dataset.provenance = Json{{"source", list_.source}}.dump();
     return made;
   }
@@ -111,6 +116,7 @@ class Builder {
     MeasuredSeries series;
     if (run.series) series = load_measured_series(*run.series);
     models_.emplace(graph.name, model_of(graph.name));
+    note_split(run.where, std::string{model_of(graph.name)});
     const std::optional<Seconds> period = run.series ? std::optional{series.period} : std::nullopt;
     add(std::move(graph), setting_of(run.where, scenario, period),
         {.weight = run.weight, .labels = labels_of(series, run.step_time)});
@@ -144,8 +150,16 @@ class Builder {
         throw InputError{jobs.results.string() + ": job " + job + ": expected numbers of at least 0"};
       std::copy(known.begin(), known.end(), labels.begin());
       models_.emplace(graph.name, model);
+      note_split(jobs.where, model);
       add(std::move(graph), setting, {.weight = jobs.weight, .labels = std::move(labels)});
     }
+  }
+
+  void note_split(const MeasuredScenario& where, const std::string& model) {
+    if (!where.split) return;
+    if (const Split told = told_.emplace(model, *where.split).first->second; told != *where.split)
+      throw InputError{list_.file_name + ": the model " + in_quotes(model) + " is told to be in two splits, " +
+                       in_quotes(to_text(told)) + " and " + in_quotes(to_text(*where.split))};
   }
 
   void add(DatasetGraph graph, DatasetSetting setting, Sample sample) {
@@ -164,6 +178,7 @@ class Builder {
   const std::optional<TypeFrequencies>& frequencies_;
   MergedDataset merged_;
   std::map<std::string, std::string> models_;  // by name of a graph
+  std::map<std::string, Split> told_;          // by model
   std::vector<std::string> warnings_;
 };
 

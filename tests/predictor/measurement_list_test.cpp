@@ -21,7 +21,8 @@ TEST_CASE("a list names scenarios, graphs and what was recorded, relative to its
   const MeasurementList list = read(R"({ "format": 1, "source": "us",
     "profiles": [ { "scenario": "a.json", "model": "resnet18", "batch_per_worker": 16, "set": { "/training/steps": 40 },
                     "series": "a.csv", "step_time": "20ms", "weight": 2 },
-                  { "scenario": "a.json", "graph": "a.pbtxt", "family": "net", "setting": "mine", "step_time": "1s" } ],
+                  { "scenario": "a.json", "graph": "a.pbtxt", "family": "net", "setting": "mine", "step_time": "1s",
+                    "study": "ours", "split": "test" } ],
     "jobs": [ { "scenario": "b.json", "graphs": "graphs", "results": "b.csv" } ] })");
   REQUIRE(list.runs.size() == 2);
   CHECK(list.runs[0].where.file == "folder/a.json");
@@ -33,9 +34,12 @@ TEST_CASE("a list names scenarios, graphs and what was recorded, relative to its
   CHECK(*list.runs[1].graph == "folder/a.pbtxt");
   CHECK(list.runs[1].family == "net");
   CHECK(list.runs[1].where.name == "mine");
+  CHECK(list.runs[1].where.study == "ours");
+  CHECK(list.runs[1].where.split == Split::kTest);
+  CHECK(!list.runs[0].where.split);
   REQUIRE(list.jobs.size() == 1);
   CHECK(list.jobs[0].graphs == "folder/graphs");
-  CHECK(parse_json(measurement_list_schema(), "schema")["properties"]["profiles"]["items"]["properties"].size() == 11);
+  CHECK(parse_json(measurement_list_schema(), "schema")["properties"]["profiles"]["items"]["properties"].size() == 13);
 }
 
 TEST_CASE("a list that is not sound is refused with its place") {
@@ -50,6 +54,8 @@ TEST_CASE("a list that is not sound is refused with its place") {
                 "/profiles/0/set/batch: expected a JSON pointer, such as /cluster/groups/0/count, as the key");
   check_refused(start + R"({ "scenario": "a.json", "step_time": "1s", "serie": "a" } ] })",
                 "/profiles/0: unknown key \"serie\"; did you mean \"series\"?");
+  check_refused(start + R"({ "scenario": "a.json", "step_time": "1s", "split": "tests" } ] })",
+                "/profiles/0/split: unknown split \"tests\"; did you mean \"test\"?");
 }
 
 }  // namespace rehearse::measurement_list_test

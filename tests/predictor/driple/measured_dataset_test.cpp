@@ -75,6 +75,23 @@ TEST_CASE("a measured profile becomes a sample of the scenario's workload, at th
   CHECK(load_dataset(file).samples.size() == 1);
 }
 
+TEST_CASE("a model is in the split that it is told to be in, its setting in the study") {
+  const test::TemporaryFolder folder;
+  const auto job = [](const std::string& model, const std::string& more) {
+    return R"({ "scenario": ")" + kScenario + R"(", "step_time": "20ms", "model": ")" + model + "\"" + more + " }";
+  };
+  const std::string told = R"(, "split": "test", "study": "ours")";
+  const Dataset data =
+      load(folder, "\"profiles\": [" + job("resnet18", told) + ", " + job("alexnet", "") + "]").dataset;
+  REQUIRE(data.samples.size() == 2);
+  CHECK(data.samples[0].split == Split::kTest);
+  CHECK(data.samples[1].split != Split::kTest);
+  CHECK(std::ranges::any_of(data.settings, [](const DatasetSetting& setting) { return setting.group == "ours"; }));
+  CHECK_THROWS_WITH_AS(
+      load(folder, "\"profiles\": [" + job("resnet18", told) + ", " + job("resnet18", R"(, "split": "train")") + "]"),
+      doctest::Contains(R"(the model "resnet18" is told to be in two splits, "test" and "train")"), InputError);
+}
+
 TEST_CASE("Driple's jobs become samples with the twelve labels, from text and binary GraphDefs") {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path / "graphs");
