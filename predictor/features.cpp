@@ -291,7 +291,8 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     of.pieces = cluster.pieces_of(of.pushed);
     if (static_cast<double>(sizes.size()) + of.pieces > kMostReads)
       throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has variables in too many pieces"};
-    sizes.insert(sizes.end(), static_cast<std::size_t>(of.pieces), Bytes{static_cast<std::int64_t>(of.pushed / of.pieces)});
+    sizes.insert(sizes.end(), static_cast<std::size_t>(of.pieces),
+                 Bytes{static_cast<std::int64_t>(of.pushed / of.pieces)});
   }
   const std::vector<int> placed = cluster.place(sizes);
   std::size_t piece = 0;
@@ -360,7 +361,9 @@ class Loads {
   double server_s(const StepVariable& v) const {
     return has_servers_ ? v.pieces * values_.per_variable + v.pushed * values_.per_byte : 0;
   }
-  bool has_split_update(const StepVariable& v) const { return has_servers_ && v.bytes / v.pieces > values_.split_above; }
+  bool has_split_update(const StepVariable& v) const {
+    return has_servers_ && v.bytes / v.pieces > values_.split_above;
+  }
   int machine_of(int server) const {
     return first_server_machine_ + machine_of_server(server, servers_, std::max(1, server_machines_));
   }
@@ -592,9 +595,11 @@ constexpr std::array kTotals{
     Total{"ln first bucket", [](const TotalsOf& t) { return std::log1p(t.cluster.first_bucket); }},
     Total{"ln pieces of a variable",
           [](const TotalsOf& t) {
-            return std::log(std::max(1.0, t.pieces) / std::max<double>(1, static_cast<double>(t.step.variables.size())));
+            return std::log(std::max(1.0, t.pieces) /
+                            std::max<double>(1, static_cast<double>(t.step.variables.size())));
           }},
-    Total{"ln gradient_bytes_ratio", [](const TotalsOf& t) { return std::log(std::max(1e-3, t.cluster.gradient_ratio)); }},
+    Total{"ln gradient_bytes_ratio",
+          [](const TotalsOf& t) { return std::log(std::max(1e-3, t.cluster.gradient_ratio)); }},
     Total{"is_by_priority", [](const TotalsOf& t) { return t.cluster.is_by_priority; }},
     Total{"overlaps_forward", [](const TotalsOf& t) { return t.cluster.overlaps_forward; }},
     Total{"ln accumulation_steps", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.accumulation)); }},
@@ -652,11 +657,10 @@ void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluste
     const auto place = [&](int kernel) { return kernel < 0 ? 1.0 : places[static_cast<std::size_t>(kernel)]; };
     features.needed.push_back(part_at(place(v.reader)));
     features.ready.push_back(part_at(place(v.gradient)));
-    features.variables.insert(
-        features.variables.end(),
-        {static_cast<float>(std::log1p(v.pushed) / 10), scaled_log(loads.transfer_s(v) / unit),
-         scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F, v.pulled > 0 ? 0.0F : 1.0F,
-         static_cast<float>(std::log(v.pieces))});
+    features.variables.insert(features.variables.end(),
+                              {static_cast<float>(std::log1p(v.pushed) / 10), scaled_log(loads.transfer_s(v) / unit),
+                               scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F,
+                               v.pulled > 0 ? 0.0F : 1.0F, static_cast<float>(std::log(v.pieces))});
   }
   for (int s = 0; s < loads.servers(); ++s) {
     const int machine = loads.machine_of(s);

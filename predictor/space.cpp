@@ -242,8 +242,7 @@ void read_settings(const JsonReader& root, Space& space) {
               "1 to 1000 settings: clusters, each as often as its count, times variants");
   std::set<std::string> names;
   const auto add = [&](SpaceSetting added) {
-    if (!names.insert(added.name).second)
-      root.fail("clusters", "two settings have the name " + in_quotes(added.name));
+    if (!names.insert(added.name).second) root.fail("clusters", "two settings have the name " + in_quotes(added.name));
     Json& own = added.scenario;
     if (own.contains("training") && own["training"].is_object()) {
       for (const char* key : kJobSizes) own["training"].erase(key);

@@ -99,7 +99,7 @@ constexpr double kTrust = 2;  // logit, before anything is learnt, that a state 
 constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
 constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
 constexpr float kLeastTotal = 1e-3F;
-constexpr float kFarthest = 4;  // deviations that a total is taken to be from its mean at most
+constexpr float kFarthest = 4;                // deviations that a total is taken to be from its mean at most
 constexpr double kNoLimit = 1e9;              // ln
 constexpr std::size_t kLeastCalibrated = 20;  // samples
 
@@ -254,6 +254,7 @@ Tensor indices_of(const std::vector<std::int32_t>& numbers) { return torch::tens
 struct MetricsNetwork::Parts {
   MetricsNetworkOptions options;
   std::vector<std::string> descriptors, labels;  // names
+  std::vector<std::size_t> idle_beside;          // idle_labels()
   FeatureReader reader;
   Scale total_scale;
   Tensor whitening;  // [total inputs, total inputs]
@@ -265,7 +266,11 @@ struct MetricsNetwork::Parts {
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
   Parts(const MetricsNetworkOptions& chosen, const Dataset& dataset)
-      : options{chosen}, descriptors{dataset.descriptors}, labels{dataset.labels}, reader{dataset, chosen.ablation} {
+      : options{chosen},
+        descriptors{dataset.descriptors},
+        labels{dataset.labels},
+        idle_beside{idle_labels(labels)},
+        reader{dataset, chosen.ablation} {
     for (std::size_t l = 0; l < labels.size(); ++l)  // of a Laplace distribution
       for (const double coverage : kCoverages) quantiles.push_back(-std::log(1 - coverage));
   }
@@ -286,6 +291,17 @@ struct MetricsNetwork::Parts {
   void check_columns(const Dataset& dataset) const {
     if (dataset.node_features != node_feature_names() || dataset.descriptors != descriptors || dataset.labels != labels)
       throw InputError{"the dataset's columns are not those that the predictor was trained with"};
+  }
+
+  /// [labels] of an active time the label of the same resource's idle time; labels.size() of others.
+  static std::vector<std::size_t> idle_labels(const std::vector<std::string>& labels) {
+    std::vector<std::size_t> found;
+    for (const std::string& label : labels) {
+      const std::string idle = label.substr(0, label.find('_')) + "_idle_s";
+      const auto at = std::find(labels.begin(), labels.end(), label.ends_with("_active_s") ? idle : "");
+      found.push_back(static_cast<std::size_t>(at - labels.begin()));
+    }
+    return found;
   }
 
   bool is_duration(std::size_t l) const { return labels[l].ends_with("_active_s") || labels[l].ends_with("_idle_s"); }
@@ -398,7 +414,8 @@ struct MetricsNetwork::Parts {
   /// Name of the one of `deviations` of one sample that is largest.
   std::string farthest(const float* deviations) const {
     const float* const end = deviations + reader.total_inputs();
-    const auto* const most = std::max_element(deviations, end, [](float a, float b) { return std::abs(a) < std::abs(b); });
+    const auto* const most =
+        std::max_element(deviations, end, [](float a, float b) { return std::abs(a) < std::abs(b); });
     return FeatureReader::total_names()[static_cast<std::size_t>(most - deviations)];
   }
 
@@ -612,7 +629,10 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
         const double most = has_limit[i] > 0 ? limits[i] : parts_->is_duration(l) ? window : kNoLimit;
-        const double middle = std::min<double>(log[i], most);
+        const std::size_t idle = parts_->idle_beside[l];
+        const bool never_rests = idle < labels && presence[g * labels + idle] < 0;
+        const double middle = never_rests ? window + std::log1p(-std::exp(-windows.data_ptr<float>()[g]))  // its steps
+                                          : std::min<double>(log[i], most);
         prediction.reaches.push_back(
             reaches_of(width[i], std::span{parts_->quantiles}.subspan(l * kCoverages.size(), kCoverages.size())));
         const double reach = prediction.reaches.back()[kShown];

@@ -30,7 +30,8 @@ struct MetricsNetworkOptions {
 ///   z = MLP[mean, maximum and deviation of x over t, totals, largest sums of loads, h of servers and machines]
 /// z gives u, a width b and a logit p for each label. A label is 0 where p < 0; else base * exp(u), with the lower
 /// bound of the step as the base of times, and the bytes of a step over it of rates; or for shares and peaks
-/// limit * sigmoid(u). Totals are in deviations from their means in training, at most 4. No idle or active time exceeds the steps of the window.
+/// limit * sigmoid(u). Totals are in deviations from their means in training, at most 4. No idle or active time exceeds the
+/// steps of the window, and one that is never interrupted by the other takes them.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 2 at most. Loss: |ln label - ln prediction| / b + ln b (a
 /// Laplace distribution, whose median the prediction is), and the cross-entropy of p, times 0.5. Labels that are not
 /// known count nothing.

@@ -124,7 +124,8 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
                          " other than 0: take what is simulated");
     else if (prediction.distance > 1)
       warnings.push_back(names[m] + ": unlike anything that it was trained on (distance " +
-                         display(prediction.distance) + ", 1 is the edge; most by " + in_quotes(prediction.farthest) + ")");
+                         display(prediction.distance) + ", 1 is the edge; most by " + in_quotes(prediction.farthest) +
+                         ")");
   }
   if (series || step_time)
     columns.push_back(

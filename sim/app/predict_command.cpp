@@ -88,7 +88,8 @@ int run(const PredictCommand& command) {
   const std::string text = to_json_text(is_many ? json : json[0]);
   if (!is_many && predictions[0].distance > 1)
     warnings.push_back("unlike anything that the predictor was trained on (distance " +
-                       display(predictions[0].distance) + ", 1 is the edge; most by " + in_quotes(predictions[0].farthest) + ")");
+                       display(predictions[0].distance) + ", 1 is the edge; most by " +
+                       in_quotes(predictions[0].farthest) + ")");
   print_warnings(warnings, command.common.is_quiet);
   if (command.common.output) {
     OutputFolder files{*command.common.output};

@@ -143,7 +143,8 @@ TEST_CASE("each mistake in a space file is one line") {
   CHECK(problem_with("/sampling_period", "1us") == "/sampling_period: expected 0.1ms to 100s; found \"1us\"");
   CHECK(problem_with("/workloads", "[]") == "/workloads: expected 1 to 200 families; found an empty array");
   CHECK(problem_with("/clusters", "[]") ==
-        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an empty array");
+        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an empty "
+        "array");
   CHECK(problem_with("/settings_per_graph", "2") ==
         "/settings_per_graph: expected 1 to the number of settings, 1; found 2");
   CHECK(problem_with("/workloads/0/wieght", "2") == "/workloads/0: unknown key \"wieght\"; did you mean \"weight\"?");
@@ -160,7 +161,8 @@ TEST_CASE("each mistake in a space file is one line") {
         "/clusters/0/set: expected JSON pointers such as \"/training/strategy/synchronization\"; found \"training\"");
   CHECK(problem_with("/clusters/0/count", "0") == "/clusters/0/count: expected 1 to 1000 settings; found 0");
   CHECK(problem_with("/clusters/0/count", "1001") ==
-        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an array of 1");
+        "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an array "
+        "of 1");
   CHECK(problem_with("/clusters/0/let", R"({"a": 1})") ==
         "/clusters/0/let: expected a count beside it: how many settings are drawn; found an object");
   CHECK(problem_with("/workloads/0/batch", R"({"integer": [1, 8], "unit": 5})") ==
