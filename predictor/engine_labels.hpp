@@ -12,6 +12,7 @@
 #include "predictor/dataset.hpp"
 #include "predictor/job_traits.hpp"
 #include "sim/base/json.hpp"
+#include "sim/pool/result_store.hpp"
 
 namespace rehearse {
 
@@ -37,8 +38,10 @@ struct EngineLabels {
 };
 
 /// simulate_labels() of each of `samples`, once for each graph and setting, as the scenario was when the sample was
-/// made. The dataset's labels are label_names(). `on_progress` is told how many are done and may throw.
+/// made. The dataset's labels are label_names(). `on_progress` is told how many are done and may throw. What `finished`
+/// has of the same scenario and program is not simulated again, and what is simulated is put there; null: nowhere.
 EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> samples, const Catalog& catalog,
-                           const std::function<void(std::size_t done, std::size_t total)>& on_progress);
+                           const std::function<void(std::size_t done, std::size_t total)>& on_progress,
+                           ResultStore* finished = nullptr, const std::string& program = {});
 
 }  // namespace rehearse

@@ -11,10 +11,18 @@ namespace rehearse {
 const EngineLabels& EngineOnDemand::get() {
   if (!found_) {
     Progress progress{"simulated", common_.is_quiet};
-    found_ = engine_labels(dataset_, samples_, load_catalog(common_), [&](std::size_t done, std::size_t total) {
+    std::optional<ResultStore> kept;
+    if (!finished_.empty()) kept.emplace(ResultStore::open(finished_));
+    const auto on_progress = [&](std::size_t done, std::size_t total) {
       progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      common_.budget.check();
-    });
+      if (!common_.budget.is_over()) return;
+      progress.clear();
+      if (!kept) common_.budget.stop();
+      end_early(common_.budget,
+                "the same command goes on after " + std::to_string(done) + " of " + std::to_string(total) + " samples");
+    };
+    found_ = engine_labels(dataset_, samples_, load_catalog(common_), on_progress, kept ? &*kept : nullptr,
+                           program_identity());
   }
   return *found_;
 }

@@ -19,14 +19,17 @@ namespace rehearse {
 /// What the engine says of some samples, simulated when it is first asked for, with progress.
 class EngineOnDemand {
  public:
-  EngineOnDemand(const Dataset& dataset, std::vector<std::size_t> samples, const CommonOptions& common)
-      : dataset_{dataset}, samples_{std::move(samples)}, common_{common} {}
+  /// What is simulated is kept in the file `finished`, from which an interrupted command goes on; empty: nowhere.
+  EngineOnDemand(const Dataset& dataset, std::vector<std::size_t> samples, const CommonOptions& common,
+                 std::filesystem::path finished = {})
+      : dataset_{dataset}, samples_{std::move(samples)}, common_{common}, finished_{std::move(finished)} {}
   const EngineLabels& get();
 
  private:
   const Dataset& dataset_;
   std::vector<std::size_t> samples_;
   const CommonOptions& common_;
+  std::filesystem::path finished_;
   std::optional<EngineLabels> found_;
 };
 

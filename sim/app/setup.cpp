@@ -54,7 +54,11 @@ void interrupt(int) {
 
 /// The alarm: nobody has asked the budget for too long.
 void end_now(int) {
-  if (interrupted_at != 0) ::_exit(kInterrupted);
+  if (interrupted_at != 0) {
+    constexpr std::string_view kLine = "rehearse: interrupted\n";
+    (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
+    ::_exit(kInterrupted);
+  }
   (void)!::write(STDERR_FILENO, out_of_time_line.data(), out_of_time_line.size());
   ::_exit(kNoResult);
 }

@@ -315,7 +315,8 @@ int train_corrected(const TrainCommand& command) {
   if (samples.empty()) throw InputError{command.dataset.string() + ": has no measured sample to learn from"};
   const MadeFolder made{folder};
   const OutputLock lock{folder / "model.pt"};
-  EngineOnDemand engine{dataset, samples, command.common};
+  const fs::path simulated = folder / "simulated.db";  // until the model is there
+  EngineOnDemand engine{dataset, samples, command.common, simulated};
   const auto corrected = about(command.dataset.string(), [&] {
     return CorrectedEngine{dataset, samples, engine.get()};
   });
@@ -335,6 +336,7 @@ int train_corrected(const TrainCommand& command) {
                                                         .tables = {table_of(curves)},
                                                         .plots = {}}}}));
   files.commit();
+  fs::remove(simulated);
   say_written(command.common, folder, {"model.pt", "left_out.json", "report.html"});
   show(command.common, result, [&] {
     for (const auto& [label, count] : corrected.counts()) std::printf("%-24s %zu measured\n", label.c_str(), count);

@@ -58,6 +58,31 @@ TEST_CASE("each measured sample is simulated as its study describes it") {
   }
 }
 
+TEST_CASE("what an earlier call has simulated is taken from where it was kept, of the same program alone") {
+  const test::TemporaryFolder folder;
+  const Dataset data = study_of(folder, "\"cm-dare\"").dataset;
+  const auto labels_with = [&](ResultStore* store, const std::string& program) {
+    return engine_labels(
+               data, std::vector<std::size_t>{0}, test::shipped_catalog(), [](std::size_t, std::size_t) {}, store,
+               program)
+        .labels[0];
+  };
+  const std::vector<double> simulated = labels_with(nullptr, "");
+  ResultStore store = ResultStore::temporary();
+  CHECK(labels_with(&store, "a") == simulated);
+  CHECK(labels_with(&store, "a") == simulated);
+  const Scenario scenario = read_scenario(*scenario_of(data, data.samples[0]), "sample", test::shipped_catalog());
+  std::vector<double> other = simulated;
+  other[12] = 1234.5;
+  other[0] = std::nan("");  // not known: null
+  store.put(run_key(scenario.effective, "b"), {.name = "x", .summary = Json(other).dump()});
+  CHECK(labels_with(&store, "b")[12] == 1234.5);
+  CHECK(std::isnan(labels_with(&store, "b")[0]));
+  CHECK(labels_with(&store, "a") == simulated);
+  store.put(run_key(scenario.effective, "c"), {.name = "x", .error = "too slow"});
+  CHECK(std::isnan(labels_with(&store, "c")[12]));
+}
+
 TEST_CASE("a measured step time of the profile is seen by what predicts") {
   const test::TemporaryFolder folder;
   const Dataset data = study_of(folder, with_step_time()).dataset;
