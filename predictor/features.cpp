@@ -543,13 +543,17 @@ struct TotalsOf {
 struct Total {
   const char* name;
   double (*value)(const TotalsOf&);
-  bool is_bound = false;  // left out without bounds
+  enum class Kind {
+    kAny,
+    kBound,     // left out without bounds
+    kMechanism  // 0 of jobs that do without it: where it always was, nothing is known of others
+  } kind = Kind::kAny;
 };
 constexpr std::array kTotals{
-    Total{"ln compute", [](const TotalsOf& t) { return t.time(t.bounds.compute); }, true},
-    Total{"ln link", [](const TotalsOf& t) { return t.time(t.bounds.link); }, true},
-    Total{"ln core", [](const TotalsOf& t) { return t.time(t.bounds.core); }, true},
-    Total{"ln bound_s", [](const TotalsOf& t) { return std::log(t.bounds.all()); }, true},
+    Total{"ln compute", [](const TotalsOf& t) { return t.time(t.bounds.compute); }, Total::Kind::kBound},
+    Total{"ln link", [](const TotalsOf& t) { return t.time(t.bounds.link); }, Total::Kind::kBound},
+    Total{"ln core", [](const TotalsOf& t) { return t.time(t.bounds.core); }, Total::Kind::kBound},
+    Total{"ln bound_s", [](const TotalsOf& t) { return std::log(t.bounds.all()); }, Total::Kind::kBound},
     Total{"ln received", [](const TotalsOf& t) { return t.time(t.loads.received_bytes / t.loads.rate()); }},
     Total{"ln transmitted", [](const TotalsOf& t) { return t.time(t.loads.transmitted_bytes / t.loads.rate()); }},
     Total{"ln gpu", [](const TotalsOf& t) { return t.time(t.gpu); }},
@@ -586,31 +590,41 @@ constexpr std::array kTotals{
     Total{"is_colocated", [](const TotalsOf& t) { return t.cluster.is_colocated; }},
     Total{"is_synchronous", [](const TotalsOf& t) { return t.cluster.is_synchronous; }},
     Total{"is_round_robin", [](const TotalsOf& t) { return t.cluster.is_round_robin; }},
-    Total{"is_all_reduce", [](const TotalsOf& t) { return t.cluster.is_all_reduce; }},
-    Total{"overlaps_backward", [](const TotalsOf& t) { return t.cluster.overlaps; }},
+    Total{"is_all_reduce", [](const TotalsOf& t) { return t.cluster.is_all_reduce; }, Total::Kind::kMechanism},
+    Total{"overlaps_backward", [](const TotalsOf& t) { return t.cluster.overlaps; }, Total::Kind::kMechanism},
     Total{"ln all_reduce_latency", [](const TotalsOf& t) { return t.time(t.cluster.all_reduce_latency); }},
     Total{"ln buckets",
-          [](const TotalsOf& t) { return t.cluster.bucket > 0 ? std::log1p(t.bytes / t.cluster.bucket) : 0.0; }},
+          [](const TotalsOf& t) { return t.cluster.bucket > 0 ? std::log1p(t.bytes / t.cluster.bucket) : 0.0; },
+          Total::Kind::kMechanism},
     Total{"ln cycle", [](const TotalsOf& t) { return t.time(t.cluster.cycle); }},
-    Total{"ln first bucket", [](const TotalsOf& t) { return std::log1p(t.cluster.first_bucket); }},
+    Total{"ln first bucket", [](const TotalsOf& t) { return std::log1p(t.cluster.first_bucket); },
+          Total::Kind::kMechanism},
     Total{"ln pieces of a variable",
           [](const TotalsOf& t) {
             return std::log(std::max(1.0, t.pieces) /
                             std::max<double>(1, static_cast<double>(t.step.variables.size())));
-          }},
+          },
+          Total::Kind::kMechanism},
     Total{"ln gradient_bytes_ratio",
-          [](const TotalsOf& t) { return std::log(std::max(1e-3, t.cluster.gradient_ratio)); }},
-    Total{"is_by_priority", [](const TotalsOf& t) { return t.cluster.is_by_priority; }},
-    Total{"overlaps_forward", [](const TotalsOf& t) { return t.cluster.overlaps_forward; }},
-    Total{"ln accumulation_steps", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.accumulation)); }},
-    Total{"is_stale_synchronous", [](const TotalsOf& t) { return t.cluster.is_stale; }},
-    Total{"ln staleness_bound", [](const TotalsOf& t) { return std::log1p(t.cluster.staleness); }},
-    Total{"ln backup_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.backups); }},
-    Total{"ln other_batch_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.other_batch_workers); }},
+          [](const TotalsOf& t) { return std::log(std::max(1e-3, t.cluster.gradient_ratio)); },
+          Total::Kind::kMechanism},
+    Total{"is_by_priority", [](const TotalsOf& t) { return t.cluster.is_by_priority; }, Total::Kind::kMechanism},
+    Total{"overlaps_forward", [](const TotalsOf& t) { return t.cluster.overlaps_forward; }, Total::Kind::kMechanism},
+    Total{"ln accumulation_steps", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.accumulation)); },
+          Total::Kind::kMechanism},
+    Total{"is_stale_synchronous", [](const TotalsOf& t) { return t.cluster.is_stale; }, Total::Kind::kMechanism},
+    Total{"ln staleness_bound", [](const TotalsOf& t) { return std::log1p(t.cluster.staleness); },
+          Total::Kind::kMechanism},
+    Total{"ln backup_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.backups); },
+          Total::Kind::kMechanism},
+    Total{"ln other_batch_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.other_batch_workers); },
+          Total::Kind::kMechanism},
     Total{"other_batch_ratio", [](const TotalsOf& t) { return t.cluster.other_batch_ratio; }},
-    Total{"ln joining_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.joining); }},
+    Total{"ln joining_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.joining); },
+          Total::Kind::kMechanism},
     Total{"ln joins_at", [](const TotalsOf& t) { return t.time(t.cluster.joins_at); }},
-    Total{"ln leaving_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.leaving); }},
+    Total{"ln leaving_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.leaving); },
+          Total::Kind::kMechanism},
     Total{"ln leaves_at", [](const TotalsOf& t) { return t.time(t.cluster.leaves_at); }}};
 
 std::vector<float> totals_of(const Step& step, const Loads& loads, const DescribedCluster& cluster,
@@ -634,7 +648,7 @@ std::vector<float> totals_of(const Step& step, const Loads& loads, const Describ
   }
   std::vector<float> totals;
   for (const Total& total : kTotals)
-    totals.push_back(total.is_bound && !has_bounds ? 0.0F : static_cast<float>(total.value(of)));
+    totals.push_back(total.kind == Total::Kind::kBound && !has_bounds ? 0.0F : static_cast<float>(total.value(of)));
   return totals;
 }
 
@@ -707,6 +721,8 @@ const std::vector<std::string>& FeatureReader::total_names() {
   }();
   return names;
 }
+
+bool FeatureReader::is_mechanism(std::size_t total) { return kTotals.at(total).kind == Total::Kind::kMechanism; }
 
 void FeatureReader::check(const Dataset& dataset) const {
   for (const DatasetGraph& graph : dataset.graphs)

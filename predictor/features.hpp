@@ -73,6 +73,8 @@ class FeatureReader {
   static std::size_t kinds();
   std::size_t total_inputs() const { return total_names().size(); }
   static const std::vector<std::string>& total_names();
+  /// Whether a total says how much of something a job has that others do without, and is 0 of those.
+  static bool is_mechanism(std::size_t total);
 
   /// Throws InputError if a row of a graph can be no operator, or a setting no cluster: a file may hold any numbers.
   void check(const Dataset& dataset) const;

@@ -14,7 +14,7 @@ namespace {
 constexpr double kReach = 1.5;            // in doublings
 constexpr double kLargestResidual = 1.5;  // what is further off tells of a mistake, not of the engine
 constexpr ResidualModel::Variances kFirst{1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
-constexpr double kDoubt = 2;  // rows of a study without any correction that are put beside its own
+constexpr double kDoubt = 2;  // rows, or models, of a study without any correction that are put beside its own
 constexpr double kLeastVariance = 1e-6, kMostVariance = 0.3;
 
 /// The parts of K that two jobs share, before they are weighted.
@@ -119,6 +119,12 @@ ResidualModel::Variances most_likely(const std::vector<Residual>& residuals) {
   return best;
 }
 
+/// How far `means` that others gave foretell `values`, beside `doubt` rows that they said nothing of.
+double trust_of(const Eigen::VectorXd& means, const Eigen::VectorXd& values, double doubt) {
+  const double scale = means.squaredNorm() + doubt * values.squaredNorm() / static_cast<double>(values.size());
+  return scale > 0 ? std::clamp(means.dot(values) / scale, 0.0, 1.0) : 0;
+}
+
 }  // namespace
 
 ResidualModel::ResidualModel(const std::vector<Residual>& residuals)
@@ -155,14 +161,19 @@ const ResidualModel::Study& ResidualModel::solved(const std::string& name) const
   study.weights.assign(weights.begin(), weights.end());
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(index(n), index(n)));
   study.inverse.assign(inverse.data(), inverse.data() + inverse.size());
-  double products = 0, means = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double mean = values(index(i)) - study.weights[i] / study.inverse[i * n + i];
-    products += mean * values(index(i));
-    means += mean * mean;
+  Eigen::VectorXd of_others(index(n));
+  for (std::size_t i = 0; i < n; ++i)
+    of_others(index(i)) = values(index(i)) - study.weights[i] / study.inverse[i * n + i];
+  study.trust = trust_of(of_others, values, kDoubt);
+  for (std::size_t i = 0; i < n; ++i) study.rows_of_model[residuals_[study.rows[i]].job.model].push_back(index(i));
+  const auto models = static_cast<double>(study.rows_of_model.size());
+  if (models < 2) return study;
+  for (const auto& [model, rows] : study.rows_of_model) {
+    const Eigen::MatrixXd block = inverse(rows, rows);
+    const Eigen::VectorXd own = weights(rows);
+    of_others(rows) = values(rows) - block.llt().solve(own);
   }
-  const double scale = means + kDoubt * values.squaredNorm() / static_cast<double>(n);
-  study.trust = scale > 0 ? std::clamp(products / scale, 0.0, 1.0) : 0;
+  study.trust_in_new_models = trust_of(of_others, values, kDoubt * static_cast<double>(n) / models);
   return study;
 }
 
@@ -173,6 +184,8 @@ double ResidualModel::left_out_mean(std::size_t row) const {
 }
 
 double ResidualModel::trust_in(const std::string& study) const { return solved(study).trust; }
+
+double ResidualModel::trust_in_new_models(const std::string& study) const { return solved(study).trust_in_new_models; }
 
 ResidualEstimate ResidualModel::estimate(const JobTraits& job) const {
   const Study& study = solved(job.study);
@@ -186,7 +199,8 @@ ResidualEstimate ResidualModel::estimate(const JobTraits& job) const {
   if (measured.study.empty()) measured.study = "?";  // a job that is measured belongs to some study
   const double known = n == 0 ? 0 : shared.dot(inverse * shared);
   const double variance = covariance(measured, measured, variances_) + variances_.back() - known;
-  return {n == 0 ? 0 : study.trust * shared.dot(weights), std::sqrt(std::max(variance, variances_.back()))};
+  const double trust = study.rows_of_model.contains(job.model) ? study.trust : study.trust_in_new_models;
+  return {n == 0 ? 0 : trust * shared.dot(weights), std::sqrt(std::max(variance, variances_.back()))};
 }
 
 std::vector<double> ResidualModel::left_out_scores() const {

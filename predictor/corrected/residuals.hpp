@@ -33,6 +33,8 @@ struct ResidualEstimate {
 /// What rows of a study say is only taken as far as they foretell one another: the mean m_i that the others give for row i
 /// is compared with its residual r_i, and the correction of a job of this study is the mean times
 ///   t = sum of m_i r_i / (sum of m_i^2 + 2 mean of r_i^2), at least 0 and at most 1
+/// For a model that the study has no row of, m_i is what rows of other models give, and 2 models count as 2 rows do: 0
+/// where all rows are of one model.
 class ResidualModel {
  public:
   static constexpr std::size_t kShares = 5, kMostPerStudy = 120, kMostRows = 1000;
@@ -50,6 +52,7 @@ class ResidualModel {
   /// What the other jobs say of a residual, and how far that is taken in its study: m_i and t.
   double left_out_mean(std::size_t row) const;
   double trust_in(const std::string& study) const;
+  double trust_in_new_models(const std::string& study) const;
   /// |residual - t m_i| / deviation, of every job.
   std::vector<double> left_out_scores() const;
 
@@ -57,9 +60,10 @@ class ResidualModel {
   struct Study {
     std::vector<std::size_t> rows;  // in residuals_
     // What solved() finds of them:
-    std::vector<double> weights;  // K^-1 r
-    std::vector<double> inverse;  // K^-1, by rows
-    double trust = 0;             // t
+    std::vector<double> weights;                                       // K^-1 r
+    std::vector<double> inverse;                                       // K^-1, by rows
+    std::map<std::string, std::vector<std::ptrdiff_t>> rows_of_model;  // in `rows`
+    double trust = 0, trust_in_new_models = 0;                         // t
   };
   /// Solved when it is first asked for: what one study is asked about does not depend on others.
   const Study& solved(const std::string& name) const;

@@ -403,10 +403,11 @@ struct MetricsNetwork::Parts {
     return tensor_of(rows, static_cast<std::int64_t>(reader.total_inputs()));
   }
 
-  /// Name of the first of `deviations` of one sample that was 0 in all of the training, and is not now; empty: none is.
+  /// Name of the first mechanism that one sample, of `deviations`, has and no training sample had; empty: none.
   std::string unlearned(const float* deviations) const {
     for (std::size_t i = 0; i < reader.total_inputs(); ++i)
-      if (total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F && deviations[i] != 0)
+      if (FeatureReader::is_mechanism(i) && total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F &&
+          deviations[i] != 0)
         return FeatureReader::total_names()[i];
     return {};
   }

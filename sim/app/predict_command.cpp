@@ -62,10 +62,10 @@ int run(const PredictCommand& command) {
   const std::vector<PredictedMetrics> predictions =
       about(command.input.string(), [&] { return predictor.predict(dataset, samples, engine); });
   const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
   if (!is_many && !predictions[0].unlearned.empty())
     throw InputError{command.input.string() + ": nothing that the predictor was trained on had a " +
                      in_quotes(predictions[0].unlearned) + " other than 0: simulate it instead"};
+  if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
   CsvWriter csv{{"graph", "setting", "metric", "predicted", "low", "high", "distance"}};
   Json json = Json::array();
   for (std::size_t i = 0; i < samples.size(); ++i) {

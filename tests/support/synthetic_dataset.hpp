@@ -45,6 +45,7 @@ inline Dataset synthetic_dataset(int graphs = 20, std::uint64_t seed = 1) {
                                            {"sampling_period_s", 1e-3},
                                            {"window_steps", 20},
                                            {"gradient_bytes_ratio", 1},
+                                           {"overlaps_backward", 1},
                                            {"accumulation_steps", 1},
                                            {"is_described", 1},
                                            {"is_" + how, 1}};

@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+
 #include <cmath>
 
 #include "predictor/corrected/corrected.hpp"
@@ -90,6 +94,34 @@ TEST_CASE("leaving a job out by formula is leaving it out") {
           doctest::Approx(std::abs(all.trust_in("a") * all.left_out_mean(i) - residuals[i].value) / estimate.deviation)
               .epsilon(1e-6));
   }
+}
+
+TEST_CASE("of a model that was not measured others are believed as far as they foretold each other's rows") {
+  const std::vector<Residual> residuals = measured("a", {{"V100", 0.2}, {"T4", -0.1}}, 8, 0.1);
+  const ResidualModel all{residuals, kVariances};
+  double products = 0, squares = 0, values = 0;
+  for (const Residual& residual : residuals) {
+    std::vector<Residual> rest;
+    std::copy_if(residuals.begin(), residuals.end(), std::back_inserter(rest),
+                 [&](const Residual& other) { return other.job.model != residual.job.model; });
+    const ResidualModel others{rest, kVariances};
+    const double mean = others.estimate(residual.job).mean / others.trust_in_new_models("a");
+    products += mean * residual.value;
+    squares += mean * mean;
+    values += residual.value * residual.value;
+  }
+  CHECK(all.trust_in_new_models("a") == doctest::Approx(products / (squares + 2 * values / 3)).epsilon(1e-6));
+
+  std::vector<Residual> by_model;  // steady in each model, but each is off in its own way
+  const std::array off{0.3, -0.3, 0.25, -0.25};
+  for (int i = 0; i < 40; ++i)
+    by_model.push_back({job("b", "V100", "model " + std::to_string(i % 4), 1 << (i % 3)), off[i % 4]});
+  const ResidualModel each{by_model, kVariances};
+  CHECK(each.trust_in("b") > 0.9);
+  CHECK(each.trust_in_new_models("b") == 0);
+  CHECK(each.estimate(job("b", "V100", "model 0")).mean == doctest::Approx(0.3).epsilon(0.1));
+  CHECK(each.estimate(job("b", "V100", "another")).mean == 0);
+  CHECK(ResidualModel{{by_model[0], by_model[4]}, kVariances}.estimate(job("b", "V100", "another")).mean == 0);
 }
 
 TEST_CASE("a study whose rows do not foretell one another keeps the engine") {

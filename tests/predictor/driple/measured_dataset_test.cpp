@@ -142,8 +142,8 @@ TEST_CASE("lists of measurements that cannot be used are refused with one line")
                        InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("series": "none.csv" } ])"), doctest::Contains("none.csv"),
                        InputError);
-  CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/training/strategy/accumulation_steps": 4 } } ])"),
-                       doctest::Contains("01-v100-ps1-w2.json: /training/strategy/accumulation_steps: "), InputError);
+  CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/training/start_interval": "2s" } } ])"),
+                       doctest::Contains("01-v100-ps1-w2.json: /training/start_interval: "), InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/a/b": 1 } } ])"),
                        doctest::Contains("list.json: /profiles/0/set/~1a~1b: unknown key \"a\""), InputError);
 }
