@@ -295,7 +295,7 @@ TEST_CASE("a scenario is predicted, simulated and measured side by side") {
   CHECK(spot.err.find("machines that come and go") != std::string::npos);
   check_refused("predict " + model + " " + kRoot + "/scenarios/cm-dare-spot.json", 2, "machines that come and go");
   check_refused(
-      "predict " + model + " " + kRoot + "/scenarios/cm-dare.json --set /training/strategy/partition_size=4MB", 2,
+      "predict " + model + " " + kRoot + "/scenarios/cm-dare.json --set /training/strategy/partition_size=16KiB", 2,
       "cm-dare.json: nothing that the predictor was trained on had a \"");
   check_refused("compare " + model + scenario + " --measured " + folder.write("x.csv", "a\n1\n").string(), 2, "x.csv");
 }
