@@ -15,6 +15,8 @@ import pathlib
 import sqlite3
 import statistics
 
+SAME = 1e-3  # relative difference that the four digits of a comparison may not show
+
 
 def groups_of(dataset, comparison):
     """By study, model, batch and workers: rows of predictor -> step time."""
@@ -41,7 +43,9 @@ def regret(rows, predictor):
     """Of the choice by a predictor; None if it cannot tell of all of them."""
     if any(row.get(predictor) != row.get(predictor) or row.get(predictor) is None for row in rows):
         return None
-    return min(rows, key=lambda row: row[predictor])["measured"] / min(row["measured"] for row in rows) - 1
+    least = min(row[predictor] for row in rows)
+    tied = [row["measured"] for row in rows if row[predictor] <= least * (1 + SAME)]  # one of them by chance
+    return statistics.fmean(tied) / min(row["measured"] for row in rows) - 1
 
 
 def main():
