@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "predictor/labels.hpp"
+#include "predictor/measured_studies.hpp"
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
@@ -69,6 +70,17 @@ std::vector<double> labels_of(const Scenario& scenario, ResultStore* finished, c
 
 }  // namespace
 
+std::string question_of(const Scenario& scenario) {
+  std::map<std::string, int> gpus;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker && group.accelerator)
+      gpus[group.accelerator->name] += group.workers() * group.gpus_per_worker;
+  std::string question = scenario.model.name + " " + to_text(scenario.precision);
+  if (!scenario.framework.empty()) question += " " + scenario.framework;
+  for (const auto& [gpu, count] : gpus) question += ", " + std::to_string(count) + " x " + gpu;
+  return question;
+}
+
 EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> samples, const Catalog& catalog,
                            const std::function<void(std::size_t done, std::size_t total)>& on_progress,
                            ResultStore* finished, const std::string& program) {
@@ -77,23 +89,29 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
   if (dataset.labels != label_names()) {
     found.labels.assign(samples.size(), unknown);
     found.traits.resize(samples.size());
+    found.samples_per_step.resize(samples.size());
+    found.questions.resize(samples.size());
     found.without_scenario = samples.size();
     return found;
   }
   struct Known {
     std::vector<double> labels;
     JobTraits traits;
+    double samples_per_step = 0;
+    std::string question;
   };
   std::map<std::pair<std::int32_t, std::int32_t>, Known> known;
   for (const std::size_t s : samples) {
     on_progress(found.labels.size(), samples.size());
     const Sample& sample = dataset.samples[s];
-    const auto [at, is_new] = known.try_emplace({sample.graph, sample.setting}, Known{unknown, {}});
+    const auto [at, is_new] = known.try_emplace({sample.graph, sample.setting}, Known{.labels = unknown});
     if (is_new) {
       try {
         if (const auto json = scenario_of(dataset, sample)) {
           const Scenario scenario = read_scenario(*json, "sample " + std::to_string(s), catalog);
           at->second.traits = traits_of(scenario, dataset.settings[static_cast<std::size_t>(sample.setting)].group);
+          at->second.samples_per_step = samples_per_step(scenario);
+          at->second.question = question_of(scenario);
           at->second.labels = labels_of(scenario, finished, program);
         } else {
           ++found.without_scenario;
@@ -108,6 +126,8 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
     }
     found.labels.push_back(at->second.labels);
     found.traits.push_back(at->second.traits);
+    found.samples_per_step.push_back(at->second.samples_per_step);
+    found.questions.push_back(at->second.question);
   }
   on_progress(samples.size(), samples.size());
   return found;

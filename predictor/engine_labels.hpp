@@ -30,9 +30,14 @@ Json with_workload(Json setting, const Json& workload);
 /// The scenario that a sample's provenance describes; none if its graph came without a model, as a GraphDef.
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);
 
+/// What is given where a cluster is chosen: model, precision, framework, and how many GPUs of which kinds.
+std::string question_of(const Scenario& scenario);
+
 struct EngineLabels {
   std::vector<std::vector<double>> labels;  // [samples][labels], NaN without result
   std::vector<JobTraits> traits;            // [samples] the study is the group of the setting
+  std::vector<double> samples_per_step;     // [samples] of all workers; 0 without scenario
+  std::vector<std::string> questions;       // [samples] question_of(); empty without scenario
   std::size_t without_scenario = 0, without_result = 0;
   std::string last_failure;  // why one of the latter has none
 };

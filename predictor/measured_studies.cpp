@@ -221,15 +221,20 @@ class Collector {
 
 }  // namespace
 
-std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured) {
-  const bool is_synchronous = scenario.training.strategy.is_synchronous();
-  if (!is_synchronous && !has_equal_workers(scenario)) return {};
-  const double workers = scenario.count(Role::kWorker);
+double samples_per_step(const Scenario& scenario) {
   double samples = 0;
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker)
       samples +=
           static_cast<double>(group.workers()) * group.batch * scenario.training.strategy.exchange.accumulation_steps;
+  return samples;
+}
+
+std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured) {
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  if (!is_synchronous && !has_equal_workers(scenario)) return {};
+  const double workers = scenario.count(Role::kWorker);
+  const double samples = samples_per_step(scenario);
   if (metric == "iteration_time_s") return Seconds{measured};
   if (metric == "steps_per_s") return Seconds{(is_synchronous ? 1 : workers) / measured};
   if (metric == "samples_per_s") return Seconds{samples / measured};

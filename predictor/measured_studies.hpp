@@ -13,6 +13,9 @@
 
 namespace rehearse {
 
+/// Training samples of one step of every worker, of all batches that it adds up.
+double samples_per_step(const Scenario& scenario);
+
 /// Mean time between two steps of one worker that a measured value stands for; W workers with b samples each, of all
 /// batches that a step adds up:
 ///   iteration_time_s                 the value

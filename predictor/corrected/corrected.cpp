@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "predictor/choices.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
@@ -18,6 +19,7 @@ constexpr int kChoices = 3, kResamples = 400;
 struct Row {
   Residual residual;
   std::string model;
+  Alternative alternative{};  // as the engine predicts it
 };
 
 std::vector<Row> rows_of(const Dataset& dataset, std::span<const std::size_t> samples, const EngineLabels& engine,
@@ -28,7 +30,13 @@ std::vector<Row> rows_of(const Dataset& dataset, std::span<const std::size_t> sa
     if (sample.origin != Origin::kMeasured || !is_observed(dataset, sample, label)) continue;
     const double measured = sample.labels[label], simulated = engine.labels[i][label];
     if (measured > 0 && simulated > 0)
-      rows.push_back({{engine.traits[i], std::log(measured / simulated)}, engine.traits[i].model});
+      rows.push_back({{engine.traits[i], std::log(measured / simulated)},
+                      engine.traits[i].model,
+                      {.part = engine.traits[i].study,
+                       .question = engine.questions[i] + ", " + std::to_string(engine.samples_per_step[i]),
+                       .name = std::to_string(sample.graph) + " " + std::to_string(sample.setting),
+                       .measured = measured,
+                       .predicted = {simulated}}});
   }
   return rows;
 }
@@ -72,6 +80,7 @@ void add_choice(const std::vector<Residual>& others, const ResidualModel::Varian
   const ResidualModel model{known, variances};
   const double reach = conformal_quantiles(model.left_out_scores())[kShown];
   std::vector<double> engine, corrected;
+  std::vector<Alternative> alternatives;
   double covered = 0;
   for (const Row& row : asked) {
     const ResidualEstimate estimate = model.estimate(row.residual.job);
@@ -79,6 +88,8 @@ void add_choice(const std::vector<Residual>& others, const ResidualModel::Varian
     engine.push_back(ape(-row.residual.value));
     corrected.push_back(ape(off));
     covered += std::abs(off) <= reach * estimate.deviation ? 1 : 0;
+    alternatives.push_back(row.alternative);
+    alternatives.back().predicted.push_back(row.alternative.predicted[0] * std::exp(estimate.mean));
   }
   const std::vector<std::size_t> all = numbers_to(asked.size());
   std::vector<double> ratios;
@@ -91,6 +102,12 @@ void add_choice(const std::vector<Residual>& others, const ResidualModel::Varian
   point.corrected += macro(asked, corrected, all) / kChoices;
   point.ratio_low += percentile(ratios, 5) / kChoices;
   point.ratio_high += percentile(ratios, 95) / kChoices;
+  const std::vector<MeasuredChoice> choices = measured_choices(alternatives);
+  const RegretScore by_engine = regret_score(choices, 0, ""), by_corrected = regret_score(choices, 1, "");
+  point.questions += static_cast<double>(choices.size()) / kChoices;
+  point.regret_by_chance += by_engine.by_chance / kChoices;
+  point.regret_engine += by_engine.mean / kChoices;
+  point.regret_corrected += by_corrected.mean / kChoices;
   point.covered += covered / static_cast<double>(asked.size()) / kChoices;
 }
 
@@ -201,6 +218,18 @@ PredictedMetrics CorrectedEngine::correct(const std::vector<double>& simulated, 
     metrics.widths.push_back(estimate.deviation);
   }
   return metrics;
+}
+
+bool CorrectedEngine::has_learned(const JobTraits& job, double measured, double simulated) const {
+  const auto step = of_.find(kStep);
+  if (step == of_.end() || !(measured > 0) || !(simulated > 0)) return false;
+  const auto& learned = step->second.model.residuals();
+  return std::any_of(learned.begin(), learned.end(), [&](const Residual& residual) {
+    const JobTraits& known = residual.job;
+    return known.study == job.study && known.gpu == job.gpu && known.model == job.model &&
+           known.strategy == job.strategy && known.workers == job.workers && known.machines == job.machines &&
+           known.batch == job.batch && std::abs(residual.value - std::log(measured / simulated)) < 1e-9;
+  });
 }
 
 std::vector<std::pair<std::string, std::size_t>> CorrectedEngine::counts() const {

@@ -29,6 +29,8 @@ class CorrectedEngine {
   TorchValue state() const;
 
   PredictedMetrics correct(const std::vector<double>& simulated, const JobTraits& job) const;
+  /// Whether the step time that was measured of a job, of which the engine says `simulated`, is among what it learned from.
+  bool has_learned(const JobTraits& job, double measured, double simulated) const;
   /// By label, those that have residuals.
   std::vector<std::pair<std::string, std::size_t>> counts() const;
 
@@ -50,6 +52,9 @@ struct StudyCurve {
     double engine = 0, corrected = 0;      // mean over models of the mean APE, in percent
     double ratio_low = 0, ratio_high = 0;  // 90 % of corrected / engine, of paired bootstrap over rows
     double covered = 0;                    // share of rows in the interval of 90 %
+    /// Choices (choices.hpp) among rows that were not added, of as many samples in a step.
+    double questions = 0;
+    double regret_by_chance = 0, regret_engine = 0, regret_corrected = 0;  // means over them
   };
   std::vector<Point> points;
 };

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "predictor/baselines/baselines.hpp"
+#include "predictor/choices.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/scoring.hpp"
@@ -68,6 +69,7 @@ struct Contender {
   Values values;
   Score score;
   std::vector<PredictedMetrics> predictions;           // of predictors
+  std::vector<char> learned;                           // [samples] whether it was trained on this very row, if it tells
   std::map<std::string, Score> by_family, by_setting;  // of predictors
   std::map<std::string, Score> by_study;               // of measured samples
 };
@@ -79,6 +81,8 @@ struct Part {
   std::vector<Contender> contenders;  // the predictors first
   std::size_t predictor_count = 0;
   std::string note;  // on the engine
+  /// By what is free: of measured samples, with a regret for each contender.
+  std::vector<std::pair<std::string, std::vector<MeasuredChoice>>> choices;
   std::span<const Contender> predictors() const { return {contenders.data(), predictor_count}; }
 };
 
@@ -227,6 +231,11 @@ Contender contender_of(const std::string& name, AnyPredictor& predictor, const D
     std::vector<double>& values = contender.values.emplace_back();
     for (const LabelPrediction& label : prediction.labels) values.push_back(label.value);
   }
+  if (const CorrectedEngine* corrected = predictor.corrected())
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      contender.learned.push_back(corrected->has_learned(engine.get().traits[i],
+                                                         dataset.samples[samples[i]].labels[kBurstLabels],
+                                                         engine.get().labels[i][kBurstLabels]));
   return contender;
 }
 
@@ -262,6 +271,79 @@ void add_engine(Part& part, const EngineLabels& found, const std::vector<std::si
   part.contenders.push_back(std::move(engine));
 }
 
+/// Choices of the least measured time per training sample, of any batch and of one. A contender knows nothing of rows that
+/// it was trained on.
+void add_choices(Part& part, const Dataset& dataset, const EngineLabels& found,
+                 const std::vector<std::size_t>& places) {
+  std::vector<Alternative> any_batch, one_batch;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Sample& sample = dataset.samples[part.samples[i]];
+    const double step_samples = found.samples_per_step[places[i]];
+    if (!is_observed(dataset, sample, kBurstLabels) || !(step_samples > 0)) continue;
+    Alternative alternative{.part = dataset.settings[static_cast<std::size_t>(sample.setting)].group,
+                            .question = found.questions[places[i]],
+                            .name = std::to_string(sample.graph) + " " + std::to_string(sample.setting),
+                            .measured = sample.labels[kBurstLabels] / step_samples};
+    for (const Contender& contender : part.contenders) {
+      const bool is_known = contender.learned.empty() || contender.learned[i] == 0;
+      alternative.predicted.push_back(is_known ? contender.values[i][kBurstLabels] / step_samples : kUnknown);
+    }
+    any_batch.push_back(alternative);
+    alternative.question += ", " + std::to_string(std::lround(step_samples)) + " samples";
+    one_batch.push_back(std::move(alternative));
+  }
+  part.choices = {{"batch and placement", measured_choices(any_batch)}, {"placement", measured_choices(one_batch)}};
+}
+
+/// By what is free, study ("all": of all) and contender.
+void for_each_regret(
+    const Part& part,
+    const std::function<void(const std::string&, const std::string&, const std::string&, const RegretScore&)>& take) {
+  for (const auto& [free, choices] : part.choices) {
+    std::set<std::string> studies{""};
+    for (const MeasuredChoice& choice : choices) studies.insert(choice.part);
+    if (choices.empty()) continue;
+    for (const std::string& study : studies)
+      for (std::size_t c = 0; c < part.contenders.size(); ++c)
+        if (const RegretScore score = regret_score(choices, c, study); score.questions > 0)
+          take(free, study.empty() ? "all" : study, part.contenders[c].name, score);
+  }
+}
+
+Table choices_table(const Part& part) {
+  Table table{
+      .header = {"free to choose", "study", "predictor", "choices", "mean regret, %", "largest, %", "by chance, %"},
+      .rows = {}};
+  for_each_regret(part, [&](const auto& free, const auto& study, const auto& name, const RegretScore& score) {
+    table.rows.push_back({free, study, name, std::to_string(score.questions), display(100 * score.mean),
+                          display(100 * score.largest), display(100 * score.by_chance)});
+  });
+  return table;
+}
+
+Json choices_json(const Part& part) {
+  Json json = Json::object();
+  for_each_regret(part, [&](const auto& free, const auto& study, const auto& name, const RegretScore& score) {
+    json[free][study][name] = {{"choices", score.questions},
+                               {"mean_regret", score.mean},
+                               {"largest_regret", score.largest},
+                               {"regret_by_chance", score.by_chance}};
+  });
+  return json;
+}
+
+/// A line for each choice and contender that knows its alternatives.
+std::string choices_csv(const Part& part) {
+  CsvWriter csv{{"free", "study", "question", "alternatives", "predictor", "regret", "regret_by_chance"}};
+  for (const auto& [free, choices] : part.choices)
+    for (const MeasuredChoice& choice : choices)
+      for (std::size_t c = 0; c < part.contenders.size(); ++c)
+        if (!std::isnan(choice.regrets[c]))
+          csv.row({free, choice.part, choice.question, std::to_string(choice.alternatives), part.contenders[c].name,
+                   choice.regrets[c], choice.by_chance});
+  return csv.text();
+}
+
 Part part_of(Origin origin, const Dataset& dataset, const std::vector<std::size_t>& all,
              std::span<const Contender> everyone, std::size_t predictors, EngineOnDemand& engine) {
   std::vector<std::size_t> places;  // in `all`
@@ -274,10 +356,14 @@ Part part_of(Origin origin, const Dataset& dataset, const std::vector<std::size_
     for (std::size_t c = 0; c < everyone.size(); ++c) {
       part.contenders[c].values.push_back(everyone[c].values[i]);
       if (c < predictors) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
+      if (!everyone[c].learned.empty()) part.contenders[c].learned.push_back(everyone[c].learned[i]);
     }
   }
   if (part.samples.empty()) return part;
-  if (origin == Origin::kMeasured) add_engine(part, engine.get(), places);
+  if (origin == Origin::kMeasured) {
+    add_engine(part, engine.get(), places);
+    if (dataset.labels == label_names()) add_choices(part, dataset, engine.get(), places);
+  }
   const auto study_of = [&](const Sample& sample) {
     return dataset.settings[static_cast<std::size_t>(sample.setting)].group;
   };
@@ -416,6 +502,8 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)
       document.sections.push_back({.title = "Studies", .tables = {studies_of(part.contenders)}});
+    if (const Table choices = choices_table(part); !choices.rows.empty())
+      document.sections.push_back({.title = "Choices among measured alternatives", .tables = {choices}});
     document.sections.push_back({.title = "Intervals, " + origin, .tables = {coverage_table(dataset, part)}});
     document.sections.push_back(
         {.title = "Side by side, " + origin, .tables = {side_by_side(dataset, part, kMostReported)}});
@@ -436,6 +524,7 @@ void print(const Dataset& dataset, const Part& part, const std::string& split) {
   std::printf("Split %s, %s\n\n%s\n", split.c_str(), meaning_of(part).c_str(),
               to_text(summary_of(part.contenders)).c_str());
   if (part.origin == Origin::kMeasured) std::printf("%s\n", to_text(studies_of(part.contenders)).c_str());
+  if (const Table choices = choices_table(part); !choices.rows.empty()) std::printf("%s\n", to_text(choices).c_str());
   for (const Contender& contender : part.predictors())
     std::printf("%s\n%s\n", contender.name.c_str(), to_text(table_of(contender.score)).c_str());
   std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
@@ -500,6 +589,7 @@ int compare_dataset(const CompareCommand& command) {
   for (const Part& part : parts) {
     Json& of_part = json["origins"][to_text(part.origin)] = {{"samples", part.samples.size()}};
     for (const Contender& contender : part.contenders) of_part["predictors"][contender.name] = to_json(contender);
+    if (const Json choices = choices_json(part); !choices.empty()) of_part["choices"] = choices;
     for (const Contender& contender : part.predictors())
       of_part["predictors"][contender.name]["coverage"] =
           to_json(coverage_of(dataset, part, contender, [](const Sample&) { return true; }));
@@ -514,6 +604,7 @@ int compare_dataset(const CompareCommand& command) {
     files.write("comparison.json", text);
     files.write("predictions.csv", csv.text());
     for (const Part& part : parts) {
+      if (part.origin == Origin::kMeasured) files.write("choices.csv", choices_csv(part));
       const Table jobs = side_by_side(dataset, part, std::numeric_limits<std::size_t>::max());
       CsvWriter table{jobs.header};
       for (const std::vector<std::string>& row : jobs.rows) table.row(std::vector<CsvField>{row.begin(), row.end()});

@@ -280,20 +280,26 @@ Json to_json(const std::vector<StudyCurve>& curves) {
                       {"simulated_ape", point.engine},
                       {"corrected_ape", point.corrected},
                       {"ratio_5_to_95", {point.ratio_low, point.ratio_high}},
-                      {"covered_by_90", point.covered}});
+                      {"covered_by_90", point.covered},
+                      {"questions", point.questions},
+                      {"regret_by_chance", point.regret_by_chance},
+                      {"simulated_regret", point.regret_engine},
+                      {"corrected_regret", point.regret_corrected}});
   return json;
 }
 
 Table table_of(const std::vector<StudyCurve>& curves) {
   Table table{.header = {"study left out", "rows", "rows added", "simulated, %", "corrected, %", "ratio", "5 to 95 %",
-                         "in interval of 90 %"},
+                         "in interval of 90 %", "choices", "regret by chance, %", "simulated, %", "corrected, %"},
               .rows = {}};
   for (const StudyCurve& curve : curves)
     for (const StudyCurve::Point& point : curve.points)
       table.rows.push_back({curve.study, std::to_string(curve.rows), std::to_string(point.added), display(point.engine),
                             display(point.corrected), display(point.corrected / point.engine),
                             display(point.ratio_low) + " to " + display(point.ratio_high),
-                            display(100 * point.covered) + " %"});
+                            display(100 * point.covered) + " %", display(point.questions),
+                            display(100 * point.regret_by_chance), display(100 * point.regret_engine),
+                            display(100 * point.regret_corrected)});
   return table;
 }
 
