@@ -27,7 +27,7 @@ struct MeasuredChoice {
 
 inline constexpr std::size_t kLeastAlternatives = 3;
 
-/// A predictor chooses the alternative for which it predicts the least time; among equals, to 1e-9, by chance: its regret is
+/// A predictor chooses the alternative for which it predicts the least time; among equals, to 0.1 %, by chance: its regret is
 /// their mean. It has none where it does not know all alternatives of a question. Alternatives whose measured time is
 /// not a finite one above 0 are none. In the order of parts and questions.
 std::vector<MeasuredChoice> measured_choices(std::span<const Alternative> alternatives);

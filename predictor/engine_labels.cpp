@@ -70,15 +70,18 @@ std::vector<double> labels_of(const Scenario& scenario, ResultStore* finished, c
 
 }  // namespace
 
-std::string question_of(const Scenario& scenario) {
+Questions questions_of(const Scenario& scenario) {
   std::map<std::string, int> gpus;
+  int count = 0;
   for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker && group.accelerator)
+    if (group.role == Role::kWorker && group.accelerator) {
       gpus[group.accelerator->name] += group.workers() * group.gpus_per_worker;
-  std::string question = scenario.model.name + " " + to_text(scenario.precision);
-  if (!scenario.framework.empty()) question += " " + scenario.framework;
-  for (const auto& [gpu, count] : gpus) question += ", " + std::to_string(count) + " x " + gpu;
-  return question;
+      count += group.workers() * group.gpus_per_worker;
+    }
+  const std::string any = scenario.model.name + " on " + std::to_string(count);
+  std::string kinds = any + ", " + to_text(scenario.precision) + " " + scenario.framework;
+  for (const auto& [gpu, of_kind] : gpus) kinds += ", " + std::to_string(of_kind) + " x " + gpu;
+  return {any, kinds, kinds + ", " + std::to_string(std::lround(samples_per_step(scenario))) + " samples"};
 }
 
 EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> samples, const Catalog& catalog,
@@ -98,7 +101,7 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
     std::vector<double> labels;
     JobTraits traits;
     double samples_per_step = 0;
-    std::string question;
+    Questions questions;
   };
   std::map<std::pair<std::int32_t, std::int32_t>, Known> known;
   for (const std::size_t s : samples) {
@@ -111,7 +114,7 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
           const Scenario scenario = read_scenario(*json, "sample " + std::to_string(s), catalog);
           at->second.traits = traits_of(scenario, dataset.settings[static_cast<std::size_t>(sample.setting)].group);
           at->second.samples_per_step = samples_per_step(scenario);
-          at->second.question = question_of(scenario);
+          at->second.questions = questions_of(scenario);
           at->second.labels = labels_of(scenario, finished, program);
         } else {
           ++found.without_scenario;
@@ -127,7 +130,7 @@ EngineLabels engine_labels(const Dataset& dataset, std::span<const std::size_t> 
     found.labels.push_back(at->second.labels);
     found.traits.push_back(at->second.traits);
     found.samples_per_step.push_back(at->second.samples_per_step);
-    found.questions.push_back(at->second.question);
+    found.questions.push_back(at->second.questions);
   }
   on_progress(samples.size(), samples.size());
   return found;

@@ -1,6 +1,7 @@
 #pragma once
 // What the simulator says of the samples of a dataset: the yardstick of whatever is measured.
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -30,14 +31,18 @@ Json with_workload(Json setting, const Json& workload);
 /// The scenario that a sample's provenance describes; none if its graph came without a model, as a GraphDef.
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);
 
-/// What is given where a cluster is chosen: model, precision, framework, and how many GPUs of which kinds.
-std::string question_of(const Scenario& scenario);
+/// What is left free when a job of a model on a number of GPUs is chosen, the most first.
+inline constexpr std::array<const char*, 3> kFreeToChoose = {"all but the number of GPUs", "batch and placement",
+                                                             "placement"};
+/// By what is free, what is given: model and number of GPUs; precision, framework and kinds of GPUs; samples of a step.
+using Questions = std::array<std::string, kFreeToChoose.size()>;
+Questions questions_of(const Scenario& scenario);
 
 struct EngineLabels {
   std::vector<std::vector<double>> labels;  // [samples][labels], NaN without result
   std::vector<JobTraits> traits;            // [samples] the study is the group of the setting
   std::vector<double> samples_per_step;     // [samples] of all workers; 0 without scenario
-  std::vector<std::string> questions;       // [samples] question_of(); empty without scenario
+  std::vector<Questions> questions;         // [samples] empty without scenario
   std::size_t without_scenario = 0, without_result = 0;
   std::string last_failure;  // why one of the latter has none
 };

@@ -33,7 +33,7 @@ std::vector<Row> rows_of(const Dataset& dataset, std::span<const std::size_t> sa
       rows.push_back({{engine.traits[i], std::log(measured / simulated)},
                       engine.traits[i].model,
                       {.part = engine.traits[i].study,
-                       .question = engine.questions[i] + ", " + std::to_string(engine.samples_per_step[i]),
+                       .question = engine.questions[i].back(),
                        .name = std::to_string(sample.graph) + " " + std::to_string(sample.setting),
                        .measured = measured,
                        .predicted = {simulated}}});
@@ -218,18 +218,6 @@ PredictedMetrics CorrectedEngine::correct(const std::vector<double>& simulated, 
     metrics.widths.push_back(estimate.deviation);
   }
   return metrics;
-}
-
-bool CorrectedEngine::has_learned(const JobTraits& job, double measured, double simulated) const {
-  const auto step = of_.find(kStep);
-  if (step == of_.end() || !(measured > 0) || !(simulated > 0)) return false;
-  const auto& learned = step->second.model.residuals();
-  return std::any_of(learned.begin(), learned.end(), [&](const Residual& residual) {
-    const JobTraits& known = residual.job;
-    return known.study == job.study && known.gpu == job.gpu && known.model == job.model &&
-           known.strategy == job.strategy && known.workers == job.workers && known.machines == job.machines &&
-           known.batch == job.batch && std::abs(residual.value - std::log(measured / simulated)) < 1e-9;
-  });
 }
 
 std::vector<std::pair<std::string, std::size_t>> CorrectedEngine::counts() const {

@@ -29,8 +29,6 @@ class CorrectedEngine {
   TorchValue state() const;
 
   PredictedMetrics correct(const std::vector<double>& simulated, const JobTraits& job) const;
-  /// Whether the step time that was measured of a job, of which the engine says `simulated`, is among what it learned from.
-  bool has_learned(const JobTraits& job, double measured, double simulated) const;
   /// By label, those that have residuals.
   std::vector<std::pair<std::string, std::size_t>> counts() const;
 

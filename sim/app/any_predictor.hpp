@@ -40,8 +40,6 @@ class AnyPredictor {
 
   /// Of a network; null: it is the corrected engine.
   Predictor* network() { return network_.get(); }
-  /// The corrected engine; null: it is a network.
-  const CorrectedEngine* corrected() const { return corrected_ ? &*corrected_ : nullptr; }
   /// What it says of `samples`, of which `engine` is. All is NaN where a network cannot tell the setting from others
   /// (is_described()), and where the engine has no result.
   std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples,

@@ -69,7 +69,6 @@ struct Contender {
   Values values;
   Score score;
   std::vector<PredictedMetrics> predictions;           // of predictors
-  std::vector<char> learned;                           // [samples] whether it was trained on this very row, if it tells
   std::map<std::string, Score> by_family, by_setting;  // of predictors
   std::map<std::string, Score> by_study;               // of measured samples
 };
@@ -231,11 +230,6 @@ Contender contender_of(const std::string& name, AnyPredictor& predictor, const D
     std::vector<double>& values = contender.values.emplace_back();
     for (const LabelPrediction& label : prediction.labels) values.push_back(label.value);
   }
-  if (const CorrectedEngine* corrected = predictor.corrected())
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      contender.learned.push_back(corrected->has_learned(engine.get().traits[i],
-                                                         dataset.samples[samples[i]].labels[kBurstLabels],
-                                                         engine.get().labels[i][kBurstLabels]));
   return contender;
 }
 
@@ -271,28 +265,24 @@ void add_engine(Part& part, const EngineLabels& found, const std::vector<std::si
   part.contenders.push_back(std::move(engine));
 }
 
-/// Choices of the least measured time per training sample, of any batch and of one. A contender knows nothing of rows that
-/// it was trained on.
+/// Choices of the least measured time per training sample.
 void add_choices(Part& part, const Dataset& dataset, const EngineLabels& found,
                  const std::vector<std::size_t>& places) {
-  std::vector<Alternative> any_batch, one_batch;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Sample& sample = dataset.samples[part.samples[i]];
-    const double step_samples = found.samples_per_step[places[i]];
-    if (!is_observed(dataset, sample, kBurstLabels) || !(step_samples > 0)) continue;
-    Alternative alternative{.part = dataset.settings[static_cast<std::size_t>(sample.setting)].group,
-                            .question = found.questions[places[i]],
-                            .name = std::to_string(sample.graph) + " " + std::to_string(sample.setting),
-                            .measured = sample.labels[kBurstLabels] / step_samples};
-    for (const Contender& contender : part.contenders) {
-      const bool is_known = contender.learned.empty() || contender.learned[i] == 0;
-      alternative.predicted.push_back(is_known ? contender.values[i][kBurstLabels] / step_samples : kUnknown);
+  for (std::size_t free = 0; free < kFreeToChoose.size(); ++free) {
+    std::vector<Alternative> alternatives;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Sample& sample = dataset.samples[part.samples[i]];
+      const double step_samples = found.samples_per_step[places[i]];
+      if (!is_observed(dataset, sample, kBurstLabels) || !(step_samples > 0)) continue;
+      Alternative& alternative = alternatives.emplace_back(
+          dataset.settings[static_cast<std::size_t>(sample.setting)].group, found.questions[places[i]][free],
+          std::to_string(sample.graph) + " " + std::to_string(sample.setting),
+          sample.labels[kBurstLabels] / step_samples);
+      for (const Contender& contender : part.contenders)
+        alternative.predicted.push_back(contender.values[i][kBurstLabels] / step_samples);
     }
-    any_batch.push_back(alternative);
-    alternative.question += ", " + std::to_string(std::lround(step_samples)) + " samples";
-    one_batch.push_back(std::move(alternative));
+    part.choices.emplace_back(kFreeToChoose[free], measured_choices(alternatives));
   }
-  part.choices = {{"batch and placement", measured_choices(any_batch)}, {"placement", measured_choices(one_batch)}};
 }
 
 /// By what is free, study ("all": of all) and contender.
@@ -356,7 +346,6 @@ Part part_of(Origin origin, const Dataset& dataset, const std::vector<std::size_
     for (std::size_t c = 0; c < everyone.size(); ++c) {
       part.contenders[c].values.push_back(everyone[c].values[i]);
       if (c < predictors) part.contenders[c].predictions.push_back(everyone[c].predictions[i]);
-      if (!everyone[c].learned.empty()) part.contenders[c].learned.push_back(everyone[c].learned[i]);
     }
   }
   if (part.samples.empty()) return part;
