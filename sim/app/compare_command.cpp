@@ -274,10 +274,11 @@ void add_choices(Part& part, const Dataset& dataset, const EngineLabels& found,
       const Sample& sample = dataset.samples[part.samples[i]];
       const double step_samples = found.samples_per_step[places[i]];
       if (!is_observed(dataset, sample, kBurstLabels) || !(step_samples > 0)) continue;
-      Alternative& alternative = alternatives.emplace_back(
-          dataset.settings[static_cast<std::size_t>(sample.setting)].group, found.questions[places[i]][free],
-          std::to_string(sample.graph) + " " + std::to_string(sample.setting),
-          sample.labels[kBurstLabels] / step_samples);
+      Alternative& alternative = alternatives.emplace_back();
+      alternative.part = dataset.settings[static_cast<std::size_t>(sample.setting)].group;
+      alternative.question = found.questions[places[i]][free];
+      alternative.name = std::to_string(sample.graph) + " " + std::to_string(sample.setting);
+      alternative.measured = sample.labels[kBurstLabels] / step_samples;
       for (const Contender& contender : part.contenders)
         alternative.predicted.push_back(contender.values[i][kBurstLabels] / step_samples);
     }
