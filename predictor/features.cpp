@@ -38,6 +38,10 @@ struct ClusterValues {
   double all_reduce_sent = 0, gradient_ratio = 0, partition = 0, first_bucket = 0, is_by_priority = 0;
   double overlaps_forward = 0, accumulation = 0, staleness = 0, backups = 0, is_stale = 0, is_sharded = 0;
   double other_batch_workers = 0, other_batch_ratio = 0, joining = 0, joins_at = 0, leaving = 0, leaves_at = 0;
+  double server_machines = 0, gpus_per_worker = 0, fabric_load = 0, is_pairwise = 0;
+  double other_workers = 0, other_machines = 0, other_gpus = 0, other_peak = 0, other_memory_rate = 0;
+  double other_multiprocessors = 0, other_peak_efficiency = 0, other_kernel_overhead = 0, other_dispatch = 0;
+  double other_step_overhead = 0, other_nic = 0, other_pcie = 0;
 };
 
 /// How a value is checked, and whether a dataset may lack it, which older ones do: then it is `absent`.
@@ -102,7 +106,23 @@ constexpr std::array kClusterValues{
     ClusterValue{"joining_workers", &ClusterValues::joining, ValueKind::kOptional},
     ClusterValue{"joins_at_s", &ClusterValues::joins_at, ValueKind::kOptional},
     ClusterValue{"leaving_workers", &ClusterValues::leaving, ValueKind::kOptional},
-    ClusterValue{"leaves_at_s", &ClusterValues::leaves_at, ValueKind::kOptional}};
+    ClusterValue{"leaves_at_s", &ClusterValues::leaves_at, ValueKind::kOptional},
+    ClusterValue{"server_machines", &ClusterValues::server_machines, ValueKind::kOptional},
+    ClusterValue{"gpus_per_worker", &ClusterValues::gpus_per_worker, ValueKind::kOptional, 1},
+    ClusterValue{"fabric_load_ratio", &ClusterValues::fabric_load, ValueKind::kOptional, 1},
+    ClusterValue{"is_pairwise_averaging", &ClusterValues::is_pairwise, ValueKind::kOptional},
+    ClusterValue{"other_workers", &ClusterValues::other_workers, ValueKind::kOptional},
+    ClusterValue{"other_worker_machines", &ClusterValues::other_machines, ValueKind::kOptional},
+    ClusterValue{"other_gpus_per_machine", &ClusterValues::other_gpus, ValueKind::kOptional},
+    ClusterValue{"other_gpu_peak_flops", &ClusterValues::other_peak, ValueKind::kOptional},
+    ClusterValue{"other_gpu_memory_bandwidth_Bps", &ClusterValues::other_memory_rate, ValueKind::kOptional},
+    ClusterValue{"other_multiprocessors", &ClusterValues::other_multiprocessors, ValueKind::kOptional},
+    ClusterValue{"other_peak_efficiency", &ClusterValues::other_peak_efficiency, ValueKind::kOptional},
+    ClusterValue{"other_kernel_overhead_s", &ClusterValues::other_kernel_overhead, ValueKind::kOptional},
+    ClusterValue{"other_dispatch_s", &ClusterValues::other_dispatch, ValueKind::kOptional},
+    ClusterValue{"other_step_overhead_s", &ClusterValues::other_step_overhead, ValueKind::kOptional},
+    ClusterValue{"other_nic_Bps", &ClusterValues::other_nic, ValueKind::kOptional},
+    ClusterValue{"other_pcie_Bps", &ClusterValues::other_pcie, ValueKind::kOptional}};
 
 /// The features of an operator that its inputs hold the logarithms of.
 constexpr std::array kSizes{
@@ -168,33 +188,40 @@ class DescribedCluster {
       if (!(value >= 0 && value <= (known.kind == ValueKind::kCount ? kMostPieces : kLargestValue)))
         throw InputError{"the dataset has a setting that is no cluster: " + in_quotes(known.name) + " is out of range"};
     }
-    gpu_.memory_bandwidth = BytesPerSecond{values_.memory_rate};
-    gpu_.multiprocessors = static_cast<int>(values_.multiprocessors);
-    parameters_ = {.kernel_overhead = Seconds{values_.kernel_overhead},
-                   .memory_efficiency = values_.memory_efficiency,
-                   .reduction_half = values_.reduction_half,
-                   .winograd_gain = values_.winograd_gain,
-                   .default_peak_efficiency = values_.peak_efficiency};
+    if (values_.other_workers > values_.workers || values_.other_machines > values_.machines ||
+        values_.other_multiprocessors > kMostPieces)
+      throw InputError{"the dataset has a setting that is no cluster: more workers of another kind than workers"};
+    has_others_ = values_.other_workers > 0 && values_.other_machines > 0;
+    gpu_ = gpu_of(values_.peak, values_.memory_rate, values_.multiprocessors, values_.peak_efficiency,
+                  values_.kernel_overhead);
+    if (has_others_)
+      other_gpu_ = gpu_of(values_.other_peak, values_.other_memory_rate, values_.other_multiprocessors,
+                          values_.other_peak_efficiency, values_.other_kernel_overhead);
   }
   const ClusterValues& values() const { return values_; }
-  KernelTime time_of(const NodeFeatures& x) const {
-    return kernel_time(operator_of(x), gpu_, FlopsPerSecond{values_.peak}, parameters_);
-  }
+  /// Whether there are workers on machines that are not like the chief's.
+  bool has_others() const { return has_others_; }
+  KernelTime time_of(const NodeFeatures& x) const { return time_on(gpu_, x); }
+  KernelTime time_on_others(const NodeFeatures& x) const { return time_on(other_gpu_, x); }
   bool is_one_machine() const { return values_.machines == 1 && (values_.is_colocated > 0 || values_.servers == 0); }
   /// Of all GPUs of the chief's machine, or of its NICs. GPUs that reduce among themselves may have faster links than
   /// PCIe: a ring's rank sends, and receives, 2 (p - 1) / p of the gradients.
   double rate() const {
     if (!is_one_machine()) return values_.nic;
-    const double rate = values_.pcie * values_.gpus, ranks = std::max(1.0, values_.workers);
+    const double rate = values_.pcie * values_.gpus, ranks = this->ranks();
     if (!is_all_reduce() || values_.all_reduce_per_byte == 0) return rate;
     return std::max(rate, values_.gpus * 2 * (ranks - 1) / ranks / values_.all_reduce_per_byte);
   }
   bool is_all_reduce() const { return values_.is_all_reduce > 0; }
+  /// Of collectives: each GPU of a worker is one.
+  double ranks() const { return std::max(1.0, values_.workers * std::max(1.0, values_.gpus_per_worker)); }
   int servers() const { return std::min(kMostServerNodes, static_cast<int>(values_.servers)); }
   /// Of machines that hold variables.
   int server_machines() const {
-    const double machines = values_.is_colocated > 0 ? std::min(values_.machines, values_.servers) : values_.servers;
-    return std::max(1, static_cast<int>(machines));
+    const double machines = values_.server_machines > 0 ? values_.server_machines
+                            : values_.is_colocated > 0  ? std::min(values_.machines, values_.servers)
+                                                        : values_.servers;
+    return static_cast<int>(std::clamp(machines, 1.0, kMostPieces));
   }
   /// Pieces that a gradient of so many bytes is sent in.
   int pieces_of(double bytes) const {
@@ -208,9 +235,30 @@ class DescribedCluster {
   }
 
  private:
+  struct Gpu {
+    Accelerator accelerator;
+    FlopsPerSecond peak;
+    GpuParameters parameters;
+  };
+  Gpu gpu_of(double peak, double memory_rate, double multiprocessors, double efficiency, double overhead) const {
+    Gpu gpu{.accelerator = {},
+            .peak = FlopsPerSecond{peak},
+            .parameters = {.kernel_overhead = Seconds{overhead},
+                           .memory_efficiency = values_.memory_efficiency,
+                           .reduction_half = values_.reduction_half,
+                           .winograd_gain = values_.winograd_gain,
+                           .default_peak_efficiency = efficiency}};
+    gpu.accelerator.memory_bandwidth = BytesPerSecond{memory_rate};
+    gpu.accelerator.multiprocessors = static_cast<int>(multiprocessors);
+    return gpu;
+  }
+  static KernelTime time_on(const Gpu& gpu, const NodeFeatures& x) {
+    return kernel_time(operator_of(x), gpu.accelerator, gpu.peak, gpu.parameters);
+  }
+
   ClusterValues values_;
-  Accelerator gpu_;
-  GpuParameters parameters_;
+  bool has_others_ = false;
+  Gpu gpu_, other_gpu_;
 };
 
 /// A kernel and a variable of a graph, as far as one step of one worker uses them.
@@ -235,6 +283,7 @@ struct Step {
   std::vector<StepVariable> variables;
   NodeLinks flow, reads, writes;
   double flops = 0, input_bytes = 0;
+  double end = 0, other_end = 0;  // of the last kernel, on the chief's GPU and on one of another kind
 };
 
 Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
@@ -248,7 +297,7 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     if (v >= step.variables.size()) step.variables.resize(v + 1);
     return step.variables[v];
   };
-  KernelClock clock;
+  KernelClock clock, other_clock;
   for (std::size_t i = 0; i < nodes; ++i) {
     const NodeFeatures x = node(i);
     check_node(x, graph);
@@ -264,6 +313,10 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     step.kernels.push_back(
         {static_cast<std::int32_t>(static_cast<std::size_t>(x.kind) * kPhases + static_cast<std::size_t>(x.phase)),
          time.total.value(), time.memory.value(), clock.add(Seconds{cluster.values().dispatch}, time.total).value()});
+    step.end = clock.end().value();
+    if (cluster.has_others())
+      step.other_end =
+          other_clock.add(Seconds{cluster.values().other_dispatch}, cluster.time_on_others(x).total).value();
     step.flops += x.flops;
     if (static_cast<double>(step.reads.size()) + x.variables > kMostReads)
       throw InputError{"the dataset's graph " + in_quotes(graph.name) + " has operators that read too many variables"};
@@ -278,6 +331,8 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
       of.gradient = k;
     }
   }
+  if (cluster.values().other_batch_workers == cluster.values().other_workers && cluster.values().other_batch_ratio > 0)
+    step.other_end *= cluster.values().other_batch_ratio;  // they are the same (undescribed.hpp)
   for (const GraphEdge& edge : graph.edges) {
     const int from = kernel_of[static_cast<std::size_t>(edge.from)], to = kernel_of[static_cast<std::size_t>(edge.to)];
     if (from >= 0 && to >= 0) step.flow.emplace_back(from, to);
@@ -339,7 +394,10 @@ class Loads {
     rate_ = std::max(cluster.rate(), 1.0);
     link_rate_ = cluster.is_one_machine() ? std::max(c.pcie, 1.0) : rate_;
     machines_ = std::max(1.0, c.machines);
-    local_ = c.workers / machines_;
+    const bool has_others = cluster.has_others() && c.other_machines < machines_;
+    const double first_machines = machines_ - (has_others ? c.other_machines : 0);
+    local_ = (c.workers - (has_others ? c.other_workers : 0)) / first_machines;
+    other_local_ = has_others ? c.other_workers / c.other_machines : 0;
     has_servers_ = !cluster.is_all_reduce() && c.servers > 0;
     servers_ = has_servers_ ? cluster.servers() : 0;
     server_machines_ = has_servers_ ? std::min(kMostServerNodes, cluster.server_machines()) : 0;
@@ -348,6 +406,9 @@ class Loads {
     sent_ = work_;
     const int nodes = static_cast<int>(std::min<double>(kMostMachineNodes, std::max(machines_, 1.0)));
     first_server_machine_ = c.is_colocated > 0 ? 0 : nodes;
+    const double others = std::round(nodes * c.other_machines / machines_);
+    first_other_machine_ = has_others ? nodes - static_cast<int>(std::clamp(others, 1.0, nodes - 1.0)) : nodes;
+    worker_machines_ = nodes;
     const int count =
         c.is_colocated > 0 || !has_servers_ ? std::max(nodes, server_machines_) : nodes + server_machines_;
     received_.assign(static_cast<std::size_t>(count), 0);
@@ -355,6 +416,13 @@ class Loads {
     add_up();
   }
 
+  /// Kernels of a worker on machine `m`, all batches of a step, and the overhead.
+  double compute_s(std::size_t m) const {
+    if (!has_workers(m)) return 0;
+    const double passes = std::max(1.0, values_.accumulation);
+    return is_other(m) ? step_.other_end * passes + values_.other_step_overhead
+                       : step_.end * passes + values_.step_overhead;
+  }
   double transfer_s(const StepVariable& v) const {
     return cluster_.is_all_reduce() ? v.pushed * values_.all_reduce_per_byte : v.pushed / link_rate_;
   }
@@ -373,10 +441,11 @@ class Loads {
   };
   Ways ways_of(const StepVariable& v) const {
     const double remote = values_.workers - local_;
+    const double copies = std::max(1.0, values_.gpus_per_worker);  // over PCIe
     if (cluster_.is_all_reduce()) return {.push_in = reduced_bytes(v), .push_out = reduced_bytes(v)};
     if (!has_servers_) return {};
     if (cluster_.is_one_machine())
-      return {.pull_in = v.pulled * values_.workers, .push_out = v.pushed * values_.workers};
+      return {.pull_in = v.pulled * values_.workers * copies, .push_out = v.pushed * values_.workers * copies};
     const double here = part_on(v, 0);
     return {.pull_in = v.pulled * local_ * (1 - here),
             .pull_out = v.pulled * remote * here,
@@ -385,18 +454,55 @@ class Loads {
   }
 
   StepBounds bounds() const {
-    StepBounds bounds{.compute = (step_.kernels.empty() ? 0 : step_.kernels.back().end) * values_.accumulation +
-                                 values_.step_overhead};
+    StepBounds bounds{.compute = compute_s(0)};
+    if (waits_for_all())
+      for (std::size_t m = 0; m < machines(); ++m) bounds.compute = std::max(bounds.compute, compute_s(m));
     if (cluster_.is_all_reduce()) {
-      for (const StepVariable& v : step_.variables) bounds.link += transfer_s(v);
+      for (const Reduction& reduction : reductions()) bounds.link += reduction.time;
     } else if (has_servers_) {
       for (std::size_t m = 0; m < received_.size(); ++m)
         bounds.link = std::max({bounds.link, received_[m] / rate_of(m), transmitted_[m] / rate_of(m)});
+      bounds.link *= std::max(1.0, values_.fabric_load);
       std::vector<double> work_of(received_.size());  // its cores are those of all servers of a machine
       for (int s = 0; s < servers_; ++s) work_of[static_cast<std::size_t>(machine_of(s))] += work(s);
       bounds.core = *std::max_element(work_of.begin(), work_of.end()) / cores_;
     }
     return bounds;
+  }
+
+  /// A collective of the gradients of some variables.
+  struct Reduction {
+    std::size_t last = 0;  // variable that is ready last
+    double time = 0;       // seconds
+  };
+  /// All-reduces of a step in the order in which they can begin: of buckets that close when their bytes reach bucket_B
+  /// (gradient_units.hpp), or of each variable. With a cycle time what is ready is fused in the run: nothing is known of
+  /// their number, and their latency is left out.
+  std::vector<Reduction> reductions() const {
+    std::vector<Reduction> found;
+    if (!cluster_.is_all_reduce()) return found;
+    std::vector<std::size_t> order(step_.variables.size());
+    for (std::size_t v = 0; v < order.size(); ++v) order[v] = v;
+    const auto ready = [&](std::size_t v) {
+      const int gradient = step_.variables[v].gradient;
+      return gradient < 0 ? static_cast<int>(step_.kernels.size()) : gradient;
+    };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ready(a) < ready(b); });
+    const bool is_fused_later = values_.cycle > 0;
+    double bytes = 0, pushed = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const StepVariable& v = step_.variables[order[i]];
+      bytes += v.bytes;
+      pushed += v.pushed;
+      const double full = found.empty() && values_.first_bucket > 0 ? values_.first_bucket : values_.bucket;
+      const bool closes = is_fused_later || full <= 0 || bytes >= full || i + 1 == order.size();
+      if (!closes || pushed == 0) continue;
+      const double pieces = values_.partition > 0 ? std::ceil(pushed / values_.partition) : 1;
+      found.push_back({order[i], pushed * values_.all_reduce_per_byte +
+                                     (is_fused_later ? 0 : pieces * values_.all_reduce_latency)});
+      bytes = pushed = 0;
+    }
+    return found;
   }
 
   double rate() const { return rate_; }
@@ -407,7 +513,10 @@ class Loads {
   std::size_t machines() const { return received_.size(); }
   double received_s(std::size_t m) const { return received_[m] / rate_of(m); }
   double transmitted_s(std::size_t m) const { return transmitted_[m] / rate_of(m); }
-  double local_workers(std::size_t m) const { return has_workers(m) ? local_ : 0; }
+  double local_workers(std::size_t m) const { return !has_workers(m) ? 0 : is_other(m) ? other_local_ : local_; }
+  double gpus(std::size_t m) const { return !has_workers(m) ? 0 : is_other(m) ? values_.other_gpus : values_.gpus; }
+  /// Whether no worker is ahead of another one.
+  bool waits_for_all() const { return cluster_.is_all_reduce() || values_.is_synchronous > 0; }
   int busiest_server() const { return static_cast<int>(std::max_element(work_.begin(), work_.end()) - work_.begin()); }
   /// Of the chief's machine in a step.
   double received_bytes = 0, transmitted_bytes = 0;
@@ -416,7 +525,7 @@ class Loads {
   /// What the chief's machine sends of a variable in an all-reduce, or its GPUs do if they are all.
   double reduced_bytes(const StepVariable& v) const {
     if (!cluster_.is_one_machine() && values_.all_reduce_sent > 0) return v.pushed * values_.all_reduce_sent;
-    const double ranks = std::max(1.0, values_.workers);
+    const double ranks = cluster_.ranks();
     return 2 * (ranks - 1) / ranks * v.pushed * (cluster_.is_one_machine() ? values_.gpus : 1);
   }
   /// The part of a variable that servers of machine `m` hold.
@@ -427,10 +536,12 @@ class Loads {
     return part;
   }
   bool has_workers(std::size_t m) const {
-    return values_.is_colocated > 0 || !has_servers_ || m < static_cast<std::size_t>(first_server_machine_);
+    return m < static_cast<std::size_t>(worker_machines_);
   }
+  bool is_other(std::size_t m) const { return has_workers(m) && m >= static_cast<std::size_t>(first_other_machine_); }
   double rate_of(std::size_t m) const {
     if (cluster_.is_one_machine()) return rate_;
+    if (is_other(m)) return std::max(1.0, values_.other_nic);
     return has_workers(m) || values_.server_nic <= 0 ? rate_ : values_.server_nic;
   }
   void add_up() {
@@ -454,7 +565,7 @@ class Loads {
       pushed += v.pushed;
     }
     if (cluster_.is_one_machine()) {
-      received_bytes += step_.input_bytes * values_.workers;
+      received_bytes += step_.input_bytes * cluster_.ranks();
       received_[0] = received_bytes;
       transmitted_[0] = transmitted_bytes;
       return;
@@ -473,9 +584,11 @@ class Loads {
   const Step& step_;
   const DescribedCluster& cluster_;
   const ClusterValues& values_;
-  double rate_ = 0, link_rate_ = 0, machines_ = 0, local_ = 0, cores_ = 0;
+  double rate_ = 0, link_rate_ = 0, machines_ = 0, local_ = 0, other_local_ = 0, cores_ = 0;
   bool has_servers_ = false;
-  int servers_ = 0, server_machines_ = 0, first_server_machine_ = 0;
+  int servers_ = 0, server_machines_ = 0;
+  // Nodes of machines: those like the chief's, other ones with workers, those with servers alone.
+  int first_other_machine_ = 0, worker_machines_ = 0, first_server_machine_ = 0;
   std::vector<double> work_, sent_;             // [servers] seconds of one core; bytes
   std::vector<double> received_, transmitted_;  // [machines] bytes
 };
@@ -494,11 +607,13 @@ std::int32_t part_at(double place) {
 ///   6-8   the same of the busiest server: sent to all, received from all, work
 ///   9, 10 GPU; its memory
 ///   11    the part's own length
-std::vector<float> timeline_of(const Step& step, const Loads& loads, const SampleFeatures& parts, double workers,
-                               double unit) {
-  std::vector<float> rows(kTimelineBins * kTimelineInputs);
+///   12    all-reduces that can begin in it
+using Timeline = std::array<std::array<double, kTimelineInputs>, kTimelineBins>;  // seconds
+
+Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures& parts, double workers) {
+  Timeline rows{};
   const auto add = [&](std::int32_t part, std::size_t column, double seconds) {
-    rows[static_cast<std::size_t>(part) * kTimelineInputs + column] += static_cast<float>(seconds / unit);
+    rows[static_cast<std::size_t>(part)][column] += seconds;
   };
   const int busiest = loads.busiest_server();
   for (std::size_t v = 0; v < step.variables.size(); ++v) {
@@ -522,9 +637,42 @@ std::vector<float> timeline_of(const Step& step, const Loads& loads, const Sampl
     add(parts.part[k], 9, step.kernels[k].time);
     add(parts.part[k], 10, step.kernels[k].memory);
   }
-  const double length = step.kernels.empty() ? 0 : step.kernels.back().end / static_cast<double>(kTimelineBins);
+  const double length = step.end / static_cast<double>(kTimelineBins);
   for (std::size_t part = 0; part < kTimelineBins; ++part) add(static_cast<std::int32_t>(part), 11, length);
+  for (const Loads::Reduction& reduction : loads.reductions()) add(parts.ready[reduction.last], 12, reduction.time);
   return rows;
+}
+
+/// Seconds of the longest chain of a step
+///   what comes for parts up to a, the parts between a and b, what goes for parts from b on      a <= b
+/// of whatever link or server is busiest with what comes, and with what goes. Workers that do not wait for one another have
+/// links and servers to themselves now and then: then only their own bytes count. Without overlap everything goes last.
+double chain_of(const Timeline& timeline, const ClusterValues& cluster, const Loads& loads) {
+  const bool waits = loads.waits_for_all();
+  const double of_chief = waits ? 1 : 1 / std::max(1.0, loads.local_workers(0));
+  const double of_server = waits ? 1 : 1 / std::max(1.0, cluster.workers);
+  const std::array<double, kTimelineInputs> share{of_chief,  of_chief,  of_chief, of_chief, 0, 0, of_server,
+                                                  of_server, of_server, 0,        0,        0, 1};
+  constexpr std::array<std::size_t, 3> comes{0, 1, 6};
+  constexpr std::array<std::size_t, 5> goes{2, 3, 7, 8, 12};
+  std::array<double, kTimelineInputs> left{};
+  for (const auto& row : timeline)
+    for (const std::size_t column : goes) left[column] += row[column] * share[column];
+  if (cluster.is_all_reduce > 0) left[2] = left[3] = 0;  // column 12 says it better
+  if (cluster.overlaps_forward > 0) left = {};  // what goes may last into the next step
+  const bool overlaps = cluster.is_all_reduce == 0 || cluster.overlaps > 0;
+  std::array<double, kTimelineInputs> came{};
+  double longest = 0, done = 0;  // of the kernels, at the earliest, before a part
+  for (const auto& row : timeline) {
+    for (const std::size_t column : comes) came[column] += row[column] * share[column];
+    const double rest = *std::max_element(left.begin(), left.end());
+    if (overlaps) longest = std::max(longest, done + rest);
+    done = std::max(done + row[11], *std::max_element(came.begin(), came.end()));
+    for (const std::size_t column : goes) left[column] = std::max(0.0, left[column] - row[column] * share[column]);
+  }
+  double reductions = 0;
+  for (const auto& row : timeline) reductions += row[12];
+  return std::max(longest, overlaps ? done : done + reductions);
 }
 
 /// What totals are made from.
@@ -553,6 +701,7 @@ constexpr std::array kTotals{
     Total{"ln compute", [](const TotalsOf& t) { return t.time(t.bounds.compute); }, Total::Kind::kBound},
     Total{"ln link", [](const TotalsOf& t) { return t.time(t.bounds.link); }, Total::Kind::kBound},
     Total{"ln core", [](const TotalsOf& t) { return t.time(t.bounds.core); }, Total::Kind::kBound},
+    Total{"ln chain", [](const TotalsOf& t) { return t.time(t.bounds.chain); }, Total::Kind::kBound},
     Total{"ln bound_s", [](const TotalsOf& t) { return std::log(t.bounds.all()); }, Total::Kind::kBound},
     Total{"ln received", [](const TotalsOf& t) { return t.time(t.loads.received_bytes / t.loads.rate()); }},
     Total{"ln transmitted", [](const TotalsOf& t) { return t.time(t.loads.transmitted_bytes / t.loads.rate()); }},
@@ -625,7 +774,22 @@ constexpr std::array kTotals{
     Total{"ln joins_at", [](const TotalsOf& t) { return t.time(t.cluster.joins_at); }},
     Total{"ln leaving_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.leaving); },
           Total::Kind::kMechanism},
-    Total{"ln leaves_at", [](const TotalsOf& t) { return t.time(t.cluster.leaves_at); }}};
+    Total{"ln leaves_at", [](const TotalsOf& t) { return t.time(t.cluster.leaves_at); }},
+    Total{"is_pairwise_averaging", [](const TotalsOf& t) { return t.cluster.is_pairwise; }, Total::Kind::kMechanism},
+    Total{"ln gpus_per_worker", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.gpus_per_worker)); },
+          Total::Kind::kMechanism},
+    Total{"ln fabric_load_ratio", [](const TotalsOf& t) { return std::log(std::max(1.0, t.cluster.fabric_load)); },
+          Total::Kind::kMechanism},
+    Total{"ln other_workers", [](const TotalsOf& t) { return std::log1p(t.cluster.other_workers); },
+          Total::Kind::kMechanism},
+    Total{"ln compute of others",
+          [](const TotalsOf& t) {
+            return t.step.other_end > 0 ? std::log(t.step.other_end / std::max(t.step.end, kTiny)) : 0.0;
+          }},
+    Total{"ln nic of others",
+          [](const TotalsOf& t) {
+            return t.cluster.other_nic > 0 && t.cluster.nic > 0 ? std::log(t.cluster.other_nic / t.cluster.nic) : 0.0;
+          }}};
 
 std::vector<float> totals_of(const Step& step, const Loads& loads, const DescribedCluster& cluster,
                              const StepBounds& bounds, double unit, bool has_bounds) {
@@ -652,25 +816,31 @@ std::vector<float> totals_of(const Step& step, const Loads& loads, const Describ
   return totals;
 }
 
-/// The nodes, and in which part of the timeline they are.
+/// In which part of the timeline kernels end, and variables are needed and ready.
+void add_parts(const Step& step, SampleFeatures& features) {
+  const double last = std::max(step.end, kTiny);
+  for (const StepKernel& kernel : step.kernels) features.part.push_back(part_at(kernel.end / last));
+  const auto part_of = [&](int kernel) {
+    return kernel < 0 ? part_at(1) : features.part[static_cast<std::size_t>(kernel)];
+  };
+  for (const StepVariable& v : step.variables) {
+    features.needed.push_back(part_of(v.reader));
+    features.ready.push_back(part_of(v.gradient));
+  }
+}
+
 void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluster, double unit,
                SampleFeatures& features) {
-  const double last = step.kernels.empty() ? 1 : std::max(step.kernels.back().end, kTiny);
-  std::vector<double> places;
+  const double last = std::max(step.end, kTiny);
   for (const StepKernel& kernel : step.kernels) {
     const double place = kernel.end / last, angle = 6.2831853 * place;
-    places.push_back(place);
     features.kinds.push_back(kernel.kind);
-    features.part.push_back(part_at(place));
     features.operators.insert(features.operators.end(),
                               {scaled_log(kernel.time / unit), scaled_log(kernel.memory / unit),
                                static_cast<float>(place), static_cast<float>(std::sin(angle)),
                                static_cast<float>(std::cos(angle)), kernel.time < cluster.dispatch ? 1.0F : 0.0F});
   }
   for (const StepVariable& v : step.variables) {
-    const auto place = [&](int kernel) { return kernel < 0 ? 1.0 : places[static_cast<std::size_t>(kernel)]; };
-    features.needed.push_back(part_at(place(v.reader)));
-    features.ready.push_back(part_at(place(v.gradient)));
     features.variables.insert(features.variables.end(),
                               {static_cast<float>(std::log1p(v.pushed) / 10), scaled_log(loads.transfer_s(v) / unit),
                                scaled_log(loads.server_s(v) / unit), loads.has_split_update(v) ? 1.0F : 0.0F,
@@ -691,9 +861,10 @@ void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluste
         }));
     features.machines.insert(features.machines.end(),
                              {scaled_log(loads.received_s(m) / unit), scaled_log(loads.transmitted_s(m) / unit),
-                              static_cast<float>(loads.local_workers(m) > 0 ? std::log1p(cluster.gpus) : 0),
+                              static_cast<float>(std::log1p(loads.gpus(m))),
                               static_cast<float>(std::log1p(loads.local_workers(m))),
-                              static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F});
+                              static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F,
+                              scaled_log(loads.compute_s(m) / unit)});
   }
   for (std::size_t v = 0; v < step.variables.size(); ++v)
     for (int s = 0; s < loads.servers(); ++s)
@@ -737,13 +908,17 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   Step step = step_of(graph, cluster);
   SampleFeatures features;
   features.bounds = Loads{step, cluster}.bounds();
-  const double bound = std::max(features.bounds.all(), kTiny);
   if (ablation_ == Ablation::kEdges) shuffle_edges(step);
   const Loads loads{step, cluster};
+  add_parts(step, features);
+  const Timeline timeline = timeline_of(step, loads, features, cluster.values().workers);
+  features.bounds.chain = chain_of(timeline, cluster.values(), loads) + loads.compute_s(0) - step.end;
+  const double bound = std::max(features.bounds.all(), kTiny);
   const bool has_bounds = ablation_ != Ablation::kBounds;
   const double unit = has_bounds ? bound : 1;
   add_nodes(step, loads, cluster.values(), unit, features);
-  features.timeline = timeline_of(step, loads, features, cluster.values().workers, unit);
+  for (const auto& row : timeline)
+    for (const double seconds : row) features.timeline.push_back(static_cast<float>(seconds / unit));
   features.totals = totals_of(step, loads, cluster, features.bounds, unit, has_bounds);
   features.window_steps = cluster.values().window;
   for (const std::string& label : labels_) {

@@ -17,16 +17,19 @@ struct StepBounds {
   double compute = 0;  // of a GPU and its host: from the first dispatch to the end of the last kernel, and the overhead
   double link = 0;     // of the NIC, either direction, that carries most; in one machine of the GPUs' own links
   double core = 0;     // of the cores of the machine whose servers have most to do
-  double all() const { return std::max({compute, link, core}); }
+  /// Of what must follow one another in a step: variables that come, the kernels from the first that reads one of them,
+  /// gradients that go once a kernel has completed them (chain_of() in features.cpp).
+  double chain = 0;
+  double all() const { return std::max({compute, link, core, chain}); }
 };
 
 /// Columns of SampleFeatures. Times are relative to StepBounds::all(), and logarithms.
 inline constexpr std::size_t kOperatorInputs = 6;   // time, time in memory, place in the step (3), waits for the host
 inline constexpr std::size_t kVariableInputs = 6;   // bytes, transfer, server's work, split update, is not read, pieces
 inline constexpr std::size_t kServerInputs = 4;     // work, bytes sent to all workers, is on the chief's machine, cores
-inline constexpr std::size_t kMachineInputs = 6;    // received, sent, GPUs, workers, servers, is the chief's
+inline constexpr std::size_t kMachineInputs = 7;    // received, sent, GPUs, workers, servers, is the chief's, compute
 inline constexpr std::size_t kTimelineBins = 48;    // equal parts of the compute bound
-inline constexpr std::size_t kTimelineInputs = 12;  // loads of a part: see timeline_of() in features.cpp
+inline constexpr std::size_t kTimelineInputs = 13;  // loads of a part: see timeline_of() in features.cpp
 /// A machine beyond those, or a server, is one with the others.
 inline constexpr int kMostMachineNodes = 64, kMostServerNodes = 64;
 

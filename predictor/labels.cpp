@@ -94,16 +94,32 @@ struct Described {
         of_much{is_all_reduce ? collective_time(of, kMuch) : Seconds{}},
         with_other_batch{of, [&](const Group& g) { return g.batch != first.batch; }},
         joining{of, [](const Group& g) { return g.joins_at > Seconds{}; }},
-        leaving{of, [](const Group& g) { return g.leaves_at.has_value(); }} {
-    for (const Machine& machine : site.machines) {
+        leaving{of, [](const Group& g) { return g.leaves_at.has_value(); }},
+        of_other_kind{of, [&](const Group& g) { return !are_alike(g, first); }} {
+    for (std::size_t m = 0; m < site.machines.size(); ++m) {
+      const Machine& machine = site.machines[m];
       if (machine.workers > 0) ++worker_machines;
+      if (machine.servers > 0) ++server_machines;
       if (machine.servers > 0 && server == nullptr) server = &machine;
+      if (machine.workers > 0 && !are_alike(site.group(static_cast<MachineIndex>(m)), first)) {
+        ++other_machines;
+        if (other == nullptr) other = &machine;
+      }
+    }
+    if (of_other_kind.first != nullptr) {
+      other_stretch = step_time_factor(of, *of_other_kind.first).value_or(1);
+      other_step = plan_step(of, *of_other_kind.first);
     }
     for (const Group& group : of.groups) is_colocated = is_colocated || group.colocated_with >= 0;
   }
   const GradientExchange& exchange() const { return scenario.training.strategy.exchange; }
   double synchronizes(Synchronization how) const { return flag(servers && servers->synchronization == how); }
   double places(Placement how) const { return flag(servers && servers->placement == how); }
+  /// A value of the GPUs of workers of another kind than the first; 0 if there are none.
+  template <class Value>
+  double of_other_gpu(const Value& value) const {
+    return of_other_kind.first ? value(*of_other_kind.first->accelerator) : 0.0;
+  }
 
   const Scenario& scenario;
   const Group& first;
@@ -113,14 +129,43 @@ struct Described {
   Site site;
   const Machine& chief;
   const Machine* server = nullptr;  // the first machine with servers; null: none
-  int worker_machines = 0;
+  const Machine* other = nullptr;   // the first one with workers of another kind; null: none
+  int worker_machines = 0, server_machines = 0, other_machines = 0;
   bool is_colocated = false;
   Path way;
   const ParameterServerStrategy* servers;
   bool is_all_reduce;
   Seconds of_nothing, of_much;  // times of all-reduces
-  OtherWorkers with_other_batch, joining, leaving;
+  OtherWorkers with_other_batch, joining, leaving, of_other_kind;
+  double other_stretch = 1;
+  ComputePlan other_step;
 };
+
+/// How much busier than the busiest NIC a link between switches is, if servers send each machine with workers, for each of
+/// them, as much as they are sent by it; 1 at least.
+double fabric_load_ratio(const Site& site) {
+  if (std::holds_alternative<Star>(site.scenario.fabric)) return 1;
+  const std::vector<TopologyLink>& links = site.topology.links();
+  std::vector<double> loads(links.size());
+  const auto add = [&](std::size_t from, std::size_t to, double bytes) {
+    const Path path = site.topology.path({static_cast<MachineIndex>(from), Endpoint::kHost},
+                                         {static_cast<MachineIndex>(to), Endpoint::kHost});
+    for (const int link : path.links) loads[static_cast<std::size_t>(link)] += bytes;
+  };
+  for (std::size_t s = 0; s < site.machines.size(); ++s)
+    for (std::size_t w = 0; w < site.machines.size(); ++w) {
+      const double bytes = static_cast<double>(site.machines[s].servers) * site.machines[w].workers;
+      if (bytes == 0 || s == w) continue;
+      add(s, w, bytes);
+      add(w, s, bytes);
+    }
+  double of_fabric = 0, of_machines = 0;
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    double& busiest = links[l].machine < 0 ? of_fabric : of_machines;
+    busiest = std::max(busiest, loads[l] / links[l].rate.value());
+  }
+  return of_machines > 0 ? std::max(1.0, of_fabric / of_machines) : 1;
+}
 
 struct DescriptorValue {
   const char* name;
@@ -228,6 +273,49 @@ constexpr std::array kDescriptor{
                     }},
     DescriptorValue{"backup_workers",
                     [](const Described& d) { return d.servers ? static_cast<double>(d.servers->backup_workers) : 0.0; }},
+    DescriptorValue{"server_machines", [](const Described& d) { return static_cast<double>(d.server_machines); }},
+    DescriptorValue{"gpus_per_worker", [](const Described& d) { return static_cast<double>(d.first.gpus_per_worker); }},
+    DescriptorValue{"fabric_load_ratio", [](const Described& d) { return fabric_load_ratio(d.site); }},
+    DescriptorValue{"other_workers", [](const Described& d) { return d.of_other_kind.count; }},
+    DescriptorValue{"other_worker_machines", [](const Described& d) { return static_cast<double>(d.other_machines); }},
+    DescriptorValue{"other_gpus_per_machine",
+                    [](const Described& d) { return d.other ? static_cast<double>(d.other->gpus) : 0.0; }},
+    DescriptorValue{"other_gpu_peak_flops",
+                    [](const Described& d) {
+                      return d.of_other_gpu(
+                          [&](const Accelerator& gpu) { return d.scenario.peak_of(gpu).value() / d.other_stretch; });
+                    }},
+    DescriptorValue{"other_gpu_memory_bandwidth_Bps",
+                    [](const Described& d) {
+                      return d.of_other_gpu(
+                          [&](const Accelerator& gpu) { return gpu.memory_bandwidth.value() / d.other_stretch; });
+                    }},
+    DescriptorValue{"other_multiprocessors",
+                    [](const Described& d) {
+                      return d.of_other_gpu(
+                          [](const Accelerator& gpu) { return static_cast<double>(gpu.multiprocessors); });
+                    }},
+    DescriptorValue{"other_peak_efficiency",
+                    [](const Described& d) {
+                      return d.of_other_gpu(
+                          [&](const Accelerator& gpu) { return d.scenario.profile.gpu.efficiency_for(gpu.name); });
+                    }},
+    DescriptorValue{"other_kernel_overhead_s",
+                    [](const Described& d) {
+                      return d.other ? d.scenario.profile.gpu.kernel_overhead.value() * d.other_stretch : 0.0;
+                    }},
+    DescriptorValue{"other_dispatch_s",
+                    [](const Described& d) {
+                      return d.other ? d.scenario.profile.host.dispatch.value() * d.other_stretch : 0.0;
+                    }},
+    DescriptorValue{"other_step_overhead_s",
+                    [](const Described& d) { return (d.other_step.step_overhead + d.other_step.update).value(); }},
+    DescriptorValue{"other_nic_Bps",
+                    [](const Described& d) { return d.other ? d.other->nic.value() * d.other->nics : 0.0; }},
+    DescriptorValue{"other_pcie_Bps",
+                    [](const Described& d) {
+                      return d.of_other_kind.first ? d.of_other_kind.first->interconnect.pcie.value() : 0.0;
+                    }},
     DescriptorValue{"is_described", [](const Described& d) { return flag(!undescribed(d.scenario)); }}};
 
 }  // namespace

@@ -31,6 +31,13 @@ namespace rehearse {
 ///   partition_B, first_bucket_B, is_by_priority, overlaps_forward    of the exchange of gradients; 0: not so
 ///   accumulation_steps      batches whose gradients are added up before they are exchanged
 ///   staleness_bound, backup_workers    of parameter servers; 0 of others, and of those without bound
+///   server_machines, gpus_per_worker         machines that servers are on; GPUs that share the batch of a worker
+///   fabric_load_ratio       how much busier than the busiest NIC the busiest link between switches is, if all workers and
+///                           servers exchange alike; 1 with one switch, and without servers
+///   other_workers, other_worker_machines     of another kind than the first (are_alike() in undescribed.hpp), and what of them differs:
+///   other_gpus_per_machine, other_gpu_peak_flops, other_gpu_memory_bandwidth_Bps, other_multiprocessors,
+///   other_peak_efficiency, other_kernel_overhead_s, other_dispatch_s, other_step_overhead_s, other_nic_Bps,
+///   other_pcie_Bps          as of the first; 0: there are none
 ///   is_described    1 unless undescribed() (undescribed.hpp) names something that changes labels and is none of these
 /// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp) the GPU's two rates are lower,
 /// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.

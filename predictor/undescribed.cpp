@@ -27,6 +27,7 @@ auto machine_of(const Group& group) {
                     inside.name,
                     inside.nvlink_rate,
                     group.workers_per_machine(),
+                    group.gpus_per_worker,
                     group.colocated_with};
 }
 
@@ -40,10 +41,31 @@ bool is_third(const Scenario& scenario, const Group& group, const Value& value) 
   return second != scenario.groups.end() && value(group) != plain && value(group) != value(*second);
 }
 
+/// Whether workers of the group are like those of the second kind.
+bool is_second_kind(const Scenario& scenario, const Group& group) {
+  const auto second = std::find_if(scenario.groups.begin(), scenario.groups.end(), [&](const Group& other) {
+    return other.role == Role::kWorker && !are_alike(other, scenario.first_workers());
+  });
+  return second != scenario.groups.end() && are_alike(group, *second);
+}
+
+/// Whether workers with another batch and those on other machines are neither the same nor only one of both.
+bool mixes_kinds_and_batches(const Scenario& scenario) {
+  const Group& first = scenario.first_workers();
+  bool has_other_batch = false, has_other_kind = false, are_same = true;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    const bool other_batch = group.batch != first.batch, other_kind = !are_alike(group, first);
+    has_other_batch = has_other_batch || other_batch;
+    has_other_kind = has_other_kind || other_kind;
+    are_same = are_same && other_batch == other_kind;
+  }
+  return has_other_batch && has_other_kind && !are_same;
+}
+
 std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size_t index) {
   const Group& group = scenario.groups[index];
   const auto at = [&](const char* key) { return "/cluster/groups/" + std::to_string(index) + "/" + key; };
-  if (group.gpus_per_worker > 1) return Undescribed{at("workers_per_machine"), "workers with several GPUs"};
   if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go by chance"};
   if (group.is_standby) return Undescribed{at("standby"), "machines that come and go by chance"};
   if (group.role == Role::kWorker) {
@@ -53,6 +75,12 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
     if (is_first && group.joins_at != Seconds{})
       return Undescribed{at("joins_at"), "a first machine that is not there from the start"};
     if (is_first && group.leaves_at) return Undescribed{at("leaves_at"), "a first machine that leaves"};
+    if (!are_alike(group, scenario.first_workers()) && !is_second_kind(scenario, group))
+      return Undescribed{at("instance"), "workers of more than two kinds"};
+    if (!are_alike(group, scenario.first_workers()) && group.colocated_with >= 0)
+      return Undescribed{at("colocated_with"), "workers that share machines of others"};
+    if (mixes_kinds_and_batches(scenario))
+      return Undescribed{at("batch_per_worker"), "other batches of some of the workers of another kind"};
     if (is_third(scenario, group, [](const Group& g) { return g.batch; }))
       return Undescribed{at("batch_per_worker"), "workers of more than two batches"};
     if (is_third(scenario, group, [](const Group& g) { return g.joins_at; }))
@@ -62,9 +90,9 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
   }
   const Group& first = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
                                      [&](const Group& other) { return other.role == group.role; });
-  if (machine_of(group) != machine_of(first))
+  if (group.role == Role::kParameterServer && !are_alike(group, first))
     return Undescribed{at(group.colocated_with != first.colocated_with ? "colocated_with" : "instance"),
-                       group.role == Role::kWorker ? "workers of several kinds" : "servers of several kinds"};
+                       "servers of several kinds"};
   if (group.colocated_with >= 0) {
     const Group& shared = scenario.groups[static_cast<std::size_t>(group.colocated_with)];
     if (&shared != &scenario.first_workers())
@@ -93,6 +121,8 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy) {
 
 }  // namespace
 
+bool are_alike(const Group& a, const Group& b) { return machine_of(a) == machine_of(b); }
+
 std::optional<Undescribed> undescribed(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.groups.size(); ++i)
     if (auto found = undescribed_group(scenario, i)) return found;
@@ -106,8 +136,6 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
     return Undescribed{"/output/reading_interval", "counters that are read from time to time"};
   if (training.start_interval > Seconds{})
     return Undescribed{"/training/start_interval", "workers that start one after another"};
-  if (!std::holds_alternative<Star>(scenario.fabric))
-    return Undescribed{"/cluster/network/topology", "several switches"};
   const OperatorGraph& graph = scenario.workload.graph;
   if (std::any_of(graph.begin(), graph.end(), [](const Operator& op) { return op.measured_time.has_value(); }))
     return Undescribed{"/workload/model", "a model of measured times, without operators"};

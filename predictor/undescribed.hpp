@@ -15,11 +15,14 @@ struct Undescribed {
   std::string what;     // "gradients that are added up inside of a machine"
 };
 
-/// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers with one GPU
-/// each on machines of one kind, in one region with one switch, that train without pauses and exchange gradients by
-/// servers, each step of a worker using all of its own, or by all-reduces. Others than the first ones may have one other
-/// batch, and join at one time or leave at one.
+/// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers on machines of
+/// at most two kinds, in one region, that train without pauses and exchange gradients by servers, each step of a worker
+/// using all of its own, or by all-reduces. Others than the first ones may have one other batch, and join at one time
+/// or leave at one.
 std::optional<Undescribed> undescribed(const Scenario& scenario);
+
+/// Whether machines of both groups are alike in all that the descriptor says of them: GPUs, processors, links, workers.
+bool are_alike(const Group& a, const Group& b);
 
 /// Throws InputError, "file: pointer: ...", if there is one.
 void require_described(const Scenario& scenario, const std::string& file);

@@ -20,6 +20,7 @@
 #include "predictor/features.hpp"
 #include "predictor/gnn/detail/column_scale.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace rehearse {
@@ -102,13 +103,14 @@ constexpr float kLeastTotal = 1e-3F;
 constexpr float kFarthest = 4;                // deviations that a total is taken to be from its mean at most
 constexpr double kNoLimit = 1e9;              // ln
 constexpr std::size_t kLeastCalibrated = 20;  // samples
+constexpr double kForgottenKinds = 0.1;
 
 struct Network : torch::nn::Module {
   Network(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels) {
     using torch::nn::Linear;
     const std::int64_t h = options.hidden, c = options.channels, wide = options.readout;
     const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-    kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()), h));
+    kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()) + 1, h));  // the last: unknown
     of_operator = register_module("operator", Linear(columns(kOperatorInputs), h));
     of_variable = register_module("variable", Linear(columns(kVariableInputs), h));
     of_server = register_module("server", Linear(columns(kServerInputs), h));
@@ -258,6 +260,7 @@ struct MetricsNetwork::Parts {
   FeatureReader reader;
   Scale total_scale;
   Tensor whitening;  // [total inputs, total inputs]
+  std::vector<bool> has_learnt_kind;  // [kinds] a training sample has such an operator
   double edge = 1;   // distance that 99 % of the training samples do not exceed
   /// Of |ln label - ln prediction| / width over samples that were not trained on: [labels, kCoverages].
   std::vector<double> quantiles;
@@ -271,6 +274,7 @@ struct MetricsNetwork::Parts {
         labels{dataset.labels},
         idle_beside{idle_labels(labels)},
         reader{dataset, chosen.ablation} {
+    has_learnt_kind.assign(FeatureReader::kinds(), false);
     for (std::size_t l = 0; l < labels.size(); ++l)  // of a Laplace distribution
       for (const double coverage : kCoverages) quantiles.push_back(-std::log(1 - coverage));
   }
@@ -315,6 +319,8 @@ struct MetricsNetwork::Parts {
     const auto rows = [](const std::vector<float>& values, std::size_t columns) {
       return tensor_of(values, static_cast<std::int64_t>(columns));
     };
+    for (std::int32_t& kind : features.kinds)
+      if (!has_learnt_kind[static_cast<std::size_t>(kind)]) kind = static_cast<std::int32_t>(FeatureReader::kinds());
     in.kinds = indices_of(features.kinds);
     in.operators = rows(features.operators, kOperatorInputs);
     in.variables = rows(features.variables, kVariableInputs);
@@ -438,8 +444,19 @@ struct MetricsNetwork::Parts {
     return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value) + in.limits, out.value + in.bases);
   }
 
-  Tensor loss(const Dataset& dataset, std::span<const std::size_t> samples) {
-    const GraphInputs in = batch(dataset, samples, true);
+  /// Makes operators of some kinds, with kForgottenKinds as the chance of each, unknown ones.
+  void forget_kinds(GraphInputs& in, std::span<const std::size_t> samples) const {
+    Rng random{options.seed, "kinds beside sample " + std::to_string(samples.front()) + " " + std::to_string(samples.back())};
+    const std::size_t kinds = FeatureReader::kinds();
+    std::vector<std::int32_t> becomes(kinds + 1, static_cast<std::int32_t>(kinds));
+    for (std::size_t k = 0; k < kinds; ++k)
+      if (random.uniform() >= kForgottenKinds) becomes[k] = static_cast<std::int32_t>(k);
+    in.kinds = indices_of(becomes).to(in.kinds.device()).index_select(0, in.kinds);
+  }
+
+  Tensor loss(const Dataset& dataset, std::span<const std::size_t> samples, bool is_learning) {
+    GraphInputs in = batch(dataset, samples, true);
+    if (is_learning) forget_kinds(in, samples);
     const Network::Output out = network->forward(in);
     const auto count_of_labels = static_cast<std::int64_t>(labels.size());
     std::vector<float> logs, known_labels, positive, weights;
@@ -470,7 +487,9 @@ MetricsNetwork::MetricsNetwork(const Dataset& dataset, std::span<const std::size
   ScaleSum totals{parts.reader.total_inputs()};
   std::vector<std::vector<float>> all_totals;
   for (const std::size_t s : train) {
-    all_totals.push_back(parts.reader.read(dataset, dataset.samples[s]).totals);
+    const SampleFeatures features = parts.reader.read(dataset, dataset.samples[s]);
+    for (const std::int32_t kind : features.kinds) parts.has_learnt_kind[static_cast<std::size_t>(kind)] = true;
+    all_totals.push_back(features.totals);
     totals.add(all_totals.back());
   }
   parts.total_scale = totals.finish();
@@ -492,6 +511,7 @@ TorchValue MetricsNetwork::state() const {
                                                       {"second", stored(adam.exp_avg_sq())}}});
   }
   for (const auto& item : parts.network->named_buffers()) network.items.emplace_back(item.key(), stored(item.value()));
+  const std::vector<double> kinds{parts.has_learnt_kind.begin(), parts.has_learnt_kind.end()};
   return TorchDict{{{"network", "learnt"},
                     {"hidden", parts.options.hidden},
                     {"message_rounds", parts.options.message_rounds},
@@ -505,6 +525,7 @@ TorchValue MetricsNetwork::state() const {
                     {"total_scale", stored(parts.total_scale)},
                     {"whitening", stored(parts.whitening)},
                     {"edge", parts.edge},
+                    {"kinds", TorchTensor::of_doubles({static_cast<std::int64_t>(kinds.size())}, kinds)},
                     {"quantiles", TorchTensor::of_doubles({static_cast<std::int64_t>(parts.labels.size()),
                                                            static_cast<std::int64_t>(kCoverages.size())},
                                                           parts.quantiles)},
@@ -538,6 +559,8 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
   const auto totals = static_cast<std::int64_t>(parts.reader.total_inputs());
   parts.whitening = torch::zeros({totals, totals});
   restore_into(parts.whitening, state.at("whitening", where), where + ": whitening");
+  const std::vector<double> kinds = numbers_of(state.at("kinds", where), FeatureReader::kinds(), where + ": kinds");
+  std::transform(kinds.begin(), kinds.end(), parts.has_learnt_kind.begin(), [](double is) { return is > 0; });
   parts.edge = state.at("edge", where).number(where + ": edge");
   if (!(parts.edge > 0)) throw InputError{where + ": edge: expected a distance above 0"};
   parts.make_network();
@@ -587,7 +610,7 @@ double MetricsNetwork::learn(const Dataset& dataset, std::span<const std::size_t
   for (auto& group : parts_->optimizer->param_groups())
     static_cast<torch::optim::AdamWOptions&>(group.options()).lr(learning_rate);
   parts_->optimizer->zero_grad();
-  Tensor loss = parts_->loss(dataset, samples);
+  Tensor loss = parts_->loss(dataset, samples, true);
   loss.backward();
   torch::nn::utils::clip_grad_norm_(parts_->network->parameters(), 2.0);
   parts_->optimizer->step();
@@ -596,7 +619,7 @@ double MetricsNetwork::learn(const Dataset& dataset, std::span<const std::size_t
 
 double MetricsNetwork::loss(const Dataset& dataset, std::span<const std::size_t> samples) {
   torch::NoGradGuard no_grad;
-  return parts_->loss(dataset, samples).item<double>();
+  return parts_->loss(dataset, samples, false).item<double>();
 }
 
 std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, std::span<const std::size_t> samples) {

@@ -32,6 +32,7 @@ struct MetricsNetworkOptions {
 /// bound of the step as the base of times, and the bytes of a step over it of rates; or for shares and peaks
 /// limit * sigmoid(u). Totals are in deviations from their means in training, at most 4. No idle or active time exceeds the
 /// steps of the window, and one that is never interrupted by the other takes them.
+/// Kinds of operators that no training sample has are one kind, unknown, which each kind is in a tenth of the steps of training.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 2 at most. Loss: |ln label - ln prediction| / b + ln b (a
 /// Laplace distribution, whose median the prediction is), and the cross-entropy of p, times 0.5. Labels that are not
 /// known count nothing.
