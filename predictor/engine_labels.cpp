@@ -13,6 +13,12 @@
 
 namespace rehearse {
 
+namespace {
+
+constexpr double kMostGpusPerWorker = 1024;
+
+}  // namespace
+
 Json rest_of_workload(const Json& workload) {
   Json rest = Json::object();
   for (const char* key : {"framework", "copies_input"})
@@ -24,15 +30,23 @@ int batch_of_group(int group_batch, int own_batch, int batch) {
   return static_cast<int>(std::max(1.0, std::round(static_cast<double>(group_batch) / own_batch * batch)));
 }
 
-Json with_workload(Json setting, const Json& workload) {
+Json graph_provenance(const Scenario& scenario, const Json& model) {
+  return {{"model", model},
+          {"batch_per_worker", scenario.workload_of(scenario.first_workers()).batch},
+          {"optimizer", to_text(scenario.optimizer)},
+          {"precision", to_text(scenario.precision)}};
+}
+
+Json with_workload(Json setting, const Json& workload, int gpus_per_worker) {
   Json own = setting.value("workload", Json::object());
+  const int batch = workload["batch_per_worker"].get<int>() * gpus_per_worker;
   if (own.contains("batch_per_worker"))
     for (Json& group : setting["cluster"]["groups"])
       if (group.contains("batch_per_worker"))
         group["batch_per_worker"] =
-            batch_of_group(group["batch_per_worker"].get<int>(), own["batch_per_worker"].get<int>(),
-                           workload["batch_per_worker"].get<int>());
+            batch_of_group(group["batch_per_worker"].get<int>(), own["batch_per_worker"].get<int>(), batch);
   own.update(workload);
+  own["batch_per_worker"] = batch;
   setting["workload"] = std::move(own);
   return setting;
 }
@@ -40,8 +54,13 @@ Json with_workload(Json setting, const Json& workload) {
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample) {
   const Json graph = parse_json(dataset.graphs[static_cast<std::size_t>(sample.graph)].provenance, "graph");
   if (!graph.contains("model")) return {};
-  return with_workload(parse_json(dataset.settings[static_cast<std::size_t>(sample.setting)].provenance, "setting"),
-                       graph);
+  const DatasetSetting& setting = dataset.settings[static_cast<std::size_t>(sample.setting)];
+  const auto column = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), "gpus_per_worker");
+  const double gpus = column == dataset.descriptors.end()
+                          ? 1
+                          : setting.descriptor[static_cast<std::size_t>(column - dataset.descriptors.begin())];
+  if (!(gpus >= 1 && gpus <= kMostGpusPerWorker)) return {};
+  return with_workload(parse_json(setting.provenance, "setting"), graph, static_cast<int>(gpus));
 }
 
 namespace {

@@ -24,9 +24,12 @@ Json rest_of_workload(const Json& workload);
 /// `batch`:  max(1, round(batch group_batch / own_batch)).
 int batch_of_group(int group_batch, int own_batch, int batch);
 
-/// The setting's scenario with a graph's workload. If the setting has a batch of its own, groups that state one keep
-/// their ratio to it.
-Json with_workload(Json setting, const Json& workload);
+/// The setting's scenario with a graph's workload, whose batch is that of one GPU. If the setting has a batch of its own,
+/// groups that state one keep their ratio to it.
+Json with_workload(Json setting, const Json& workload, int gpus_per_worker);
+
+/// What a graph's provenance says of its workload: `model` of a scenario, and the batch of one GPU.
+Json graph_provenance(const Scenario& scenario, const Json& model);
 
 /// The scenario that a sample's provenance describes; none if its graph came without a model, as a GraphDef.
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample);

@@ -490,6 +490,7 @@ class Loads {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ready(a) < ready(b); });
     const bool is_fused_later = values_.cycle > 0;
     double bytes = 0, pushed = 0;
+    std::erase_if(order, [&](std::size_t v) { return step_.variables[v].pulled == 0; });  // moving averages stay
     for (std::size_t i = 0; i < order.size(); ++i) {
       const StepVariable& v = step_.variables[order[i]];
       bytes += v.bytes;
@@ -517,7 +518,19 @@ class Loads {
   double gpus(std::size_t m) const { return !has_workers(m) ? 0 : is_other(m) ? values_.other_gpus : values_.gpus; }
   /// Whether no worker is ahead of another one.
   bool waits_for_all() const { return cluster_.is_all_reduce() || values_.is_synchronous > 0; }
-  int busiest_server() const { return static_cast<int>(std::max_element(work_.begin(), work_.end()) - work_.begin()); }
+  /// What the machine of the busiest server is asked for of a variable in a step: how often for all of it, and seconds a
+  /// byte of it on the machine's links, which none of its own workers needs.
+  struct Asked {
+    double times = 0, link_s_per_byte = 0;
+  };
+  Asked asked_of_busiest(const StepVariable& v) const {
+    const int busiest = static_cast<int>(std::max_element(work_.begin(), work_.end()) - work_.begin());
+    const int machine = machine_of(busiest);
+    const double part = part_on(v, machine);
+    const auto m = static_cast<std::size_t>(machine);
+    if (cluster_.is_one_machine()) return {part * values_.workers, part * values_.workers / rate_};
+    return {part * values_.workers, part * (values_.workers - local_workers(m)) / rate_of(m)};
+  }
   /// Of the chief's machine in a step.
   double received_bytes = 0, transmitted_bytes = 0;
 
@@ -604,7 +617,7 @@ std::int32_t part_at(double place) {
 ///   0-3   bytes over the rate of the chief's links: received and sent for variables that are first read in it,
 ///         received and sent for gradients that are complete in it
 ///   4, 5  cores of servers: of the former for one worker, of the latter for all
-///   6-8   the same of the busiest server: sent to all, received from all, work
+///   6-8   of the machine of the busiest server: sent to others, received from others, work
 ///   9, 10 GPU; its memory
 ///   11    the part's own length
 ///   12    all-reduces that can begin in it
@@ -615,7 +628,6 @@ Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures&
   const auto add = [&](std::int32_t part, std::size_t column, double seconds) {
     rows[static_cast<std::size_t>(part)][column] += seconds;
   };
-  const int busiest = loads.busiest_server();
   for (std::size_t v = 0; v < step.variables.size(); ++v) {
     const StepVariable& variable = step.variables[v];
     const Loads::Ways ways = loads.ways_of(variable);
@@ -628,10 +640,10 @@ Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures&
     const double work = loads.server_s(variable) / loads.cores();
     add(needed, 4, work);
     add(ready, 5, work * workers);
-    const double part = variable.parts[static_cast<std::size_t>(busiest)] * workers;
-    add(needed, 6, part * variable.pulled / loads.rate());
-    add(ready, 7, part * variable.pushed / loads.rate());
-    add(ready, 8, part * work);
+    const auto [asked, link_time] = loads.asked_of_busiest(variable);
+    add(needed, 6, variable.pulled * link_time);
+    add(ready, 7, variable.pushed * link_time);
+    add(ready, 8, asked * work);
   }
   for (std::size_t k = 0; k < step.kernels.size(); ++k) {
     add(parts.part[k], 9, step.kernels[k].time);

@@ -45,10 +45,12 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
     throw InputError{setting.file + ": /workload/copies_input: expected samples that are copied, for random workloads"};
   // Both depend on the scenario's own model, and the descriptor holds them as one value: random workloads have none.
   base.profile.step_times.clear();
+  base.profile.kernels.reset();
   base.profile.gpu.update_accesses.clear();
   Json scenario = parse_json(base.effective, setting.file);
   if (Json& profile = scenario["calibration"]; profile.is_object()) {
     profile.erase("step_times");
+    profile.erase("kernels");
     if (profile.contains("gpu")) profile["gpu"].erase("update_accesses");
   }
   Json workload = rest_of_workload(scenario["workload"]);
@@ -171,7 +173,8 @@ class Graphs {
       const int slots = setting.base.count(Role::kParameterServer) > 0 ? 0 : optimizer_slots(drawn.optimizer);
       return std::all_of(setting.base.groups.begin(), setting.base.groups.end(), [&](const Group& group) {
         if (group.role != Role::kWorker) return true;
-        const int own = batch_of_group(group.batch, setting.base.batch, batch);
+        const int own = batch_of_group(group.batch / group.gpus_per_worker,
+                                       setting.base.batch / setting.base.first_workers().gpus_per_worker, batch);
         const Workload* workload = &drawn.workload;
         if (own != batch) {
           if (!others.contains(own)) try {
@@ -416,7 +419,8 @@ class Run {
     std::vector<std::string> jobs;
     for (const std::int64_t sample : waiting.left) {
       const Prepared& setting = setting_of(sample);
-      jobs.push_back(kLabels.job(with_workload(setting.scenario, waiting.drawn->as_scenario), setting.base.file_name,
+      jobs.push_back(kLabels.job(with_workload(setting.scenario, waiting.drawn->as_scenario,
+                                               setting.base.first_workers().gpus_per_worker), setting.base.file_name,
                                  Json::object()));
     }
     return batch_of(jobs);

@@ -77,13 +77,23 @@ double window_steps_of(const Scenario& scenario) {
 
 double flag(bool condition) { return condition ? 1 : 0; }
 
+/// What makes the kernels of a worker of the group as long as its step has them, if each takes what kernel_time() says.
+double stretch_of(const Scenario& scenario, const Group& group) {
+  if (!scenario.profile.kernels) return step_time_factor(scenario, group).value_or(1);
+  const double plain = end_of_kernels(plan_compute(scenario.workload_of(group), *group.accelerator,
+                                                   scenario.peak_of(*group.accelerator), scenario.profile))
+                           .value();
+  const double planned = end_of_kernels(plan_step(scenario, group)).value();
+  return plain > 0 && planned > 0 ? planned / plain : 1;
+}
+
 /// A scenario as the descriptor sees it.
 struct Described {
   explicit Described(const Scenario& of)
       : scenario{of},
         first{of.first_workers()},
         gpu{*first.accelerator},
-        stretch{step_time_factor(of, first).value_or(1)},
+        stretch{stretch_of(of, first)},
         step{plan_step(of, first)},
         site{of},
         chief{site.machine(chief_of(site))},
@@ -107,7 +117,7 @@ struct Described {
       }
     }
     if (of_other_kind.first != nullptr) {
-      other_stretch = step_time_factor(of, *of_other_kind.first).value_or(1);
+      other_stretch = stretch_of(of, *of_other_kind.first);
       other_step = plan_step(of, *of_other_kind.first);
     }
     for (const Group& group : of.groups) is_colocated = is_colocated || group.colocated_with >= 0;
@@ -333,7 +343,8 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
 }
 
 std::vector<float> node_features_of(const Scenario& scenario) {
-  std::vector<float> features = node_features_of(scenario.workload, scenario.optimizer);
+  std::vector<float> features =
+      node_features_of(scenario.workload_of(scenario.first_workers()), scenario.optimizer);
   // The column is the last one, of the first operator.
   features.at(node_feature_names().size() - 1) =
       static_cast<float>(as_double(plan_step(scenario, scenario.first_workers()).input));

@@ -39,12 +39,13 @@ namespace rehearse {
 ///   other_peak_efficiency, other_kernel_overhead_s, other_dispatch_s, other_step_overhead_s, other_nic_Bps,
 ///   other_pcie_Bps          as of the first; 0: there are none
 ///   is_described    1 unless undescribed() (undescribed.hpp) names something that changes labels and is none of these
-/// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp) the GPU's two rates are lower,
-/// and the overheads higher, by what stretches the step to it; step_overhead_s includes the update of the workers.
+/// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp), or kernels take what the profile's
+/// formulas say (sim/scenario/kernel_plan.hpp), the GPU's two rates are lower, and the overheads higher, by what stretches
+/// the step to it; step_overhead_s includes the update of the workers.
 const std::vector<std::string>& descriptor_names();
 std::vector<double> descriptor_of(const Scenario& scenario);
 
-/// node_features_of() its workload; input_bytes is 0 if a step does not copy its samples to the GPU.
+/// node_features_of() the workload of one of the first GPUs; input_bytes is 0 if a step does not copy its samples to the GPU.
 std::vector<float> node_features_of(const Scenario& scenario);
 
 /// Simulates the scenario. Its labels, in the order of label_names(), are those of the chief's machine, the first one

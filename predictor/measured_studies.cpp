@@ -179,12 +179,9 @@ class Collector {
     described.traffic = step_traffic(scenario);
     const Json workload = parse_json(row.scenario, study.scenario_file)["workload"];
     DatasetGraph graph{.family = scenario.model.name,
-                       .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
-                       .provenance = Json{{"model", workload["model"]},
-                                          {"batch_per_worker", scenario.batch},
-                                          {"optimizer", to_text(scenario.optimizer)},
-                                          {"precision", to_text(scenario.precision)}}
-                                         .dump(),
+                       .name = scenario.model.name + " batch " +
+                               std::to_string(scenario.workload_of(scenario.first_workers()).batch),
+                       .provenance = graph_provenance(scenario, workload["model"]).dump(),
                        .features = node_features_of(scenario),
                        .edges = edges_of(scenario.workload)};
     const auto [at, is_new_graph] =

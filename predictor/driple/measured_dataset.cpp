@@ -54,12 +54,9 @@ DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std:
 
 DatasetGraph graph_of(const Scenario& scenario) {
   const Json effective = parse_json(scenario.effective, "scenario");
-  const Json provenance{{"model", effective["workload"]["model"]},
-                        {"batch_per_worker", scenario.batch},
-                        {"optimizer", to_text(scenario.optimizer)},
-                        {"precision", effective["workload"]["precision"]}};
+  const Json provenance = graph_provenance(scenario, effective["workload"]["model"]);
   return {.family = {},
-          .name = scenario.model.name + " batch " + std::to_string(scenario.batch),
+          .name = scenario.model.name + " batch " + std::to_string(provenance["batch_per_worker"].get<int>()),
           .provenance = provenance.dump(),
           .features = node_features_of(scenario),
           .edges = edges_of(scenario.workload)};

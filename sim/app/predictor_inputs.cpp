@@ -67,11 +67,7 @@ Dataset dataset_of(const Scenario& scenario) {
   const Json workload = parse_json(scenario.effective, scenario.file_name).at("workload");
   return dataset_of({.family = "scenario",
                      .name = scenario.workload.name,
-                     .provenance = Json{{"model", workload.at("model")},
-                                        {"batch_per_worker", scenario.batch},
-                                        {"optimizer", to_text(scenario.optimizer)},
-                                        {"precision", to_text(scenario.precision)}}
-                                       .dump(),
+                     .provenance = graph_provenance(scenario, workload.at("model")).dump(),
                      .features = node_features_of(scenario),
                      .edges = edges_of(scenario.workload)},
                     scenario, false);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "predictor/labels.hpp"
+#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/training/collective_time.hpp"
@@ -42,7 +43,7 @@ Dataset dataset_of(const Scenario& scenario) {
   data.graphs.push_back({.family = "f",
                          .name = "g",
                          .provenance = "{}",
-                         .features = node_features_of(scenario.workload, scenario.optimizer),
+                         .features = node_features_of(scenario),
                          .edges = edges_of(scenario.workload)});
   data.samples.push_back({.labels = std::vector<double>(data.labels.size(), 1.0)});
   return data;
@@ -80,17 +81,18 @@ TEST_CASE("no step is shorter than its bounds, and they are what the simulator c
   }
 }
 
-TEST_CASE("of a ring the bound is what the collective takes beyond its latencies, and nothing is served") {
+TEST_CASE("of an all-reduce in one bucket the bound is what the collective takes, and nothing is served") {
   for (const char* name : {"tum/tensorflow-ring", "tum/horovod-ring", "hkbu-bert-large", "dlperf", "dgx"}) {
     CAPTURE(name);
     Json json = short_run(name, "resnet50");
     json["workload"]["batch_per_worker"] = 32;
     json["training"]["step_time_variation"] = 0;
+    json["training"]["strategy"].erase("cycle_time");
+    json["training"]["strategy"]["bucket_size"] = "1GiB";
     const Scenario scenario = test::resolved(json);
     const Dataset data = dataset_of(scenario);
     const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
-    const double beyond_latencies = (collective_time(scenario) - collective_time(scenario, Bytes{})).value();
-    CHECK(features.bounds.link / beyond_latencies == doctest::Approx(1).epsilon(0.01));
+    CHECK(features.bounds.link == doctest::Approx(collective_time(scenario).value()).epsilon(0.01));
     CHECK(features.bounds.core == 0);
     CHECK(features.servers.empty());
     CHECK(features.placed.empty());
@@ -122,6 +124,7 @@ TEST_CASE("what strategies do to gradients is what the simulator sends, and no s
            {"hkbu-bert-large", ring + R"("algorithm": "tree", "bucket_size": "25MiB"})"}}) {
     CAPTURE(name);
     CAPTURE(how);
+    CAPTURE(std::string{name});
     Json json = short_run(name, "resnet18");
     json["workload"]["batch_per_worker"] = 16;
     json["training"]["strategy"] = parse_json(how, "strategy");
@@ -133,6 +136,73 @@ TEST_CASE("what strategies do to gradients is what the simulator sends, and no s
     CHECK(labels[13] * labels[12] == doctest::Approx(features.bases[13] * features.bounds.all()).epsilon(0.03));
     CHECK(labels[14] * labels[12] == doctest::Approx(features.bases[14] * features.bounds.all()).epsilon(0.03));
   }
+}
+
+TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what the simulator runs on") {
+  const std::string group = R"({"name": "others", "role": "worker", "region": "lab", "count": 2, "instance": {"vcpus": 16,
+    "memory": "128GiB", "accelerator": "K80", "accelerators": 1, "nic": "2Gbps", "interconnect": "pcie3-own", "source": "test"}})";
+  const std::string asynchronous = R"({"kind": "parameter_server", "synchronization": "asynchronous"})";
+  const std::string synchronous = R"({"kind": "parameter_server", "synchronization": "synchronous"})";
+  struct Case {
+    std::string what, servers, strategy;
+    bool has_others, has_fabric;
+    int workers_per_machine;
+  };
+  for (const Case& of : std::vector<Case>{
+           {"two kinds, own servers", "own", synchronous, true, false, 2},
+           {"two kinds, servers beside the first", "beside", synchronous, true, false, 2},
+           {"two kinds that do not wait", "own", asynchronous, true, false, 2},
+           {"two kinds in a ring", "", R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none"})", true, false, 2},
+           {"two GPUs a worker", "own", synchronous, false, false, 1},
+           {"two GPUs a worker, on one machine", "alone", synchronous, false, false, 1},
+           {"fat tree", "own", synchronous, false, true, 2}}) {
+    CAPTURE(of.what);
+    Json json = short_run(of.servers.empty() ? "tum/horovod-ring" : "driple/01-v100-ps1-w2", "resnet18");
+    Json& groups = json["cluster"]["groups"];
+    groups[0]["count"] = of.servers == "alone" ? 1 : 2;
+    groups[0]["instance"]["accelerators"] = 2;
+    groups[0]["instance"]["interconnect"] = "pcie3-own";
+    if (!of.servers.empty()) groups[0]["workers_per_machine"] = of.workers_per_machine;
+    if (of.servers == "own") {
+      groups[1].erase("colocated_with");
+      groups[1]["region"] = "lab";
+      groups[1]["instance"] = parse_json(R"({"vcpus": 16, "memory": "64GiB", "nic": "1Gbps", "source": "test"})", "instance");
+    }
+    if (of.has_others) groups.push_back(parse_json(group, "group"));
+    if (of.has_fabric)
+      json["cluster"]["network"].update(parse_json(R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})", "network"));
+    json["training"]["strategy"] = parse_json(of.strategy, "strategy");
+    const Scenario scenario = test::resolved(json);
+    REQUIRE(!undescribed(scenario));
+    const Dataset data = dataset_of(scenario);
+    const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+    const std::vector<double> labels = simulate_labels(scenario);
+    CAPTURE(features.bounds.compute);
+    CAPTURE(features.bounds.link);
+    CAPTURE(features.bounds.core);
+    CAPTURE(features.bounds.chain);
+    CHECK(labels[12] >= features.bounds.all() * (1 - 1e-6));
+    CHECK(labels[12] <= 2.5 * features.bounds.all());
+    if (of.strategy != asynchronous) {
+      CHECK(labels[13] * labels[12] == doctest::Approx(features.bases[13] * features.bounds.all()).epsilon(0.03));
+      CHECK(labels[14] * labels[12] == doctest::Approx(features.bases[14] * features.bounds.all()).epsilon(0.03));
+    }
+    const std::size_t machines = features.machines.size() / kMachineInputs;
+    CHECK(machines == (of.servers == "alone" ? 1 : 2) + (of.has_others ? 2 : 0) + (of.servers == "own" ? 1 : 0));
+    if (of.has_others)  // the third machine is slower
+      CHECK(features.machines[3 * kMachineInputs - 1] > features.machines[kMachineInputs - 1]);
+  }
+}
+
+TEST_CASE("without overlap a step of a ring takes the kernels and then the collectives") {
+  Json json = short_run("tum/tensorflow-ring", "resnet50");
+  json["training"]["strategy"] =
+      parse_json(R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none", "bucket_size": "16MiB"})", "strategy");
+  const Scenario scenario = test::resolved(json);
+  const Dataset data = dataset_of(scenario);
+  const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+  CHECK(features.bounds.chain == doctest::Approx(features.bounds.compute + features.bounds.link).epsilon(1e-6));
+  CHECK(simulate_labels(scenario)[12] == doctest::Approx(features.bounds.chain).epsilon(0.01));
 }
 
 TEST_CASE("edges say where variables are read, completed and kept") {
@@ -153,7 +223,9 @@ TEST_CASE("edges say where variables are read, completed and kept") {
   CHECK(shuffled.reads != features.reads);
   CHECK(shuffled.reads.size() == features.reads.size());
   CHECK(shuffled.operators == features.operators);
-  CHECK(shuffled.bounds.all() == features.bounds.all());  // the nodes are the same, and what the step cannot go below
+  // The nodes are the same, and what the step cannot go below; not what follows what, where much comes and goes.
+  CHECK(shuffled.bounds.compute == features.bounds.compute);
+  CHECK(shuffled.bounds.link == features.bounds.link);
   CHECK(FeatureReader{data, Ablation::kEdges}.read(data, data.samples[0]).reads == shuffled.reads);
   const SampleFeatures unbounded = FeatureReader{data, Ablation::kBounds}.read(data, data.samples[0]);
   CHECK(unbounded.bases[12] == 1);

@@ -117,7 +117,7 @@ TEST_CASE("workloads are those of another space, if it is named") {
   changed["workloads"] = "small.json";
   CHECK(read_space(changed, kFolder + "x.json").text != space.text);
   const Space strategies = load_space(kFolder + "strategies.json");
-  CHECK(strategies.settings.size() == 800);
+  CHECK(strategies.settings.size() == 1000);
 }
 
 TEST_CASE("settings are kept by their name or by that of their cluster") {

@@ -36,6 +36,8 @@ Json changed(Json json, const Changes& changes) {
 
 const std::string kOther =
     R"({"name": "x", "role": "worker", "instance": "gce-custom-8-p100", "count": 1, "region": "us-west1"})";
+const std::string kThird =
+    R"({"name": "x", "role": "worker", "instance": "gce-custom-8-v100", "count": 1, "region": "us-west1"})";
 const std::string kSame =
     R"({"name": "x", "role": "worker", "instance": "gce-custom-4-k80", "count": 2, "region": "us-west1"})";
 
@@ -45,7 +47,9 @@ TEST_CASE("each part of a scenario that no column holds is named") {
   const std::string strategy = "/training/strategy/", synchronous = strategy + "synchronization";
   const Json servers = test::shipped_scenario();
   const std::vector<std::pair<std::string, Changes>> cases{
-      {"/cluster/groups/2/instance", {{"/cluster/groups/2", kOther}}},
+      {"/cluster/groups/3/instance", {{"/cluster/groups/2", kOther}, {"/cluster/groups/3", kThird}}},
+      {"/cluster/groups/1/batch_per_worker",
+       {{"/cluster/groups/2", kSame}, {"/cluster/groups/3", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}}},
       {"/cluster/groups/1/batch_per_worker", {{"/cluster/groups/1/batch_per_worker", "7"}}},
       {"/cluster/groups/3/batch_per_worker",
        {{"/cluster/groups/2", kSame},
@@ -74,8 +78,6 @@ TEST_CASE("each part of a scenario that no column holds is named") {
       {"/training/start_interval", {{"/training/start_interval", "2s"}}},
       {"/cluster/network/tcp/turn", {{"/cluster/network", R"({"tcp": {"turn": "128KiB"}})"}}},
       {"/output/reading_interval", {{"/output", R"({"reading_interval": "20ms"})"}}},
-      {"/cluster/network/topology",
-       {{"/cluster/network", R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})"}}},
   };
   CHECK(pointer_of(servers).empty());
   for (const auto& [pointer, changes] : cases) {
@@ -96,6 +98,9 @@ TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") 
        {Changes{{"/training/strategy/gradient_precision", "fp32"}, {"/training/strategy/accumulation_steps", "1"}},
         Changes{{"/cluster/groups/1/count", "2"}, {"/cluster/groups/2", kSame}},
         Changes{{"/cluster/groups/2", kSame}, {"/cluster/groups/2/batch_per_worker", "7"}},
+        Changes{{"/cluster/groups/2", kOther}, {"/cluster/groups/3", kOther}},
+        Changes{{"/cluster/groups/2", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}},
+        Changes{{"/cluster/network", R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})"}},
         Changes{{"/cluster/groups/2", kSame},
                 {"/cluster/groups/2/joins_at", "3s"},
                 {"/cluster/groups/2/leaves_at", "9s"},
