@@ -304,7 +304,8 @@ Step step_of(const DatasetGraph& graph, const DescribedCluster& cluster) {
     if (is_update(x)) {  // reads one copy more than it writes
       updated[i] = static_cast<int>(x.variable);
       StepVariable& of = variable(x.variable);
-      of.pulled = of.bytes = std::max(0.0F, x.read - x.written);
+      // Sparse tables go to servers by the rows that are used; collectives reduce all of them.
+      of.pulled = of.bytes = cluster.is_all_reduce() ? x.parameters : std::max(0.0F, x.read - x.written);
       continue;
     }
     const auto k = static_cast<std::int32_t>(step.kernels.size());
@@ -420,8 +421,25 @@ class Loads {
   double compute_s(std::size_t m) const {
     if (!has_workers(m)) return 0;
     const double passes = std::max(1.0, values_.accumulation);
-    return is_other(m) ? step_.other_end * passes + values_.other_step_overhead
-                       : step_.end * passes + values_.step_overhead;
+    return is_other(m) ? other_compute_s() : step_.end * passes + values_.step_overhead;
+  }
+  double other_compute_s() const {
+    return step_.other_end * std::max(1.0, values_.accumulation) + values_.other_step_overhead;
+  }
+  /// Mean step of workers that do not wait for one another: as often as they finish one, all together.
+  double mean_step(double first, double other) const {
+    const double others = values_.other_workers, all = std::max(1.0, values_.workers);
+    return all / ((all - others) / std::max(first, kTiny) + others / std::max(other, kTiny));
+  }
+  /// Of a piece of a variable on its way between a worker and its server: a core, then `bytes` over the link; for all
+  /// workers one after another, as many at a time as there are cores.
+  double alone_s(const StepVariable& v, double bytes, bool of_all) const {
+    if (!has_servers_ || bytes == 0) return 0;
+    const double rate =
+        values_.flow > 0 && !cluster_.is_one_machine() ? std::min(values_.flow, link_rate_) : link_rate_;
+    const double one = server_s(v) / v.pieces;
+    if (!of_all) return one + (values_.is_colocated > 0 ? 0 : bytes / v.pieces / rate);
+    return std::ceil(values_.workers / cores_) * one + asked_of_busiest(v).link_s_per_byte * bytes;
   }
   double transfer_s(const StepVariable& v) const {
     return cluster_.is_all_reduce() ? v.pushed * values_.all_reduce_per_byte : v.pushed / link_rate_;
@@ -455,12 +473,14 @@ class Loads {
 
   StepBounds bounds() const {
     StepBounds bounds{.compute = compute_s(0)};
-    if (waits_for_all())
-      for (std::size_t m = 0; m < machines(); ++m) bounds.compute = std::max(bounds.compute, compute_s(m));
+    if (cluster_.has_others())
+      bounds.compute =
+          waits_for_all() ? std::max(bounds.compute, other_compute_s()) : mean_step(bounds.compute, other_compute_s());
     if (cluster_.is_all_reduce()) {
       for (const Reduction& reduction : reductions()) bounds.link += reduction.time;
     } else if (has_servers_) {
-      for (std::size_t m = 0; m < received_.size(); ++m)
+      const bool some_are_near = values_.is_colocated > 0 && !cluster_.is_one_machine() && !waits_for_all();
+      for (std::size_t m = 0; m < received_.size() && !some_are_near; ++m)
         bounds.link = std::max({bounds.link, received_[m] / rate_of(m), transmitted_[m] / rate_of(m)});
       bounds.link *= std::max(1.0, values_.fabric_load);
       std::vector<double> work_of(received_.size());  // its cores are those of all servers of a machine
@@ -548,9 +568,7 @@ class Loads {
       if (machine_of(s) == m) part += v.parts[static_cast<std::size_t>(s)];
     return part;
   }
-  bool has_workers(std::size_t m) const {
-    return m < static_cast<std::size_t>(worker_machines_);
-  }
+  bool has_workers(std::size_t m) const { return m < static_cast<std::size_t>(worker_machines_); }
   bool is_other(std::size_t m) const { return has_workers(m) && m >= static_cast<std::size_t>(first_other_machine_); }
   double rate_of(std::size_t m) const {
     if (cluster_.is_one_machine()) return rate_;
@@ -655,36 +673,74 @@ Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures&
   return rows;
 }
 
-/// Seconds of the longest chain of a step
+/// Who uses links and servers at the same time: a worker alone, which no step can be shorter than; or all of them.
+enum class Use { kOne, kAll };
+
+/// Seconds of the longest chain of a step of a worker, whose kernels take `stretch` times as long as the chief's:
 ///   what comes for parts up to a, the parts between a and b, what goes for parts from b on      a <= b
-/// of whatever link or server is busiest with what comes, and with what goes. Workers that do not wait for one another have
-/// links and servers to themselves now and then: then only their own bytes count. Without overlap everything goes last.
-double chain_of(const Timeline& timeline, const ClusterValues& cluster, const Loads& loads) {
-  const bool waits = loads.waits_for_all();
-  const double of_chief = waits ? 1 : 1 / std::max(1.0, loads.local_workers(0));
-  const double of_server = waits ? 1 : 1 / std::max(1.0, cluster.workers);
-  const std::array<double, kTimelineInputs> share{of_chief,  of_chief,  of_chief, of_chief, 0, 0, of_server,
-                                                  of_server, of_server, 0,        0,        0, 1};
-  constexpr std::array<std::size_t, 3> comes{0, 1, 6};
-  constexpr std::array<std::size_t, 5> goes{2, 3, 7, 8, 12};
-  std::array<double, kTimelineInputs> left{};
-  for (const auto& row : timeline)
-    for (const std::size_t column : goes) left[column] += row[column] * share[column];
-  if (cluster.is_all_reduce > 0) left[2] = left[3] = 0;  // column 12 says it better
-  if (cluster.overlaps_forward > 0) left = {};  // what goes may last into the next step
-  const bool overlaps = cluster.is_all_reduce == 0 || cluster.overlaps > 0;
-  std::array<double, kTimelineInputs> came{};
-  double longest = 0, done = 0;  // of the kernels, at the earliest, before a part
-  for (const auto& row : timeline) {
-    for (const std::size_t column : comes) came[column] += row[column] * share[column];
-    const double rest = *std::max_element(left.begin(), left.end());
-    if (overlaps) longest = std::max(longest, done + rest);
-    done = std::max(done + row[11], *std::max_element(came.begin(), came.end()));
-    for (const std::size_t column : goes) left[column] = std::max(0.0, left[column] - row[column] * share[column]);
+/// of whatever link or server is busiest with what comes, and with what goes; or of a single variable on its way through
+/// a core of its server and the link. Without overlap everything goes last, with forward overlap in the next step.
+double chain_of(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
+                const Timeline& timeline, double stretch, Use comes, Use goes) {
+  // Columns of the timeline, and what of them one worker has.
+  const double of_chief = 1 / std::max(1.0, loads.local_workers(0)), of_all = 1 / std::max(1.0, cluster.workers);
+  struct Column {
+    std::size_t column;
+    double of_one;
+  };
+  const std::array come{Column{0, of_chief}, Column{1, 0}, Column{6, of_all}};
+  const std::array go{Column{2, 0}, Column{3, of_chief}, Column{7, of_all}, Column{8, of_all}, Column{12, 1}};
+  const bool is_reduced = cluster.is_all_reduce > 0;  // column 12 says all of it
+  const auto share = [](const Column& of, Use use) { return use == Use::kAll ? 1 : of.of_one; };
+
+  std::array<double, kTimelineBins> comes_alone{}, goes_alone{};  // the longest of a variable
+  for (std::size_t v = 0; v < step.variables.size(); ++v) {
+    const StepVariable& variable = step.variables[v];
+    const auto needed = static_cast<std::size_t>(parts.needed[v]), ready = static_cast<std::size_t>(parts.ready[v]);
+    comes_alone[needed] = std::max(comes_alone[needed], loads.alone_s(variable, variable.pulled, comes == Use::kAll));
+    goes_alone[ready] = std::max(goes_alone[ready], loads.alone_s(variable, variable.pushed, goes == Use::kAll));
   }
-  double reductions = 0;
-  for (const auto& row : timeline) reductions += row[12];
-  return std::max(longest, overlaps ? done : done + reductions);
+
+  std::array<double, go.size()> left{};
+  if (cluster.overlaps_forward == 0)
+    for (std::size_t i = 0; i < go.size(); ++i)
+      for (const auto& row : timeline)
+        if (!is_reduced || go[i].column == 12) left[i] += row[go[i].column] * share(go[i], goes);
+  const double all_left = *std::max_element(left.begin(), left.end());
+  const bool overlaps = !is_reduced || cluster.overlaps > 0;
+  std::array<double, come.size()> came{};
+  double longest = 0, done = 0;  // of the kernels, at the earliest, before a part
+  for (std::size_t part = 0; part < kTimelineBins; ++part) {
+    const auto& row = timeline[part];
+    for (std::size_t i = 0; i < come.size(); ++i) came[i] += row[come[i].column] * share(come[i], comes);
+    if (overlaps && cluster.overlaps_forward == 0)
+      longest = std::max({longest, done + *std::max_element(left.begin(), left.end()), done + goes_alone[part]});
+    done = std::max({done + row[11] * stretch, *std::max_element(came.begin(), came.end()), comes_alone[part]});
+    for (std::size_t i = 0; i < go.size(); ++i)
+      left[i] = std::max(0.0, left[i] - row[go[i].column] * share(go[i], goes));
+  }
+  return std::max(longest, overlaps ? done : done + all_left);
+}
+
+/// Bounds of what follows one another, and an estimate of it; then those that depend on it.
+void add_chains(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
+                const Timeline& timeline, StepBounds& bounds) {
+  const double others = step.end > 0 ? step.other_end / step.end : 0;
+  const auto chain = [&](double stretch, Use comes, Use goes) {
+    const double before = (stretch == 1 ? loads.compute_s(0) : loads.other_compute_s()) - step.end * stretch;
+    return before + chain_of(step, loads, cluster, parts, timeline, stretch, comes, goes);
+  };
+  const auto longest = [&](Use comes, Use goes) {
+    return std::max(chain(1, comes, goes), others > 0 ? chain(others, comes, goes) : 0.0);
+  };
+  if (loads.waits_for_all()) {
+    bounds.chain = std::max(longest(Use::kAll, Use::kOne), longest(Use::kOne, Use::kAll));
+    bounds.at_once = longest(Use::kAll, Use::kAll);
+    return;
+  }
+  const double own = chain(1, Use::kOne, Use::kOne);
+  bounds.chain = others > 0 ? loads.mean_step(own, chain(others, Use::kOne, Use::kOne)) : own;
+  bounds.at_once = longest(Use::kAll, Use::kAll);
 }
 
 /// What totals are made from.
@@ -714,6 +770,7 @@ constexpr std::array kTotals{
     Total{"ln link", [](const TotalsOf& t) { return t.time(t.bounds.link); }, Total::Kind::kBound},
     Total{"ln core", [](const TotalsOf& t) { return t.time(t.bounds.core); }, Total::Kind::kBound},
     Total{"ln chain", [](const TotalsOf& t) { return t.time(t.bounds.chain); }, Total::Kind::kBound},
+    Total{"ln chain at once", [](const TotalsOf& t) { return t.time(t.bounds.at_once); }, Total::Kind::kBound},
     Total{"ln bound_s", [](const TotalsOf& t) { return std::log(t.bounds.all()); }, Total::Kind::kBound},
     Total{"ln received", [](const TotalsOf& t) { return t.time(t.loads.received_bytes / t.loads.rate()); }},
     Total{"ln transmitted", [](const TotalsOf& t) { return t.time(t.loads.transmitted_bytes / t.loads.rate()); }},
@@ -871,12 +928,11 @@ void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluste
         static_cast<double>(std::count_if(features.hosted.begin(), features.hosted.end(), [&](const auto& link) {
           return static_cast<std::size_t>(link.second) == m;
         }));
-    features.machines.insert(features.machines.end(),
-                             {scaled_log(loads.received_s(m) / unit), scaled_log(loads.transmitted_s(m) / unit),
-                              static_cast<float>(std::log1p(loads.gpus(m))),
-                              static_cast<float>(std::log1p(loads.local_workers(m))),
-                              static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F,
-                              scaled_log(loads.compute_s(m) / unit)});
+    features.machines.insert(
+        features.machines.end(),
+        {scaled_log(loads.received_s(m) / unit), scaled_log(loads.transmitted_s(m) / unit),
+         static_cast<float>(std::log1p(loads.gpus(m))), static_cast<float>(std::log1p(loads.local_workers(m))),
+         static_cast<float>(std::log1p(here)), m == 0 ? 1.0F : 0.0F, scaled_log(loads.compute_s(m) / unit)});
   }
   for (std::size_t v = 0; v < step.variables.size(); ++v)
     for (int s = 0; s < loads.servers(); ++s)
@@ -924,7 +980,7 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   const Loads loads{step, cluster};
   add_parts(step, features);
   const Timeline timeline = timeline_of(step, loads, features, cluster.values().workers);
-  features.bounds.chain = chain_of(timeline, cluster.values(), loads) + loads.compute_s(0) - step.end;
+  add_chains(step, loads, cluster.values(), features, timeline, features.bounds);
   const double bound = std::max(features.bounds.all(), kTiny);
   const bool has_bounds = ablation_ != Ablation::kBounds;
   const double unit = has_bounds ? bound : 1;

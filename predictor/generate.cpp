@@ -419,9 +419,9 @@ class Run {
     std::vector<std::string> jobs;
     for (const std::int64_t sample : waiting.left) {
       const Prepared& setting = setting_of(sample);
-      jobs.push_back(kLabels.job(with_workload(setting.scenario, waiting.drawn->as_scenario,
-                                               setting.base.first_workers().gpus_per_worker), setting.base.file_name,
-                                 Json::object()));
+      jobs.push_back(kLabels.job(
+          with_workload(setting.scenario, waiting.drawn->as_scenario, setting.base.first_workers().gpus_per_worker),
+          setting.base.file_name, Json::object()));
     }
     return batch_of(jobs);
   }

@@ -343,8 +343,7 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
 }
 
 std::vector<float> node_features_of(const Scenario& scenario) {
-  std::vector<float> features =
-      node_features_of(scenario.workload_of(scenario.first_workers()), scenario.optimizer);
+  std::vector<float> features = node_features_of(scenario.workload_of(scenario.first_workers()), scenario.optimizer);
   // The column is the last one, of the first operator.
   features.at(node_feature_names().size() - 1) =
       static_cast<float>(as_double(plan_step(scenario, scenario.first_workers()).input));

@@ -259,9 +259,9 @@ struct MetricsNetwork::Parts {
   std::vector<std::size_t> idle_beside;          // idle_labels()
   FeatureReader reader;
   Scale total_scale;
-  Tensor whitening;  // [total inputs, total inputs]
+  Tensor whitening;                   // [total inputs, total inputs]
   std::vector<bool> has_learnt_kind;  // [kinds] a training sample has such an operator
-  double edge = 1;   // distance that 99 % of the training samples do not exceed
+  double edge = 1;                    // distance that 99 % of the training samples do not exceed
   /// Of |ln label - ln prediction| / width over samples that were not trained on: [labels, kCoverages].
   std::vector<double> quantiles;
   std::shared_ptr<Network> network;
@@ -446,7 +446,8 @@ struct MetricsNetwork::Parts {
 
   /// Makes operators of some kinds, with kForgottenKinds as the chance of each, unknown ones.
   void forget_kinds(GraphInputs& in, std::span<const std::size_t> samples) const {
-    Rng random{options.seed, "kinds beside sample " + std::to_string(samples.front()) + " " + std::to_string(samples.back())};
+    Rng random{options.seed,
+               "kinds beside sample " + std::to_string(samples.front()) + " " + std::to_string(samples.back())};
     const std::size_t kinds = FeatureReader::kinds();
     std::vector<std::int32_t> becomes(kinds + 1, static_cast<std::int32_t>(kinds));
     for (std::size_t k = 0; k < kinds; ++k)

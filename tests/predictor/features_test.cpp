@@ -139,7 +139,8 @@ TEST_CASE("what strategies do to gradients is what the simulator sends, and no s
 }
 
 TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what the simulator runs on") {
-  const std::string group = R"({"name": "others", "role": "worker", "region": "lab", "count": 2, "instance": {"vcpus": 16,
+  const std::string group =
+      R"({"name": "others", "role": "worker", "region": "lab", "count": 2, "instance": {"vcpus": 16,
     "memory": "128GiB", "accelerator": "K80", "accelerators": 1, "nic": "2Gbps", "interconnect": "pcie3-own", "source": "test"}})";
   const std::string asynchronous = R"({"kind": "parameter_server", "synchronization": "asynchronous"})";
   const std::string synchronous = R"({"kind": "parameter_server", "synchronization": "synchronous"})";
@@ -148,14 +149,15 @@ TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what t
     bool has_others, has_fabric;
     int workers_per_machine;
   };
-  for (const Case& of : std::vector<Case>{
-           {"two kinds, own servers", "own", synchronous, true, false, 2},
-           {"two kinds, servers beside the first", "beside", synchronous, true, false, 2},
-           {"two kinds that do not wait", "own", asynchronous, true, false, 2},
-           {"two kinds in a ring", "", R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none"})", true, false, 2},
-           {"two GPUs a worker", "own", synchronous, false, false, 1},
-           {"two GPUs a worker, on one machine", "alone", synchronous, false, false, 1},
-           {"fat tree", "own", synchronous, false, true, 2}}) {
+  for (const Case& of :
+       std::vector<Case>{{"two kinds, own servers", "own", synchronous, true, false, 2},
+                         {"two kinds, servers beside the first", "beside", synchronous, true, false, 2},
+                         {"two kinds that do not wait", "own", asynchronous, true, false, 2},
+                         {"two kinds in a ring", "",
+                          R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none"})", true, false, 2},
+                         {"two GPUs a worker", "own", synchronous, false, false, 1},
+                         {"two GPUs a worker, on one machine", "alone", synchronous, false, false, 1},
+                         {"fat tree", "own", synchronous, false, true, 2}}) {
     CAPTURE(of.what);
     Json json = short_run(of.servers.empty() ? "tum/horovod-ring" : "driple/01-v100-ps1-w2", "resnet18");
     Json& groups = json["cluster"]["groups"];
@@ -166,11 +168,13 @@ TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what t
     if (of.servers == "own") {
       groups[1].erase("colocated_with");
       groups[1]["region"] = "lab";
-      groups[1]["instance"] = parse_json(R"({"vcpus": 16, "memory": "64GiB", "nic": "1Gbps", "source": "test"})", "instance");
+      groups[1]["instance"] =
+          parse_json(R"({"vcpus": 16, "memory": "64GiB", "nic": "1Gbps", "source": "test"})", "instance");
     }
     if (of.has_others) groups.push_back(parse_json(group, "group"));
     if (of.has_fabric)
-      json["cluster"]["network"].update(parse_json(R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})", "network"));
+      json["cluster"]["network"].update(
+          parse_json(R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})", "network"));
     json["training"]["strategy"] = parse_json(of.strategy, "strategy");
     const Scenario scenario = test::resolved(json);
     REQUIRE(!undescribed(scenario));
@@ -196,8 +200,8 @@ TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what t
 
 TEST_CASE("without overlap a step of a ring takes the kernels and then the collectives") {
   Json json = short_run("tum/tensorflow-ring", "resnet50");
-  json["training"]["strategy"] =
-      parse_json(R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none", "bucket_size": "16MiB"})", "strategy");
+  json["training"]["strategy"] = parse_json(
+      R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none", "bucket_size": "16MiB"})", "strategy");
   const Scenario scenario = test::resolved(json);
   const Dataset data = dataset_of(scenario);
   const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);

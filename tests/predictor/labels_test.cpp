@@ -69,9 +69,11 @@ TEST_CASE("the columns of datasets keep their names and their order, by which fi
         "all_reduce_latency_s all_reduce_s_per_byte bucket_B cycle_s overlaps_backward other_batch_workers "
         "other_batch_ratio joining_workers joins_at_s leaving_workers leaves_at_s all_reduce_sent_ratio "
         "gradient_bytes_ratio partition_B first_bucket_B is_by_priority overlaps_forward accumulation_steps "
-        "staleness_bound backup_workers server_machines gpus_per_worker fabric_load_ratio other_workers other_worker_machines "
+        "staleness_bound backup_workers server_machines gpus_per_worker fabric_load_ratio other_workers "
+        "other_worker_machines "
         "other_gpus_per_machine other_gpu_peak_flops other_gpu_memory_bandwidth_Bps other_multiprocessors "
-        "other_peak_efficiency other_kernel_overhead_s other_dispatch_s other_step_overhead_s other_nic_Bps other_pcie_Bps "
+        "other_peak_efficiency other_kernel_overhead_s other_dispatch_s other_step_overhead_s other_nic_Bps "
+        "other_pcie_Bps "
         "is_described");
   CHECK(joined(node_feature_names()) ==
         "kind phase flops bytes_read bytes_written parameter_bytes output_elements rows columns reduction products "
