@@ -9,6 +9,7 @@
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "predictor/study_weights.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -379,6 +380,8 @@ int train_network(const TrainCommand& command) {
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
   const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
                                 choose_samples(dataset, Split::kValidation, command.choice)};
+  limit_studies(dataset, samples.training);
+  limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
 
   about(command.dataset.string(), [&] {
