@@ -650,7 +650,8 @@ int run(const CompareCommand& typed) {
 CommandVerb compare_verb() {
   return make_verb<CompareCommand>(
       "compare",
-      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines. "
+      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines, "
+      "as means over samples and over models, where measured those of each study. "
       "With a scenario instead: predicted beside simulated, and beside measured\n\n"
       "Example: rehearse compare model dataset.db -o comparison\n"
       "Example: rehearse compare model scenario.json --measured series.csv --step-time 120ms -o comparison",

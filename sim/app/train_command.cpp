@@ -494,7 +494,8 @@ int run(const TrainCommand& typed) {
 CommandVerb train_verb() {
   return make_verb<TrainCommand>(
       "train",
-      "Train a network on a dataset; the same command goes on where it stopped\n\n"
+      "Train a network on a dataset; the same command goes on where it stopped. A study has at most a quarter of the "
+      "weight of measured samples, if there are four or more\n\n"
       "Example: rehearse train dataset.db -o model --epochs 60\n"
       "Example: rehearse train other.db -o other --transfer-from model --transfer fine-tune --share 0.125",
       add_options, run);
