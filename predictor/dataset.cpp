@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -65,6 +66,13 @@ bool is_described(const Dataset& dataset, const DatasetSetting& setting) {
   const auto found = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), "is_described");
   return found == dataset.descriptors.end() ||
          setting.descriptor[static_cast<std::size_t>(found - dataset.descriptors.begin())] != 0;
+}
+
+const std::string& study_of(const Dataset& dataset, const Sample& sample) {
+  static const std::string none;
+  if (sample.origin == Origin::kSimulated) return none;
+  const DatasetSetting& setting = dataset.settings[static_cast<std::size_t>(sample.setting)];
+  return setting.group == setting.name ? none : setting.group;
 }
 
 bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label) {
@@ -387,7 +395,7 @@ class Loader {
   }
 
   void read_samples(Dataset& data) const {
-    std::vector<std::optional<Split>> split_of(data.graphs.size());
+    std::map<std::pair<std::int64_t, std::string>, Split> split_of;  // by graph and study
     read_rows("samples", "graph, setting, split, origin, weight, labels",
               [&](const Statement& row, std::size_t i, const std::string&) {
                 const std::int64_t graph = row.integer(1), setting = row.integer(2);
@@ -401,10 +409,11 @@ class Loader {
                               .labels = row.blob<double>(6)};
                 sample.split = word(row.text(3), i, kSplits);
                 sample.origin = word(row.text(4), i, kOrigins);
-                auto& split = split_of[static_cast<std::size_t>(graph)];
-                if (split && *split != sample.split)
-                  fail("samples", i, "graph " + std::to_string(graph) + " is in two splits");
-                split = sample.split;
+                const std::string& study = study_of(data, sample);
+                if (split_of.emplace(std::pair{graph, study}, sample.split).first->second != sample.split)
+                  fail("samples", i,
+                       "graph " + std::to_string(graph) + (study.empty() ? "" : " of study " + in_quotes(study)) +
+                           " is in two splits");
                 if (!(sample.weight >= 0)) fail("samples", i, "expected a weight of at least 0");
                 if (sample.labels.size() != data.labels.size())
                   fail("samples", i,

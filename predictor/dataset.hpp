@@ -57,7 +57,7 @@ inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct Sample {
   std::int32_t graph = 0, setting = 0;  // indices into the dataset
-  Split split = Split::kTrain;          // the same for all samples of a graph
+  Split split = Split::kTrain;          // the same for all samples of a graph and study_of()
   Origin origin = Origin::kSimulated;
   double weight = 1;           // in the loss
   std::vector<double> labels;  // [label names]
@@ -78,6 +78,10 @@ struct Dataset {
 
 /// Whether networks can tell the setting from others: it has no 0 as `is_described` (labels.hpp).
 bool is_described(const Dataset& dataset, const DatasetSetting& setting);
+
+/// The study that measured it: its setting's group. Empty for a simulated sample, and for a measured one whose list named
+/// no study, so that its group is the setting's own name.
+const std::string& study_of(const Dataset& dataset, const Sample& sample);
 
 /// Whether a label is what was simulated or measured, and not NaN. A measured sample's mean rate without the peaks of
 /// its series follows from its step time (measured_studies.hpp): something to learn from, but no measurement.
@@ -119,7 +123,7 @@ class DatasetWriter {
 void write_dataset(const std::filesystem::path& path, const Dataset& dataset);
 
 /// Checks everything: names are distinct, indices and edges are in range, features, descriptors and weights finite, the
-/// samples of a graph in one split. Throws InputError, one line that names the file and the row.
+/// samples of a graph and study in one split. Throws InputError, one line that names the file and the row.
 Dataset load_dataset(const std::filesystem::path& path);
 
 /// The words that files have for them: "train", "validation", "test"; "simulated", "measured".

@@ -93,6 +93,9 @@ std::string name_of_cluster(const Scenario& scenario) {
   return name + ", " + describe_strategy(scenario.training.strategy);
 }
 
+/// Half a unit of the fourth digit: two tables that print the same measurement differ by less.
+constexpr double kSameStep = 5e-4;
+
 /// Puts the dataset together.
 class Collector {
  public:
@@ -134,6 +137,14 @@ class Collector {
     std::optional<StepTraffic> traffic;
   };
 
+  /// Where a row stands, and its seconds of a step.
+  struct MeasuredRow {
+    std::string study;
+    std::filesystem::path file;
+    std::size_t line = 0;
+    double step = 0;
+  };
+
   std::string add_row(const Study& study, const StudyRow& row, const Catalog& catalog) {
     if (!gives_step_time(study.metric)) return study.metric + " gives no step time";
     if (!row.problem.empty()) return row.problem;
@@ -146,6 +157,8 @@ class Collector {
     }
     const auto step = measured_step_time(described.scenario, study.metric, row.measured);
     if (!step) return "its workers' step times differ, or it ends at a loss";
+    const std::string twin = study_of_same_row(study, row, described.scenario, step->value());
+    if (!twin.empty()) return "repeats a row of " + twin;
     if (described.graph < 0) add_graph_and_setting(study, row, described);
     RunLabels labels{.step_time_s = step->value()};
     if (described.traffic) {
@@ -161,6 +174,20 @@ class Collector {
     rows_.push_back(study.name + ": " + (file.parent_path().filename() / file.filename()).string() + ":" +
                     std::to_string(row.row.line()));
     return described.note;
+  }
+
+  /// The other study that has this row; empty: none. It is the same line of the same table, or, of another table of the
+  /// same folder, one of the same model, samples of a step, workers and time of a step in the digits that tables print.
+  std::string study_of_same_row(const Study& study, const StudyRow& row, const Scenario& scenario, double step) {
+    auto& known = rows_like_[{scenario.model.name, samples_per_step(scenario), scenario.count(Role::kWorker)}];
+    const std::filesystem::path file = study.measurements_file;
+    for (const MeasuredRow& other : known)
+      if (other.study != study.name && (other.file == file ? other.line == row.row.line()
+                                                           : other.file.parent_path() == file.parent_path() &&
+                                                                 std::abs(step / other.step - 1) < kSameStep))
+        return other.study;
+    known.push_back({study.name, file, row.row.line(), step});
+    return {};
   }
 
   static void describe(const Study& study, const StudyRow& row, const Catalog& catalog, Described& described) {
@@ -212,7 +239,9 @@ class Collector {
   std::map<std::pair<std::string, std::vector<float>>, std::int32_t> graphs_;  // by provenance and node features
   std::vector<std::string> models_;                                            // [graphs]
   std::map<std::pair<std::string, std::vector<double>>, std::int32_t> settings_;
-  std::set<std::string> names_;    // of settings
+  std::set<std::string> names_;  // of settings
+  /// By model, samples of a step and workers.
+  std::map<std::tuple<std::string, double, int>, std::vector<MeasuredRow>> rows_like_;
   std::vector<std::string> rows_;  // [samples]
 };
 

@@ -52,8 +52,9 @@ struct MeasuredStudies {
 
 /// A sample for each row whose scenario can be described: `origin: measured`, step_time_s, the mean rates where
 /// step_traffic() knows them, NaN otherwise; only the former is_observed(). Rows of one workload share a graph, rows of
-/// one cluster a setting; a model is in one split (deal_splits()). The dataset's provenance lists file and line of each
-/// sample. Throws InputError if no row becomes a sample, or the catalog lacks what a scenario names. `on_row(done,
+/// one cluster a setting; a model of a study is in one split (deal_splits()). A row that an earlier study has, too, is no
+/// second sample: the same line of a table, or one of another table of its folder with the same model, samples of a step,
+/// workers and time of a step in four digits. The dataset's provenance lists file and line of each sample. Throws InputError if no row becomes a sample, or the catalog lacks what a scenario names. `on_row(done,
 /// total)` is called after each row; once `budget` is over, its stop() ends the call.
 MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
                                       const std::function<void(std::size_t, std::size_t)>& on_row = {},

@@ -4,10 +4,12 @@
 #include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "predictor/driple_export.hpp"
+#include "predictor/study_weights.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 
@@ -29,6 +31,8 @@ Json provenance_of(const Dataset& whole, const Dataset& more) {
   return Json{{"datasets", std::move(parts)}};
 }
 
+constexpr std::array kShares{0.6, 0.2, 0.2};  // of the splits, in the order of Split
+
 }  // namespace
 
 std::string_view model_of(std::string_view graph_name) {
@@ -37,23 +41,37 @@ std::string_view model_of(std::string_view graph_name) {
 }
 
 void deal_splits(Dataset& dataset, std::span<const std::string> models) {
-  std::map<std::string, double> counts;
-  for (const Sample& sample : dataset.samples) ++counts[models[static_cast<std::size_t>(sample.graph)]];
-  std::vector<std::pair<std::string, double>> order{counts.begin(), counts.end()};
-  std::ranges::stable_sort(order, std::ranges::greater{}, &std::pair<std::string, double>::second);
-  constexpr std::array kShares{0.6, 0.2, 0.2};  // in the order of Split
-  std::array<double, 3> dealt{};
-  double total = 0;
-  std::map<std::string, Split> splits;
-  for (const auto& [model, count] : order) {
-    total += count;
+  std::vector<std::size_t> all(dataset.samples.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const std::vector<double> factors = study_factors(dataset, all, [](const Sample&) { return 1.0; });
+  using Unit = std::pair<std::string, std::string>;  // model, study
+  const auto unit_of = [&](const Sample& sample) {
+    return Unit{models[static_cast<std::size_t>(sample.graph)], study_of(dataset, sample)};
+  };
+  std::map<Unit, double> weights;
+  for (const std::size_t i : all) weights[unit_of(dataset.samples[i])] += factors[i];
+  std::vector<std::pair<Unit, double>> order{weights.begin(), weights.end()};
+  std::ranges::stable_sort(order, std::ranges::greater{}, &std::pair<Unit, double>::second);
+  struct Dealt {
+    double total = 0;
+    std::array<double, 3> to{};
+    double lacks(std::size_t split) const { return kShares[split] * total - to[split]; }
+  };
+  Dealt whole;
+  std::map<std::string, Dealt> of_studies;
+  std::map<Unit, Split> splits;
+  for (const auto& [unit, weight] : order) {
+    Dealt& study = of_studies[unit.second];
+    whole.total += weight;
+    study.total += weight;
     std::size_t lacking = 0;
-    for (std::size_t s = 1; s < dealt.size(); ++s)
-      if (kShares[s] * total - dealt[s] > kShares[lacking] * total - dealt[lacking]) lacking = s;
-    dealt[lacking] += count;
-    splits[model] = static_cast<Split>(lacking);
+    for (std::size_t s = 1; s < kShares.size(); ++s)
+      if (whole.lacks(s) + study.lacks(s) > whole.lacks(lacking) + study.lacks(lacking)) lacking = s;
+    whole.to[lacking] += weight;
+    study.to[lacking] += weight;
+    splits[unit] = static_cast<Split>(lacking);
   }
-  for (Sample& sample : dataset.samples) sample.split = splits.at(models[static_cast<std::size_t>(sample.graph)]);
+  for (Sample& sample : dataset.samples) sample.split = splits.at(unit_of(sample));
 }
 
 /// Numbers of the settings in the whole.
@@ -91,7 +109,6 @@ std::vector<std::int32_t> MergedDataset::add_graphs(std::vector<DatasetGraph>& m
     }
     numbers.push_back(static_cast<std::int32_t>(found->second));
   }
-  split_of_graph_.resize(whole_.graphs.size());
   return numbers;
 }
 
@@ -109,22 +126,21 @@ void MergedDataset::add(Dataset more) {
   }
   const std::vector<std::int32_t> settings = add_settings(more.settings), graphs = add_graphs(more.graphs);
   const std::size_t before = whole_.samples.size();
+  const auto model_and_study = [&](const Sample& sample) {
+    const DatasetGraph& graph = whole_.graphs[static_cast<std::size_t>(sample.graph)];
+    return std::pair{std::string{model_of(graph.name)}, study_of(whole_, sample)};
+  };
   for (Sample& sample : more.samples) {
     sample.graph = graphs[static_cast<std::size_t>(sample.graph)];
     sample.setting = settings[static_cast<std::size_t>(sample.setting)];
-    const auto graph = static_cast<std::size_t>(sample.graph);
-    auto& split = split_of_graph_[graph];
-    if (!split) {
-      const auto known = split_of_.find(model_of(whole_.graphs[graph].name));
-      split = known == split_of_.end() ? sample.split : known->second;
-    }
-    sample.split = *split;
+    const std::string& study = study_of(whole_, sample);
+    const auto known = split_of_.find(model_and_study(sample));
+    const Split wanted = known == split_of_.end() ? sample.split : known->second;
+    sample.split = split_of_graph_.emplace(std::pair{sample.graph, study}, wanted).first->second;
     whole_.samples.push_back(std::move(sample));
   }
-  for (std::size_t s = before; s < whole_.samples.size(); ++s) {
-    const Sample& sample = whole_.samples[s];
-    split_of_.emplace(model_of(whole_.graphs[static_cast<std::size_t>(sample.graph)].name), sample.split);
-  }
+  for (std::size_t s = before; s < whole_.samples.size(); ++s)
+    split_of_.emplace(model_and_study(whole_.samples[s]), whole_.samples[s].split);
 }
 
 Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies) {

@@ -21,8 +21,8 @@ namespace rehearse {
 ///   settings   of the same name and descriptor are one; of the same name alone, the later gets a name of its own,
 ///              "name 2", and keeps its group
 ///   graphs     of the same name, features and edges are one
-///   splits     all graphs of a model (model_of()) that an earlier dataset has go where that has it, so that no model
-///              is learnt in one part and tested in another
+///   splits     all samples of a model (model_of()) and study (study_of()) that an earlier dataset has go where that has
+///              them, so that no model of a study is learnt in one part and tested in another
 class MergedDataset {
  public:
   /// Throws InputError if the names of features, descriptors or labels are not those of the datasets before.
@@ -35,18 +35,20 @@ class MergedDataset {
   std::vector<std::int32_t> add_graphs(std::vector<DatasetGraph>& more);
 
   Dataset whole_;
-  std::map<std::string, std::size_t> settings_;         // by name
-  std::multimap<std::string, std::size_t> graphs_;      // by name
-  std::vector<std::optional<Split>> split_of_graph_;    // [graphs]
-  std::map<std::string, Split, std::less<>> split_of_;  // by model
+  std::map<std::string, std::size_t> settings_;                           // by name
+  std::multimap<std::string, std::size_t> graphs_;                        // by name
+  std::map<std::pair<std::int32_t, std::string>, Split> split_of_graph_;  // by graph and study
+  std::map<std::pair<std::string, std::string>, Split> split_of_;         // by model and study
 };
 
 /// The model of a graph: its name without " batch 32".
 std::string_view model_of(std::string_view graph_name);
 
-/// Splits the samples by the models of their graphs, `models` [graphs]: the one with the most samples first, each to
-/// the split that lacks most of its share, which is 60 % of the samples dealt so far for training, 20 % for validation
-/// and 20 % for tests. A lone model is for training.
+/// Splits the samples by the models of their graphs, `models` [graphs], and their studies (study_of()): the pair with the
+/// most weight first, each to the split that lacks most of its share of all weight dealt so far, plus what it lacks of that
+/// of the study. 60 % are for training, 20 % for validation and 20 % for tests. Samples weigh alike, but those of a large
+/// study less (study_weights.hpp), so that it does not fill a split alone. A lone model is for training. A model of several
+/// studies may be in several splits: a test is of what a study has not measured yet, not of what nobody has.
 void deal_splits(Dataset& dataset, std::span<const std::string> models);
 
 /// The same dataset with its graphs in groups (group_feature_names()), for the published networks.

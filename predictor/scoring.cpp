@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "predictor/merge.hpp"
 #include "sim/base/statistics.hpp"
@@ -48,7 +50,7 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     const std::vector<double> scales = scales_of(dataset, l);
     LabelScore of_label{.label = dataset.labels[l]};
     std::vector<double> errors, labels, predicted;
-    std::map<std::string, std::vector<double>> of_models;
+    std::map<std::pair<std::string, std::string>, std::vector<double>> of_models;  // and studies
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const Sample& sample = dataset.samples[samples[i]];
       const double label = sample.labels[l];
@@ -58,8 +60,8 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
       if (label < scale || label == 0) ++of_label.on_scale;
       const double unit = std::max(label, scale);
       errors.push_back(unit > 0 ? 100 * off / unit : off > 0 ? 100.0 : 0.0);
-      of_models[std::string{model_of(dataset.graphs[static_cast<std::size_t>(sample.graph)].name)}].push_back(
-          errors.back());
+      const std::string_view model = model_of(dataset.graphs[static_cast<std::size_t>(sample.graph)].name);
+      of_models[{std::string{model}, study_of(dataset, sample)}].push_back(errors.back());
       labels.push_back(label);
       predicted.push_back(predictions[i][l]);
     }
@@ -70,8 +72,10 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     of_label.p90_ape = percentile(errors, 90);
     of_label.r2 = determination(labels, predicted);
     of_label.models = of_models.size();
-    for (const auto& [model, of_model] : of_models)
+    for (const auto& [model, of_model] : of_models) {
       of_label.by_model_ape += median(of_model) / static_cast<double>(of_models.size());
+      of_label.by_model_mape += mean(of_model) / static_cast<double>(of_models.size());
+    }
     if (l < kBurstLabels) ++bursts;
     result.on_scale += of_label.on_scale;
     result.labels.push_back(std::move(of_label));
@@ -82,6 +86,8 @@ Score score(const Dataset& dataset, std::span<const std::size_t> samples,
     result.median_ape += of_label.median_ape / static_cast<double>(counted);
     result.r2 += of_label.r2 / static_cast<double>(counted);
     result.by_model_ape += of_label.by_model_ape / static_cast<double>(counted);
+    result.mape += of_label.mape / static_cast<double>(counted);
+    result.by_model_mape += of_label.by_model_mape / static_cast<double>(counted);
     result.samples = std::max(result.samples, of_label.samples);
     result.models = std::max(result.models, of_label.models);
     result.worst_median_ape = std::max(result.worst_median_ape, of_label.median_ape);

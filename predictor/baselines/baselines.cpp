@@ -92,6 +92,11 @@ Baselines::Features Baselines::read(const std::vector<std::size_t>& samples) con
     std::vector<double>& bases = features.bases.emplace_back();
     for (std::size_t l = 0; l < of_sample.bases.size(); ++l)
       bases.push_back(of_sample.limits[l] > 0 ? of_sample.limits[l] : of_sample.bases[l]);
+    // Of a cluster that cannot be described a total may be no number: nothing is learnt from such a sample, or said of it.
+    std::vector<double>& totals = features.totals.back();
+    if (std::all_of(totals.begin(), totals.end(), [](double total) { return std::isfinite(total); })) continue;
+    std::fill(totals.begin(), totals.end(), 0);
+    std::fill(bases.begin(), bases.end(), kUnknown);
   }
   return features;
 }
@@ -125,10 +130,12 @@ Rows Baselines::by(const Regression& regression) {
     const double floor = std::max(kFloor * median(labels), 1e-12);
     for (std::size_t i = 0; i < train_.size(); ++i) {
       const double label = dataset_.samples[train_[i]].labels[l];
-      if (std::isnan(label)) continue;
+      const double base = train_features_->bases[i][l];
+      if (std::isnan(label) || std::isnan(base)) continue;
       known.push_back(i);
-      logs.push_back(std::log(std::max(label, floor) / train_features_->bases[i][l]));
+      logs.push_back(std::log(std::max(label, floor) / base));
     }
+    if (known.empty()) continue;
     const std::vector<double> found = regression(known, logs);
     for (std::size_t i = 0; i < samples_.size(); ++i)
       predictions[i][l] = std::exp(std::clamp(found[i], -50.0, 50.0)) * sample_features_->bases[i][l];
@@ -162,14 +169,21 @@ Rows Baselines::by_trees() {
 Rows Baselines::by_neighbours() {
   const Scaling scaling{train_features_->totals};
   const Eigen::MatrixXd known = scaling.of(train_features_->totals), asked = scaling.of(sample_features_->totals);
+  const auto is_readable = [](const Features& features, std::size_t i) {
+    return !std::isnan(features.bases[i].front());
+  };
   Rows predictions;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
+    if (!is_readable(*sample_features_, i)) {
+      predictions.emplace_back(dataset_.labels.size(), kUnknown);
+      continue;
+    }
     const std::int32_t setting = dataset_.samples[samples_[i]].setting;
     const bool is_known = std::any_of(train_.begin(), train_.end(),
                                       [&](std::size_t s) { return dataset_.samples[s].setting == setting; });
     std::vector<std::pair<double, std::size_t>> near;  // squared distance, sample
     for (std::size_t k = 0; k < train_.size(); ++k)
-      if (!is_known || dataset_.samples[train_[k]].setting == setting)
+      if (is_readable(*train_features_, k) && (!is_known || dataset_.samples[train_[k]].setting == setting))
         near.emplace_back(
             (known.row(static_cast<Eigen::Index>(k)) - asked.row(static_cast<Eigen::Index>(i))).squaredNorm(),
             train_[k]);

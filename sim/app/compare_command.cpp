@@ -111,12 +111,19 @@ std::map<std::string, Score> scores_by(const Dataset& dataset, const std::vector
 Json to_json(const Score& score) {
   Json labels = Json::object();
   for (const LabelScore& label : score.labels)
-    labels[label.label] = {{"samples", label.samples},       {"on_scale", label.on_scale},
-                           {"median_ape", label.median_ape}, {"by_model_ape", label.by_model_ape},
-                           {"models", label.models},         {"mape", label.mape},
-                           {"p90_ape", label.p90_ape},       {"r2", label.r2}};
+    labels[label.label] = {{"samples", label.samples},
+                           {"on_scale", label.on_scale},
+                           {"median_ape", label.median_ape},
+                           {"by_model_ape", label.by_model_ape},
+                           {"models", label.models},
+                           {"mape", label.mape},
+                           {"p90_ape", label.p90_ape},
+                           {"by_model_mape", label.by_model_mape},
+                           {"r2", label.r2}};
   return {{"median_ape", score.median_ape},
           {"by_model_ape", score.by_model_ape},
+          {"mape", score.mape},
+          {"by_model_mape", score.by_model_mape},
           {"samples", score.samples},
           {"models", score.models},
           {"worst_median_ape", score.worst_median_ape},
@@ -131,12 +138,17 @@ std::vector<std::string> summary_row(const std::string& name, const Score& score
           std::to_string(score.models),
           display(score.median_ape),
           display(score.by_model_ape),
+          display(score.mape),
+          display(score.by_model_mape),
           display(score.worst_median_ape),
           display(score.r2)};
 }
 
-const std::vector<std::string> kSummaryColumns{"predictor",         "samples",         "models", "median APE, %",
-                                               "mean of models, %", "worst metric, %", "R2"};
+/// "models" are pairs of model and study where samples were measured; they count alike in "mean of models", of the medians of
+/// each, and in "MAPE, mean of models", of the means of each.
+const std::vector<std::string> kSummaryColumns{
+    "predictor",       "samples", "models", "median APE, %", "mean of models, %", "MAPE, %", "MAPE, mean of models, %",
+    "worst metric, %", "R2"};
 
 Table summary_of(std::span<const Contender> contenders) {
   Table table{.header = kSummaryColumns, .rows = {}};
@@ -158,12 +170,12 @@ Table studies_of(std::span<const Contender> contenders) {
 
 Table table_of(const Score& score) {
   Table table{.header = {"metric", "samples", "below 1 % of the median", "median APE, %", "mean of models, %",
-                         "MAPE, %", "p90, %", "R2"},
+                         "MAPE, %", "MAPE, mean of models, %", "p90, %", "R2"},
               .rows = {}};
   for (const LabelScore& label : score.labels)
     table.rows.push_back({label.label, std::to_string(label.samples), std::to_string(label.on_scale),
                           display(label.median_ape), display(label.by_model_ape), display(label.mape),
-                          display(label.p90_ape), display(label.r2)});
+                          display(label.by_model_mape), display(label.p90_ape), display(label.r2)});
   return table;
 }
 
@@ -638,7 +650,8 @@ int run(const CompareCommand& typed) {
 CommandVerb compare_verb() {
   return make_verb<CompareCommand>(
       "compare",
-      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines. "
+      "Predictions beside the labels of a dataset: errors per metric, family and setting, of models and of baselines, "
+      "as means over samples and over models, where measured those of each study. "
       "With a scenario instead: predicted beside simulated, and beside measured\n\n"
       "Example: rehearse compare model dataset.db -o comparison\n"
       "Example: rehearse compare model scenario.json --measured series.csv --step-time 120ms -o comparison",

@@ -242,7 +242,7 @@ CommandVerb generate_verb() {
       "The same bytes for the same seed, whatever -j. What is finished is kept in DATASET.part, where the same command "
       "goes on, also with another --count. Label distributions are drawn in DATASET.report.html\n\n"
       "Example: rehearse generate scenarios/spaces/small.json --count 200 -o results/small.dataset\n"
-      "         rehearse generate scenarios/studies/all.json -o results/measured.dataset",
+      "         rehearse generate scenarios/studies/measured.json -o results/measured.dataset",
       add_options, run);
 }
 

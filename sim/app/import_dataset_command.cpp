@@ -141,8 +141,8 @@ CommandVerb import_verb() {
       "import",
       "Measured jobs become a dataset to train on and to compare with; datasets are put together; weights of Driple's "
       "program become a folder to predict with\n\n"
-      "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Graphs of "
-      "a model that an earlier SOURCE has stay in its split\n\n"
+      "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Samples "
+      "of a model, of one study where they were measured, that an earlier SOURCE has stay in its split\n\n"
       "Example: rehearse import simulated.db measured.json -o mixed.db\n"
       "Example: rehearse import pre-train.pkl -o pretrained",
       add_options, run);

@@ -9,6 +9,7 @@
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "predictor/study_weights.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -379,6 +380,8 @@ int train_network(const TrainCommand& command) {
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
   const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
                                 choose_samples(dataset, Split::kValidation, command.choice)};
+  limit_studies(dataset, samples.training);
+  limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
 
   about(command.dataset.string(), [&] {
@@ -491,7 +494,8 @@ int run(const TrainCommand& typed) {
 CommandVerb train_verb() {
   return make_verb<TrainCommand>(
       "train",
-      "Train a network on a dataset; the same command goes on where it stopped\n\n"
+      "Train a network on a dataset; the same command goes on where it stopped. A study has at most a quarter of the "
+      "weight of measured samples, if there are four or more\n\n"
       "Example: rehearse train dataset.db -o model --epochs 60\n"
       "Example: rehearse train other.db -o other --transfer-from model --transfer fine-tune --share 0.125",
       add_options, run);

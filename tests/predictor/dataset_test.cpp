@@ -140,7 +140,13 @@ TEST_CASE("a dataset that is not sound is refused with the row that is wrong") {
         ": column family: expected UTF-8 in every row");
   CHECK(refusal_after("UPDATE samples SET graph = 2") == ": samples row 0: there is no graph 2");
   CHECK(refusal_after("UPDATE samples SET setting = -1") == ": samples row 0: there is no setting -1");
-  CHECK(refusal_after("UPDATE samples SET split = 'test' WHERE id = 1") == ": samples row 1: graph 0 is in two splits");
+  CHECK(refusal_after("UPDATE samples SET split = 'test' WHERE id = 1") ==
+        "accepted");  // simulated and measured by a study
+  CHECK(refusal_after("UPDATE samples SET split = 'test', origin = 'simulated' WHERE id = 1") ==
+        ": samples row 1: graph 0 is in two splits");
+  CHECK(refusal_after("UPDATE samples SET origin = 'measured', setting = 1 WHERE id = 0; "
+                      "UPDATE samples SET split = 'test' WHERE id = 1") ==
+        ": samples row 1: graph 0 of study \"a\" is in two splits");
   CHECK(refusal_after("UPDATE samples SET split = 'trian'") ==
         ": samples row 0: unknown split or origin \"trian\"; did you mean \"train\"?");
   CHECK(refusal_after("UPDATE samples SET weight = -1") == ": samples row 0: expected a weight of at least 0");

@@ -6,8 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "predictor/labels.hpp"
 #include "sim/base/errors.hpp"
@@ -142,6 +143,75 @@ TEST_CASE("the rows of a study become samples, and it is said which do not") {
   const Dataset read = load_dataset(folder / "measured.db");
   CHECK(read.samples[2].labels[12] == labels[12]);
   CHECK(std::isnan(read.samples[2].labels[0]));
+}
+
+TEST_CASE(
+    "a row that an earlier study has, too, is no second sample: the same line, or the same four digits beside it") {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv", kRows);
+  // 32.003 is 32 in four digits, 32.1 is not; a line of its own in the same table may have the same speed.
+  folder.write("others.csv", "workers,model,speed\n4,resnet15,32.003\n4,resnet15,32.1\n4,resnet32,32\n1,resnet15,32\n");
+  std::string others = study_text("steps_per_s");
+  others.replace(others.find("rows.csv"), 8, "others.csv");
+  const std::vector<Study> studies{load_studies(folder.write("a.json", study_text("steps_per_s"))).front(),
+                                   load_studies(folder.write("b.json", study_text("steps_per_s"))).front(),
+                                   load_studies(folder.write("c.json", others)).front()};
+  const MeasuredStudies measured = read_measured_studies(studies, test::shipped_catalog());
+  CHECK(measured.dataset.samples.size() == 3 + 0 + 3);
+  std::map<std::string, std::size_t> repeated;
+  for (const auto& [study, reason, rows] : measured.counts)
+    if (reason == "repeats a row of a") repeated[study] = rows;
+  CHECK(repeated == std::map<std::string, std::size_t>{{"b", 3}, {"c", 1}});
+}
+
+TEST_CASE("the shipped set of measured rows has times of steps and rates alone, and every row of a table once") {
+  std::set<std::pair<std::string, std::size_t>> rows;
+  for (const Study& study : load_studies(source_folder() + "/scenarios/studies/measured.json")) {
+    CAPTURE(study.name);
+    CHECK((study.metric == "iteration_time_s" || study.metric == "steps_per_s" || study.metric == "samples_per_s" ||
+           study.metric == "training_time_s"));
+    std::size_t twice = 0, unmapped = 0;
+    for (const StudyRow& row : study.rows) {
+      if (!rows.insert({study.measurements_file, row.row.line()}).second) ++twice;
+      if (!row.problem.empty()) ++unmapped;
+    }
+    CHECK(twice == 0);
+    CHECK(unmapped == 0);
+  }
+}
+
+TEST_CASE(
+    "studies of Gavel, Zeus and Lambda are samples of seconds per step: sums over workers, epochs, rates of all GPUs") {
+  const auto step_of = [](const std::string& study, std::size_t line) {
+    const Study whole = shipped_study(study);
+    const auto row = std::ranges::find_if(whole.rows, [&](const StudyRow& r) { return r.row.line() == line; });
+    REQUIRE(row != whole.rows.end());
+    Study one = whole;
+    one.rows = {*row};
+    return read_measured_studies({one}, test::shipped_catalog()).dataset.samples.at(0).labels[12];
+  };
+  // physical_cluster,k80,yes,ResNet-18,16,2: 8.755... steps/s of two workers together are half of it each
+  const Study gavel = shipped_study("gavel-throughputs");
+  const auto two = std::ranges::find_if(gavel.rows, [](const StudyRow& r) { return r.row.text("gpus") == "2"; });
+  REQUIRE(two != gavel.rows.end());
+  CHECK(step_of("gavel-throughputs", two->row.line()) ==
+        doctest::Approx(2 / two->row.number("steps_per_s")).epsilon(1e-5));
+  // A40, ImageNet, 128 images: an epoch of 1281167 / 128 steps in 3739.5 s
+  const Study zeus = shipped_study("zeus-energy");
+  const auto epoch = std::ranges::find_if(zeus.rows, [](const StudyRow& r) {
+    return r.row.text("dataset") == "imagenet" && r.row.text("batch_size") == "128";
+  });
+  REQUIRE(epoch != zeus.rows.end());
+  CHECK(step_of("zeus-energy", epoch->row.line()) ==
+        doctest::Approx(epoch->row.number("time_per_epoch_s") * 128 / 1281167).epsilon(1e-5));
+  // Two GPUs with 192 sequences each, 374 sequences/s together
+  const Study lambda = shipped_study("lambda-gpu-benchmarks");
+  const auto pair = std::ranges::find_if(lambda.rows, [](const StudyRow& r) {
+    return r.row.text("system") == "2x RTX A6000" && r.row.text("workload") == "bert_base_squad";
+  });
+  REQUIRE(pair != lambda.rows.end());
+  CHECK(pair->measured == 374);
+  CHECK(step_of("lambda-gpu-benchmarks", pair->row.line()) == doctest::Approx(2 * 192 / 374.0));
 }
 
 TEST_CASE("studies of something else give no samples") {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include "predictor/driple_export.hpp"
 #include "sim/base/errors.hpp"
@@ -46,6 +48,35 @@ TEST_CASE("a model stays in the split of the first dataset that has it, whatever
     CHECK(sample.split == (sample.graph == 2 ? Split::kValidation : Split::kTest));
 }
 
+TEST_CASE(
+    "a measured model stays in the split of the first dataset that has it in the study, whatever simulated ones do") {
+  const auto of_study = [](const std::string& study, Origin origin, Split split) {
+    Dataset data = test::synthetic_dataset(1);
+    data.graphs[0].name = "net batch 32";
+    for (DatasetSetting& setting : data.settings) {
+      setting.name = study + ": " + setting.name;
+      setting.group = study;
+    }
+    for (Sample& sample : data.samples) {
+      sample.origin = origin;
+      sample.split = split;
+    }
+    return data;
+  };
+  MergedDataset merged;
+  merged.add(of_study("simulated", Origin::kSimulated, Split::kTrain));
+  merged.add(of_study("a", Origin::kMeasured, Split::kTest));
+  merged.add(of_study("b", Origin::kMeasured, Split::kValidation));
+  merged.add(of_study("a", Origin::kMeasured, Split::kTrain));
+  merged.add(of_study("other simulated", Origin::kSimulated, Split::kTest));
+  const Dataset& whole = merged.dataset();
+  CHECK(whole.graphs.size() == 1);
+  for (const Sample& sample : whole.samples) {
+    const std::string& study = study_of(whole, sample);
+    CHECK(sample.split == (study == "a" ? Split::kTest : study == "b" ? Split::kValidation : Split::kTrain));
+  }
+}
+
 TEST_CASE("datasets with other columns are not put together") {
   MergedDataset merged;
   merged.add(test::synthetic_dataset(2));
@@ -80,6 +111,35 @@ TEST_CASE("splits are dealt by model, the largest first, and a lone one is for t
   CHECK(dealt({1, 1, 1}) == "rvr");
   // 50 of 50; 20 of 70 (lacking -8, 14, 14); 15 of 85 (1, -3, 17); 10 of 95 (7, -1, 4); 5 of 100 (0, 0, 5)
   CHECK(dealt({50, 20, 15, 10, 5}) == "rvere");
+}
+
+TEST_CASE("measured splits are dealt by study and model, and a large study does not fill one alone") {
+  // Studies a to f, rows of their models x, y, z. The weight of a is a quarter: 900 rows count as 30, where 90 are of others.
+  const std::vector<std::vector<int>> rows{{500, 250, 150}, {12, 6}, {18}, {10, 8}, {18}, {18}};
+  Dataset data;
+  const std::vector<std::string> models{"x", "y", "z"};
+  for (std::size_t study = 0; study < rows.size(); ++study) {
+    const std::string name(1, static_cast<char>('a' + study));
+    data.settings.push_back({.name = name + ": cluster", .group = name});
+    for (std::size_t model = 0; model < rows[study].size(); ++model)
+      for (int i = 0; i < rows[study][model]; ++i)
+        data.samples.push_back({.graph = static_cast<std::int32_t>(model),
+                                .setting = static_cast<std::int32_t>(study),
+                                .origin = Origin::kMeasured});
+  }
+  deal_splits(data, models);
+  std::map<std::string, std::set<Split>> splits;             // by study and model
+  std::map<Split, std::set<std::string>> studies_of_splits;  // where it is
+  for (const Sample& sample : data.samples) {
+    const std::string& study = study_of(data, sample);
+    splits[study + models[static_cast<std::size_t>(sample.graph)]].insert(sample.split);
+    studies_of_splits[sample.split].insert(study);
+  }
+  CHECK(splits.size() == 10);
+  for (const auto& [unit, of_unit] : splits) CHECK(of_unit.size() == 1);
+  CHECK(studies_of_splits[Split::kTest].size() >= 2);
+  CHECK(studies_of_splits[Split::kValidation].size() >= 2);
+  CHECK(studies_of_splits[Split::kTrain].contains("a"));
 }
 
 TEST_CASE("a graph of groups goes into a dataset and back") {

@@ -126,6 +126,21 @@ TEST_CASE("models count alike beside the pooled median, and predictions that are
   CHECK(found.by_model_ape == doctest::Approx(30));
 }
 
+TEST_CASE("of measured samples a model of one study is a model, and means of models stand beside the plain mean") {
+  Dataset data = labelled({{0, 10}, {0, 10}, {0, 10}, {1, 10}, {2, 10}});
+  data.settings = {{.name = "s: 1", .group = "s"}, {.name = "t: 1", .group = "t"}, {.name = "u", .group = "u"}};
+  data.graphs = {{.name = "a batch 1"}};
+  const std::vector<double> predictions{11, 11, 14, 16, 20};  // 10, 10, 40; 60; 100 %
+  CHECK(score_of(data, predictions).models == 1);
+  for (Sample& sample : data.samples) sample.origin = Origin::kMeasured;
+  const Score found = score_of(data, predictions);
+  CHECK(found.models == 3);
+  CHECK(found.mape == doctest::Approx(44));
+  CHECK(found.by_model_mape == doctest::Approx((20 + 60 + 100) / 3.0));
+  CHECK(found.by_model_ape == doctest::Approx((10 + 60 + 100) / 3.0));
+  CHECK(found.labels[0].by_model_mape == doctest::Approx(60));
+}
+
 TEST_CASE("a mean rate that follows from a measured step time is no measurement") {
   Dataset data = labelled({});
   data.labels = {"receive_peak_Bps", "step_time_s", "receive_mean_Bps"};

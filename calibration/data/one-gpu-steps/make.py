@@ -94,7 +94,7 @@ def lambda_labs():
                "LambdaCloud H100 80GB PCIe Gen5": "H100 PCIe"}
     models = {"resnet50": "resnet50", "bert_base_squad": "bert_base_384"}
     for line, row in rows_of("lambda-gpu-benchmarks"):
-        if row["workload"] in models:
+        if row["workload"] in models and row["gpus"] == "1":
             yield line, row["system"], systems.get(row["system"], "H100"), "NGC PyTorch", models[row["workload"]], \
                 row["precision"], row["batch_per_gpu"], 1, row["throughput"]
 

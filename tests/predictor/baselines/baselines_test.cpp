@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "predictor/baselines/boosted_trees.hpp"
@@ -54,6 +55,31 @@ TEST_CASE("linear recovers a product of powers of sizes") {
     CHECK(predictions[i][5] == doctest::Approx(0.9).epsilon(1e-6));  // a constant
     for (const double value : predictions[i]) CHECK(value >= 0);
   }
+}
+
+TEST_CASE("of a cluster whose totals are no numbers only the median says something, and nothing is learnt from it") {
+  Dataset data = test::synthetic_dataset(20);
+  const std::vector<std::size_t> train = samples_of(data, Split::kTrain), asked = samples_of(data, Split::kTest);
+  const std::vector<Baseline> fitted{Baseline::kLinear, Baseline::kTrees, Baseline::kNeighbours};
+  std::vector<std::vector<std::vector<double>>> before;
+  for (const Baseline baseline : fitted) before.push_back(Baselines(data, train, asked).predict(baseline));
+  DatasetSetting broken = data.settings[0];
+  broken.name = "broken";
+  std::fill(broken.descriptor.begin(), broken.descriptor.end(), 0);  // as of a GPU of which nothing is known
+  data.settings.push_back(broken);
+  Sample sample = data.samples[asked[0]];
+  sample.setting = static_cast<std::int32_t>(data.settings.size()) - 1;
+  data.samples.push_back(sample);
+  std::vector<std::size_t> more_train = train, more_asked = asked;
+  more_train.push_back(data.samples.size() - 1);
+  more_asked.push_back(data.samples.size() - 1);
+  for (std::size_t b = 0; b < fitted.size(); ++b) {
+    CHECK(Baselines(data, train, more_asked).predict(fitted[b])[0][12] == before[b][0][12]);
+    CHECK(std::isnan(Baselines(data, train, more_asked).predict(fitted[b]).back()[12]));
+    CHECK(std::isfinite(Baselines(data, more_train, asked).predict(fitted[b])[0][12]));
+  }
+  CHECK(std::isnan(Baselines(data, train, more_asked).predict(Baseline::kClosedForm).back()[12]));
+  CHECK(Baselines(data, train, more_asked).predict(Baseline::kMedian).back()[12] > 0);
 }
 
 TEST_CASE("neighbours are samples of the same setting; five equal ones give their label") {
