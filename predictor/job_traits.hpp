@@ -8,8 +8,8 @@
 namespace rehearse {
 
 struct JobTraits {
-  std::string study;      // that the job was measured in; empty: none
-  std::string gpu;        // names of the workers' GPUs
+  std::string study;  // that the job was measured in; empty: none
+  std::string gpu;    // names of the workers' GPUs
   std::string model;
   std::string strategy;  // and precision
   double workers = 1, machines = 1, batch = 1;

@@ -113,6 +113,7 @@ struct Described {
       if (machine.servers > 0 && server == nullptr) server = &machine;
       if (machine.workers > 0 && !are_alike(site.group(static_cast<MachineIndex>(m)), first)) {
         ++other_machines;
+        other_gpus += machine.gpus;
         if (other == nullptr) other = &machine;
       }
     }
@@ -140,7 +141,7 @@ struct Described {
   const Machine& chief;
   const Machine* server = nullptr;  // the first machine with servers; null: none
   const Machine* other = nullptr;   // the first one with workers of another kind; null: none
-  int worker_machines = 0, server_machines = 0, other_machines = 0;
+  int worker_machines = 0, server_machines = 0, other_machines = 0, other_gpus = 0;
   bool is_colocated = false;
   Path way;
   const ParameterServerStrategy* servers;
@@ -289,7 +290,9 @@ constexpr std::array kDescriptor{
     DescriptorValue{"other_workers", [](const Described& d) { return d.of_other_kind.count; }},
     DescriptorValue{"other_worker_machines", [](const Described& d) { return static_cast<double>(d.other_machines); }},
     DescriptorValue{"other_gpus_per_machine",
-                    [](const Described& d) { return d.other ? static_cast<double>(d.other->gpus) : 0.0; }},
+                    [](const Described& d) {
+                      return d.other_machines > 0 ? static_cast<double>(d.other_gpus) / d.other_machines : 0.0;
+                    }},
     DescriptorValue{"other_gpu_peak_flops",
                     [](const Described& d) {
                       return d.of_other_gpu(

@@ -37,7 +37,7 @@ namespace rehearse {
 ///   other_workers, other_worker_machines     of another kind than the first (are_alike() in undescribed.hpp), and what of them differs:
 ///   other_gpus_per_machine, other_gpu_peak_flops, other_gpu_memory_bandwidth_Bps, other_multiprocessors,
 ///   other_peak_efficiency, other_kernel_overhead_s, other_dispatch_s, other_step_overhead_s, other_nic_Bps,
-///   other_pcie_Bps          as of the first; 0: there are none
+///   other_pcie_Bps          as of the first, the number of GPUs their mean; 0: there are none
 ///   is_described    1 unless undescribed() (undescribed.hpp) names something that changes labels and is none of these
 /// Where a step time of the profile holds for the scenario (sim/scenario/step_time.hpp), or kernels take what the profile's
 /// formulas say (sim/scenario/kernel_plan.hpp), the GPU's two rates are lower, and the overheads higher, by what stretches

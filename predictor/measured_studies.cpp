@@ -205,12 +205,12 @@ class Collector {
     const Scenario& scenario = described.scenario;
     described.traffic = step_traffic(scenario);
     const Json workload = parse_json(row.scenario, study.scenario_file)["workload"];
-    DatasetGraph graph{.family = scenario.model.name,
-                       .name = scenario.model.name + " batch " +
-                               std::to_string(scenario.workload_of(scenario.first_workers()).batch),
-                       .provenance = graph_provenance(scenario, workload["model"]).dump(),
-                       .features = node_features_of(scenario),
-                       .edges = edges_of(scenario.workload)};
+    DatasetGraph graph{
+        .family = scenario.model.name,
+        .name = scenario.model.name + " batch " + std::to_string(scenario.workload_of(scenario.first_workers()).batch),
+        .provenance = graph_provenance(scenario, workload["model"]).dump(),
+        .features = node_features_of(scenario),
+        .edges = edges_of(scenario.workload)};
     const auto [at, is_new_graph] =
         graphs_.try_emplace({graph.provenance, graph.features}, static_cast<std::int32_t>(data.graphs.size()));
     if (is_new_graph) {

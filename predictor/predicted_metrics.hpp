@@ -27,7 +27,8 @@ struct PredictedMetrics {
   std::vector<std::array<double, kCoverages.size()>> reaches;
   /// How far the sample is from the training data: above 1 it is further than all but 1 % of them. 0: not known.
   double distance = 0;
-  std::string farthest;  // the one of FeatureReader::total_names() that is most deviations from their mean; empty: unknown
+  std::string
+      farthest;  // the one of FeatureReader::total_names() that is most deviations from their mean; empty: unknown
   /// What the sample has, of FeatureReader::total_names(), and no training sample had; empty: nothing.
   std::string unlearned;
 };

@@ -10,25 +10,14 @@ namespace rehearse {
 
 namespace {
 
-/// What the descriptor takes from a group of workers or servers, as if all were like the first.
-auto machine_of(const Group& group) {
+/// What the descriptor takes from a group of workers or servers, as if all were like the first, but how many they are.
+auto kind_of(const Group& group) {
   const Instance& instance = group.instance;
   const Accelerator gpu = group.accelerator.value_or(Accelerator{});
   const Interconnect& inside = group.interconnect;
-  return std::tuple{instance.vcpus,
-                    instance.nic,
-                    instance.nics,
-                    instance.accelerators,
-                    gpu.name,
-                    gpu.memory,
-                    gpu.memory_bandwidth,
-                    gpu.multiprocessors,
-                    inside.pcie,
-                    inside.name,
-                    inside.nvlink_rate,
-                    group.workers_per_machine(),
-                    group.gpus_per_worker,
-                    group.colocated_with};
+  return std::tuple{instance.vcpus, instance.nic,         instance.nics,         gpu.name,
+                    gpu.memory,     gpu.memory_bandwidth, gpu.multiprocessors,   inside.pcie,
+                    inside.name,    inside.nvlink_rate,   group.gpus_per_worker, group.colocated_with};
 }
 
 /// Whether workers of the group have another value than the first ones, and than others that have another one, too.
@@ -41,12 +30,12 @@ bool is_third(const Scenario& scenario, const Group& group, const Value& value) 
   return second != scenario.groups.end() && value(group) != plain && value(group) != value(*second);
 }
 
-/// Whether workers of the group are like those of the second kind.
+/// Whether workers of the group are like those of the second kind, if not as many on a machine.
 bool is_second_kind(const Scenario& scenario, const Group& group) {
   const auto second = std::find_if(scenario.groups.begin(), scenario.groups.end(), [&](const Group& other) {
     return other.role == Role::kWorker && !are_alike(other, scenario.first_workers());
   });
-  return second != scenario.groups.end() && are_alike(group, *second);
+  return second != scenario.groups.end() && kind_of(group) == kind_of(*second);
 }
 
 /// Whether workers with another batch and those on other machines are neither the same nor only one of both.
@@ -121,7 +110,9 @@ std::optional<Undescribed> undescribed_strategy(const Strategy& strategy) {
 
 }  // namespace
 
-bool are_alike(const Group& a, const Group& b) { return machine_of(a) == machine_of(b); }
+bool are_alike(const Group& a, const Group& b) {
+  return kind_of(a) == kind_of(b) && a.instance.accelerators == b.instance.accelerators;
+}
 
 std::optional<Undescribed> undescribed(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.groups.size(); ++i)

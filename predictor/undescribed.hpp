@@ -16,7 +16,7 @@ struct Undescribed {
 };
 
 /// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers on machines of
-/// at most two kinds, in one region, that train without pauses and exchange gradients by servers, each step of a worker
+/// at most two kinds, of the second of which some may have more of them than others, in one region, that train without pauses and exchange gradients by servers, each step of a worker
 /// using all of its own, or by all-reduces. Others than the first ones may have one other batch, and join at one time
 /// or leave at one.
 std::optional<Undescribed> undescribed(const Scenario& scenario);

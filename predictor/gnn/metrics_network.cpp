@@ -3,7 +3,6 @@
 #include <torch/cuda.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -95,6 +94,17 @@ torch::Device device() {
   return chosen;
 }
 
+constexpr std::array<std::int64_t, 4> kDilations{1, 2, 4, 1};
+
+/// Each part of `x` [graphs, parts, channels] beside its neighbours that are `dilation` and twice that away, 0 beyond the
+/// ends: [graphs, parts, 5 channels]. A product with it is a convolution, as one large product.
+Tensor five_parts(const Tensor& x, std::int64_t dilation) {
+  const Tensor padded = torch::constant_pad_nd(x, {0, 0, 2 * dilation, 2 * dilation});
+  std::vector<Tensor> shifted;
+  for (std::int64_t i = 0; i < 5; ++i) shifted.push_back(padded.narrow(1, i * dilation, x.size(1)));
+  return torch::cat(shifted, 2);
+}
+
 constexpr double kLeastWidth = 0.004;
 constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
 constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
@@ -104,6 +114,7 @@ constexpr float kFarthest = 4;                // deviations that a total is take
 constexpr double kNoLimit = 1e9;              // ln
 constexpr std::size_t kLeastCalibrated = 20;  // samples
 constexpr double kForgottenKinds = 0.1;
+constexpr double kMostFarther = 2;  // times as wide as inside of what was learned
 
 struct Network : torch::nn::Module {
   Network(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels) {
@@ -126,11 +137,9 @@ struct Network : torch::nn::Module {
     }
     about = register_module("about", Linear(total_inputs, 64));
     shift = register_module("shift", Linear(64, c));
-    enter = register_module("enter", torch::nn::Conv1d(3 * kLoads + 4 + 3 * h, c, 1));
-    for (const std::int64_t dilation : {1, 2, 4, 1})
-      along.push_back(register_module(
-          "along" + std::to_string(along.size()),
-          torch::nn::Conv1d(torch::nn::Conv1dOptions(c, c, 5).padding(2 * dilation).dilation(dilation))));
+    enter = register_module("enter", Linear(3 * kLoads + 4 + 3 * h, c));
+    for (std::size_t i = 0; i < kDilations.size(); ++i)
+      along.push_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
     first = register_module("first", Linear(3 * c + total_inputs + 2 * kLoads + 3 * h, wide));
     middle = register_module("middle", Linear(wide, wide));
     last = register_module("last", Linear(wide, wide));
@@ -173,19 +182,19 @@ struct Network : torch::nn::Module {
     // What a step takes if it first waits for what is needed up to a part, or last for what is ready from there on.
     const Tensor waits =
         torch::stack({before.select(2, 0) + after.select(2, 9), before.select(2, 9) + after.select(2, 3)}, 2);
-    const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(2);
+    const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(1);
     const Tensor rows =
         torch::cat({torch::log1p(loads * static_cast<double>(kBins)), before, after, waits, drawn(o, in.part),
                     drawn(v, in.needed), drawn(v, in.ready), counted(in.part), counted(in.ready)},
                    2);
-    Tensor x = torch::silu(enter(rows.transpose(1, 2)) + shifts);
-    for (torch::nn::Conv1d& layer : along) x = x + torch::silu(layer->forward(x));
+    Tensor x = torch::silu(enter(rows) + shifts);  // [graphs, parts, channels]
+    for (std::size_t i = 0; i < along.size(); ++i) x = x + torch::silu(along[i](five_parts(x, kDilations[i])));
     const auto mean_by = [&](const Tensor& of, const Tensor& graph_of) {
       const Tensor count = sum_by(torch::ones({of.size(0), 1}, of.options()), graph_of, graphs).clamp_min(1);
       return sum_by(of, graph_of, graphs) / count;
     };
     const Tensor longest = torch::cat({loads.sum(1), (before + after).amax(1)}, 1);
-    Tensor z = torch::cat({x.mean(2), x.amax(2), x.std(2), in.totals, torch::log(longest + kLeastTotal),
+    Tensor z = torch::cat({x.mean(1), x.amax(1), x.std(1), in.totals, torch::log(longest + kLeastTotal),
                            mean_by(s, in.server_of), mean_by(m, in.machine_of), m.index_select(0, in.chief)},
                           1);
     z = torch::silu(first(z));
@@ -215,8 +224,8 @@ struct Network : torch::nn::Module {
   torch::nn::Linear of_operator{nullptr}, of_variable{nullptr}, of_server{nullptr}, of_machine{nullptr};
   std::vector<Round> rounds;
   torch::nn::Linear about{nullptr}, shift{nullptr};
-  torch::nn::Conv1d enter{nullptr};
-  std::vector<torch::nn::Conv1d> along;
+  torch::nn::Linear enter{nullptr};
+  std::vector<torch::nn::Linear> along;
   torch::nn::Linear first{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr}, width{nullptr}, presence{nullptr};
 };
 
@@ -650,6 +659,7 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
       prediction.unlearned = parts_->unlearned(own);
       prediction.farthest = parts_->farthest(own);
       prediction.distance = distances.data_ptr<float>()[g] / parts_->edge;
+      const double farther = std::clamp(prediction.distance, 1.0, kMostFarther);
       const double window = step < labels ? log[g * labels + step] + windows.data_ptr<float>()[g] : kNoLimit;
       for (std::size_t l = 0; l < labels; ++l) {
         const std::size_t i = g * labels + l;
@@ -658,8 +668,8 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
         const bool never_rests = idle < labels && presence[g * labels + idle] < 0;
         const double middle = never_rests ? window + std::log1p(-std::exp(-windows.data_ptr<float>()[g]))  // its steps
                                           : std::min<double>(log[i], most);
-        prediction.reaches.push_back(
-            reaches_of(width[i], std::span{parts_->quantiles}.subspan(l * kCoverages.size(), kCoverages.size())));
+        prediction.reaches.push_back(reaches_of(
+            width[i] * farther, std::span{parts_->quantiles}.subspan(l * kCoverages.size(), kCoverages.size())));
         const double reach = prediction.reaches.back()[kShown];
         if (presence[i] < 0)
           prediction.labels.push_back({});

@@ -33,6 +33,7 @@ struct MetricsNetworkOptions {
 /// limit * sigmoid(u). Totals are in deviations from their means in training, at most 4. No idle or active time exceeds the
 /// steps of the window, and one that is never interrupted by the other takes them.
 /// Kinds of operators that no training sample has are one kind, unknown, which each kind is in a tenth of the steps of training.
+/// Intervals are as many times wider as an input is farther (distance) than 99 % of the training samples, twice at most.
 /// Steps of AdamW (weight decay 1e-3) on gradients of norm 2 at most. Loss: |ln label - ln prediction| / b + ln b (a
 /// Laplace distribution, whose median the prediction is), and the cross-entropy of p, times 0.5. Labels that are not
 /// known count nothing.

@@ -9,6 +9,7 @@ rehearse-predictor beside the program.
 
 import argparse
 import array
+import concurrent.futures
 import csv
 import json
 import pathlib
@@ -29,6 +30,7 @@ def arguments():
     parser.add_argument("--epochs", type=int, default=16, help="of each training (default 16)")
     parser.add_argument("--fold-share", type=float, default=0.5, help="share of the graphs that folds and ablations train with (default 0.5)")
     parser.add_argument("--seeds", type=int, default=3, help="of the first row (default 3)")
+    parser.add_argument("-j", type=int, default=2, help="trainings at the same time (default 2)")
     parser.add_argument("--only", help="rows whose name, or that of the fold, starts with this")
     return parser.parse_args()
 
@@ -65,7 +67,7 @@ def folds(data):
         yield row, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
 
 
-def testbed(options, data, model):
+def testbed(options, model):
     """Bursts at the NICs of real trainings, by the engine and by a network that saw no such network: median errors in percent."""
     root, folder = SPACES.parents[1], options.folder / "testbed"
     if not (folder / "jobs.db").exists():
@@ -104,6 +106,27 @@ def scores(predictors, name):
     return found
 
 
+def line(row, fold, learnt, best):
+    values = "  ".join(f"{metric} {value:6.2f}" for metric, value in learnt.items())
+    return f"{row:24} {fold:36} {values}  best baseline {best['burst_median']:6.2f} {best['step_median']:6.2f}"
+
+
+def measure(options, data, row, fold, train, ask, share, seed):
+    """Trains, compares, prints a line, and gives it."""
+    name = "".join(c if c.isalnum() else "-" for c in f"{row} {fold}")
+    model = options.folder / name / "learnt"
+    if not (model / "report.html").exists():
+        run(options.program, "train", data, "--epochs", options.epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
+    predictors = compare(options.program, model, data, [*ask, "--share", share], options.folder / name / "comparison")
+    result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
+    result["learnt"]["in_90"] = 100 * predictors["learnt"]["coverage"]["90"]
+    baselines = {other: scores(predictors, other) for other in predictors if other != "learnt"}
+    result["baselines"] = baselines
+    result["best_baseline"] = {metric: min(of[metric] for of in baselines.values() if metric in of) for metric in ("burst_median", "step_median")}
+    print(line(row, fold, result["learnt"], result["best_baseline"]), flush=True)
+    return result
+
+
 def main():
     options = arguments()
     folder = options.folder
@@ -115,24 +138,11 @@ def main():
             run(options.program, "generate", SPACES / f"{space}.json", "--count", samples, "-j", 2, "--quiet", "-o", data)
         return data
 
-    rows = []
+    experiments = []
 
     def experiment(data, row, fold, train, ask, share=1.0, seed=1):
-        if options.only and not row.startswith(options.only) and not fold.startswith(options.only):
-            return
-        name = "".join(c if c.isalnum() else "-" for c in f"{row} {fold}")
-        model = folder / name / "learnt"
-        if not (model / "report.html").exists():
-            run(options.program, "train", data, "--epochs", options.epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
-        predictors = compare(options.program, model, data, [*ask, "--share", share], folder / name / "comparison")
-        result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
-        result["learnt"]["in_90"] = 100 * predictors["learnt"]["coverage"]["90"]
-        result["baselines"] = {other: scores(predictors, other) for other in predictors if other != "learnt"}
-        rows.append(result)
-        best = {metric: min(of[metric] for of in result["baselines"].values() if metric in of) for metric in ("burst_median", "step_median")}
-        print(f"{row:24} {fold:22} " + "  ".join(f"{metric} {value:6.2f}" for metric, value in result["learnt"].items())
-              + f"  best baseline {best['burst_median']:6.2f} {best['step_median']:6.2f}", flush=True)
-        (folder / "table.json").write_text(json.dumps(rows, indent=1))
+        if not options.only or row.startswith(options.only) or fold.startswith(options.only):
+            experiments.append((data, row, fold, train, ask, share, seed))
 
     share = options.fold_share
     data = generated("strategies", options.strategy_samples)
@@ -141,18 +151,20 @@ def main():
         experiment(data, "ablation", ablation, ["--ablation", ablation], [], share)
     for row, fold, train, ask in folds(data):
         experiment(data, row, fold, train, ask, share)
-    if not options.only or "testbed".startswith(options.only):
-        testbed(options, data, folder / "any-strategy-models-not-seen" / "learnt")
     if options.seeds > 0:
         data = generated("reference", options.samples)
     for seed in range(1, options.seeds + 1):
         experiment(data, "reference", f"models not seen, seed {seed}", [], [], seed=seed)
-    for row in dict.fromkeys(result["row"] for result in rows):
-        if row == "ablation":
-            continue
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        rows = list(pool.map(lambda of: measure(options, *of), experiments))
+    (folder / "table.json").write_text(json.dumps(rows, indent=1))
+    if not options.only or "testbed".startswith(options.only):
+        testbed(options, folder / "any-strategy-models-not-seen" / "learnt")
+    for row in dict.fromkeys(result["row"] for result in rows if result["row"] != "ablation"):
         of_row = [result for result in rows if result["row"] == row]
+        best = {metric: statistics.fmean(result["best_baseline"][metric] for result in of_row) for metric in ("burst_median", "step_median")}
         means = {metric: statistics.fmean(result["learnt"][metric] for result in of_row) for metric in of_row[0]["learnt"]}
-        print(f"{row:24} {'mean':22} " + "  ".join(f"{metric} {value:6.2f}" for metric, value in means.items()))
+        print(line(row, "mean", means, best) + f"  ratio {means['burst_median'] / best['burst_median']:.2f} {means['step_median'] / best['step_median']:.2f}")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,13 @@ const std::string kThird =
 const std::string kSame =
     R"({"name": "x", "role": "worker", "instance": "gce-custom-4-k80", "count": 2, "region": "us-west1"})";
 
+/// A machine like those of the scenario but for the number of its GPUs.
+std::string with_gpus(int count) {
+  return R"({"name": "x", "role": "worker", "count": 1, "region": "us-west1", "instance": {"vcpus": 4, "memory": "52GiB",
+    "accelerator": "K80", "accelerators": )" +
+         std::to_string(count) + R"(, "nic": "8Gbps", "source": "test"}})";
+}
+
 }  // namespace
 
 TEST_CASE("each part of a scenario that no column holds is named") {
@@ -99,6 +106,7 @@ TEST_CASE("what is said otherwise, or changes nothing, is no reason to refuse") 
         Changes{{"/cluster/groups/1/count", "2"}, {"/cluster/groups/2", kSame}},
         Changes{{"/cluster/groups/2", kSame}, {"/cluster/groups/2/batch_per_worker", "7"}},
         Changes{{"/cluster/groups/2", kOther}, {"/cluster/groups/3", kOther}},
+        Changes{{"/cluster/groups/2", with_gpus(2)}, {"/cluster/groups/3", with_gpus(3)}},
         Changes{{"/cluster/groups/2", kOther}, {"/cluster/groups/2/batch_per_worker", "7"}},
         Changes{{"/cluster/network", R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})"}},
         Changes{{"/cluster/groups/2", kSame},
