@@ -198,6 +198,17 @@ TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what t
   }
 }
 
+TEST_CASE("where kernels take what a profile's formulas say, so does the compute bound") {
+  for (const char* model : {"resnet50", "bert_base"}) {
+    CAPTURE(std::string{model});
+    const Scenario scenario = test::resolved(short_run("data-sheet", model));
+    REQUIRE(scenario.profile.kernels);
+    const Dataset data = dataset_of(scenario);
+    const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
+    CHECK(simulate_labels(scenario)[12] == doctest::Approx(features.bounds.compute).epsilon(0.03));
+  }
+}
+
 TEST_CASE("without overlap a step of a ring takes the kernels and then the collectives") {
   Json json = short_run("tum/tensorflow-ring", "resnet50");
   json["training"]["strategy"] = parse_json(

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -213,6 +214,40 @@ TEST_CASE("intervals hold the share of samples that they say, of those that they
   model->calibrate(data, asked);
   CHECK(covered() >= 0.9);
   CHECK(covered() < 0.97);
+}
+
+TEST_CASE("intervals are wider the farther an input is from what was learned, twice at most") {
+  const Dataset data = test::synthetic_dataset(20);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 5);
+  const std::vector<std::size_t> one{tests_of(data)[0]};
+  const auto asked_with = [&](double latency) {
+    Dataset other = data;
+    const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), "latency_s") - data.descriptors.begin();
+    for (DatasetSetting& setting : other.settings) setting.descriptor[static_cast<std::size_t>(at)] = latency;
+    return model->predict(other, one).at(0);
+  };
+  const PredictedMetrics near = asked_with(0), far = asked_with(10);
+  REQUIRE(near.distance <= 1.5);
+  REQUIRE(far.distance > 2);
+  for (const std::size_t l : {1U, 5U, 12U})
+    CHECK(far.reaches[l][kShown] / far.widths[l] ==
+          doctest::Approx(2 * near.reaches[l][kShown] / near.widths[l] / std::max(1.0, near.distance)).epsilon(1e-6));
+}
+
+TEST_CASE("operators of kinds that no training sample has are all of one unknown kind") {
+  const Dataset data = test::synthetic_dataset(20);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 20);
+  const std::vector<std::size_t> one{tests_of(data)[0]};
+  const auto with_activations_as = [&](OperatorKind kind) {
+    Dataset other = data;
+    for (DatasetGraph& graph : other.graphs)
+      for (std::size_t i = 0; i < graph.features.size(); i += data.node_features.size())
+        if (graph.features[i] == static_cast<float>(OperatorKind::kActivation))
+          graph.features[i] = static_cast<float>(kind);
+    return values_of(model->predict(other, one));
+  };
+  CHECK(with_activations_as(OperatorKind::kDropout) == with_activations_as(OperatorKind::kLayerNorm));
+  CHECK(with_activations_as(OperatorKind::kDropout) != with_activations_as(OperatorKind::kActivation));
 }
 
 TEST_CASE("published networks learn our samples: the twelve burst metrics, and nothing about the others") {
