@@ -1,6 +1,7 @@
 // rehearse train DATASET -o MODEL
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "predictor/corrected/corrected.hpp"
@@ -301,6 +302,20 @@ Table table_of(const std::vector<StudyCurve>& curves) {
                             display(100 * point.covered) + " %", display(point.questions),
                             display(100 * point.regret_by_chance), display(100 * point.regret_engine),
                             display(100 * point.regret_corrected)});
+  std::map<std::size_t, std::vector<const StudyCurve::Point*>> by_added;
+  for (const StudyCurve& curve : curves)
+    for (const StudyCurve::Point& point : curve.points) by_added[point.added].push_back(&point);
+  for (const auto& [added, points] : by_added) {
+    const auto mean = [&points = points](const auto& value) {
+      double sum = 0;
+      for (const StudyCurve::Point* point : points) sum += value(*point);
+      return sum / static_cast<double>(points.size());
+    };
+    table.rows.push_back({"mean of " + std::to_string(points.size()) + " studies", "", std::to_string(added),
+                          display(mean([](const auto& p) { return p.engine; })),
+                          display(mean([](const auto& p) { return p.corrected; })),
+                          display(mean([](const auto& p) { return p.corrected / p.engine; })), "", "", "", "", "", ""});
+  }
   return table;
 }
 
