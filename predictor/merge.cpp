@@ -4,12 +4,14 @@
 #include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "predictor/driple_export.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 namespace {
@@ -27,6 +29,23 @@ Json provenance_of(const Dataset& whole, const Dataset& more) {
     parts.push_back(before);
   parts.push_back(parse_json(more.provenance, "provenance"));
   return Json{{"datasets", std::move(parts)}};
+}
+
+/// Samples that go from one split to another.
+struct Moved {
+  std::size_t samples = 0;
+  std::set<std::string, std::less<>> models;
+};
+
+std::string to_text(Split from, Split to, const Moved& moved) {
+  constexpr std::size_t kMostNames = 3;
+  std::string models;
+  std::size_t count = 0;
+  for (const std::string& model : moved.models)
+    if (++count <= kMostNames) models += (models.empty() ? "" : ", ") + in_quotes(model);
+  if (moved.models.size() > kMostNames) models += " and " + std::to_string(moved.models.size() - kMostNames) + " more";
+  return std::to_string(moved.samples) + (moved.samples == 1 ? " sample moves" : " samples move") + " from the split " +
+         in_quotes(to_text(from)) + " to " + in_quotes(to_text(to)) + ", where earlier datasets have " + models;
 }
 
 }  // namespace
@@ -95,7 +114,7 @@ std::vector<std::int32_t> MergedDataset::add_graphs(std::vector<DatasetGraph>& m
   return numbers;
 }
 
-void MergedDataset::add(Dataset more) {
+std::vector<std::string> MergedDataset::add(Dataset more) {
   if (whole_.node_features.empty()) {
     whole_.provenance = more.provenance;
     whole_.node_features = more.node_features;
@@ -109,6 +128,7 @@ void MergedDataset::add(Dataset more) {
   }
   const std::vector<std::int32_t> settings = add_settings(more.settings), graphs = add_graphs(more.graphs);
   const std::size_t before = whole_.samples.size();
+  std::map<std::pair<Split, Split>, Moved> moved;  // from, to
   for (Sample& sample : more.samples) {
     sample.graph = graphs[static_cast<std::size_t>(sample.graph)];
     sample.setting = settings[static_cast<std::size_t>(sample.setting)];
@@ -118,6 +138,11 @@ void MergedDataset::add(Dataset more) {
       const auto known = split_of_.find(model_of(whole_.graphs[graph].name));
       split = known == split_of_.end() ? sample.split : known->second;
     }
+    if (*split != sample.split) {
+      Moved& those = moved[{sample.split, *split}];
+      ++those.samples;
+      those.models.emplace(model_of(whole_.graphs[graph].name));
+    }
     sample.split = *split;
     whole_.samples.push_back(std::move(sample));
   }
@@ -125,6 +150,9 @@ void MergedDataset::add(Dataset more) {
     const Sample& sample = whole_.samples[s];
     split_of_.emplace(model_of(whole_.graphs[static_cast<std::size_t>(sample.graph)].name), sample.split);
   }
+  std::vector<std::string> lines;
+  for (const auto& [splits, those] : moved) lines.push_back(to_text(splits.first, splits.second, those));
+  return lines;
 }
 
 Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies) {
