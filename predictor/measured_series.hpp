@@ -8,6 +8,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/units.hpp"
+#include "workloads/traces/counters.hpp"
 
 namespace rehearse {
 
@@ -25,6 +26,14 @@ void require_columns_among(const CsvTable& table, const std::vector<std::string>
 /// and no other one. InputError, "file:line: ...", for fewer than three rows, a time that is a tenth of a
 /// period or more away from where it would be if all gaps were the same, shares outside of 0 to 1, or negative rates.
 MeasuredSeries read_measured_series(const CsvTable& table);
+
+/// The same of counters of a trace that have these names, or one of those that `simulate` writes: "GPU utilization, %",
+/// "GPU memory utilization, %", "NIC receive, MB/s", "NIC transmit, MB/s"; as the name of the counter, or of its number.
+/// Others are passed over. They are those of the first process that has a utilization of a GPU, or else any of these, and
+/// have all values at the same dates.
+MeasuredSeries read_measured_series(const std::vector<TraceCounter>& counters, const std::string& file_name);
+
+/// A CSV, or a trace in Chrome's format, plain or gzip: its content tells.
 MeasuredSeries load_measured_series(const std::filesystem::path& file);
 
 /// Labels of a series, in the order of label_names(): bursts are counted as in resource_profile(), rates are means over

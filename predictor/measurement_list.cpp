@@ -104,7 +104,7 @@ std::string measurement_list_schema() {
           "optimizer": { "enum": ["momentum", "sgd", "adam"] },
           "graph": { "type": "string", "description": "instead of a model: TensorFlow GraphDef, text (.pbtxt) or binary" },
           "family": { "type": "string", "description": "label of the graph; default: measured" },
-          "series": { "type": "string", "description": "CSV at a fixed period: time_s and any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps" },
+          "series": { "type": "string", "description": "CSV at a fixed period: time_s and any of gpu_utilization, memory_utilization (0 to 1), receive_Bps, transmit_Bps; or a trace in Chrome's format with counters of these names, or with those of simulate's timeline.json.gz" },
           "step_time": { "type": "string", "description": "mean time between a worker's steps, such as 120ms" },
           "weight": { "type": "number", "minimum": 0, "maximum": 1000000, "description": "in the loss of a training; default: 1" } } } },
     "jobs": { "type": "array", "description": "input of Driple's builder: GraphDefs named GPU_DataSet_Model_SyncAsync_HyperParameter_Job, and a CSV of their bursts",

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "predictor/study_weights.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 namespace {
@@ -32,6 +34,22 @@ Json provenance_of(const Dataset& whole, const Dataset& more) {
 }
 
 constexpr std::array kShares{0.6, 0.2, 0.2};  // of the splits, in the order of Split
+/// Samples that go from one split to another.
+struct Moved {
+  std::size_t samples = 0;
+  std::set<std::string, std::less<>> models;
+};
+
+std::string to_text(Split from, Split to, const Moved& moved) {
+  constexpr std::size_t kMostNames = 3;
+  std::string models;
+  std::size_t count = 0;
+  for (const std::string& model : moved.models)
+    if (++count <= kMostNames) models += (models.empty() ? "" : ", ") + in_quotes(model);
+  if (moved.models.size() > kMostNames) models += " and " + std::to_string(moved.models.size() - kMostNames) + " more";
+  return std::to_string(moved.samples) + (moved.samples == 1 ? " sample moves" : " samples move") + " from the split " +
+         in_quotes(to_text(from)) + " to " + in_quotes(to_text(to)) + ", where earlier datasets have " + models;
+}
 
 }  // namespace
 
@@ -112,7 +130,7 @@ std::vector<std::int32_t> MergedDataset::add_graphs(std::vector<DatasetGraph>& m
   return numbers;
 }
 
-void MergedDataset::add(Dataset more) {
+std::vector<std::string> MergedDataset::add(Dataset more) {
   if (whole_.node_features.empty()) {
     whole_.provenance = more.provenance;
     whole_.node_features = more.node_features;
@@ -130,17 +148,27 @@ void MergedDataset::add(Dataset more) {
     const DatasetGraph& graph = whole_.graphs[static_cast<std::size_t>(sample.graph)];
     return std::pair{std::string{model_of(graph.name)}, study_of(whole_, sample)};
   };
+  std::map<std::pair<Split, Split>, Moved> moved;  // from, to
   for (Sample& sample : more.samples) {
     sample.graph = graphs[static_cast<std::size_t>(sample.graph)];
     sample.setting = settings[static_cast<std::size_t>(sample.setting)];
-    const std::string& study = study_of(whole_, sample);
-    const auto known = split_of_.find(model_and_study(sample));
+    const auto model = model_and_study(sample);
+    const auto known = split_of_.find(model);
     const Split wanted = known == split_of_.end() ? sample.split : known->second;
-    sample.split = split_of_graph_.emplace(std::pair{sample.graph, study}, wanted).first->second;
+    const Split split = split_of_graph_.emplace(std::pair{sample.graph, model.second}, wanted).first->second;
+    if (split != sample.split) {
+      Moved& those = moved[{sample.split, split}];
+      ++those.samples;
+      those.models.insert(model.first);
+    }
+    sample.split = split;
     whole_.samples.push_back(std::move(sample));
   }
   for (std::size_t s = before; s < whole_.samples.size(); ++s)
     split_of_.emplace(model_and_study(whole_.samples[s]), whole_.samples[s].split);
+  std::vector<std::string> lines;
+  for (const auto& [splits, those] : moved) lines.push_back(to_text(splits.first, splits.second, those));
+  return lines;
 }
 
 Dataset with_groups(Dataset dataset, const TypeFrequencies& frequencies) {

@@ -25,8 +25,9 @@ namespace rehearse {
 ///              them, so that no model of a study is learnt in one part and tested in another
 class MergedDataset {
  public:
-  /// Throws InputError if the names of features, descriptors or labels are not those of the datasets before.
-  void add(Dataset more);
+  /// Says which samples go to another split than they were in: a line for each two splits. Throws InputError if the names
+  /// of features, descriptors or labels are not those of the datasets before.
+  std::vector<std::string> add(Dataset more);
   const Dataset& dataset() const { return whole_; }
   Dataset take() { return std::move(whole_); }
 

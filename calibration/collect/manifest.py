@@ -44,13 +44,16 @@ def measurement_list(runs, source):
         for run in runs]}
 
 
-def write_json(path, value):
+def write_text(path, text):
     """By rename: a reader finds the old file or the new one."""
     part = f"{path}.part"
     with open(part, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
+        file.write(text)
     os.replace(part, path)
+
+
+def write_json(path, value):
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def write_manifest(folder, runs, source):

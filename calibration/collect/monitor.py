@@ -17,12 +17,14 @@ class _Utilization(ctypes.Structure):
 
 class NvmlReader:
     """What NVML says of GPU `index`: shares of 0 to 1, and bytes per second over PCIe as the GPU receives and sends
-    them. A throughput is the mean over the 20 ms before; utilization that over NVML's own period, 1/6 s to 1 s by GPU.
+    them. A throughput is the mean over the 20 ms before, for which NVML waits: `reads_pcie` says whether it is asked.
+    Utilization is the mean over NVML's own period, 1/6 s to 1 s by GPU.
     """
 
     TRANSMIT, RECEIVE = 0, 1  # nvmlPcieUtilCounter_t
 
-    def __init__(self, index=0, library=None):
+    def __init__(self, index=0, library=None, reads_pcie=True):
+        self.reads_pcie = reads_pcie
         try:
             self.nvml = library or ctypes.CDLL("libnvidia-ml.so.1")
         except OSError as error:
@@ -37,6 +39,8 @@ class NvmlReader:
             raise MonitorError(f"NVML: {what} failed with {status}")
 
     def _throughput(self, counter):
+        if not self.reads_pcie:
+            return math.nan
         value = ctypes.c_uint()
         status = self.nvml.nvmlDeviceGetPcieThroughput(self.device, counter, ctypes.byref(value))
         return value.value * 1000.0 if status == 0 else math.nan  # KB/s; not all GPUs count
@@ -81,7 +85,8 @@ class ProcessorReader:
 
 
 class Sampler:
-    """Reads at multiples of `period` seconds from start() to stop(), which returns [(seconds since start, values)]."""
+    """Reads at multiples of `period` seconds from start() to stop(), which returns [(seconds since start, values)], or
+    until the reader has nothing more to tell. `samples` and `error` hold what there is after that, too."""
 
     def __init__(self, reader, period, clock=time.monotonic):
         self.reader, self.period, self.clock = reader, period, clock
@@ -93,9 +98,15 @@ class Sampler:
         self._start = self.clock()
         self._thread.start()
 
+    def wait(self, seconds):
+        """Until there is nothing more to tell, or so many seconds. Whether it is over."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def stop(self):
         self._is_over.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
         if self.error:
             raise self.error
         return self.samples
@@ -105,6 +116,8 @@ class Sampler:
             count = 0
             while not self._is_over.is_set():
                 values = self.reader.read()
+                if values is None:
+                    break
                 self.samples.append((self.clock() - self._start, values))
                 count = max(count, math.floor((self.clock() - self._start) / self.period)) + 1
                 self._is_over.wait(max(0.0, self._start + count * self.period - self.clock()))
@@ -112,13 +125,23 @@ class Sampler:
             self.error = error
 
 
-def on_grid(samples, period):
-    """Samples as the last values at the times 0, period, 2 period, ... up to the last one. MonitorError if two samples
-    are more than three periods apart: what happened in between is not known."""
+def missed(samples, period):
+    """(periods without a sample, the longest time between two samples)"""
+    gaps = [after - before for (before, _), (after, _) in zip(samples, samples[1:])]
+    return sum(max(0, round(gap / period) - 1) for gap in gaps), max(gaps, default=0.0)
+
+
+def on_grid(samples, period, totals=(), longest_gap=3.0):
+    """Samples as the last values at the times 0, period, 2 period, ... up to the last one.
+
+    Columns in `totals` are counters: they become the rates of the periods that begin at these times, as if counters grew
+    evenly between two samples, so that rates times the period add up to what was counted. The last period is then that
+    before the last sample. MonitorError if two samples are more than `longest_gap` periods apart: what happened in
+    between is not known."""
     if len(samples) < 3:
         raise MonitorError(f"expected at least 3 samples; found {len(samples)}")
     for (before, _), (after, _) in zip(samples, samples[1:]):
-        if after - before > 3 * period:
+        if after - before > longest_gap * period:
             raise MonitorError(f"no sample from {before:.3f} s to {after:.3f} s, at a period of {period} s")
     grid, at = [], 0
     first = samples[0][0]
@@ -126,12 +149,30 @@ def on_grid(samples, period):
         while at + 1 < len(samples) and samples[at + 1][0] - first <= i * period + period / 2:
             at += 1
         grid.append((i * period, samples[at][1]))
-    return grid
+    return _with_rates(samples, grid, period, totals) if totals else grid
+
+
+def _with_rates(samples, grid, period, totals):
+    counted, at = [], 0  # by time of the grid: the totals then
+    for seconds, _ in grid:
+        date = samples[0][0] + seconds
+        while at + 2 < len(samples) and samples[at + 1][0] < date:
+            at += 1
+        (before, low), (after, high) = samples[at], samples[at + 1]
+        share = min(1.0, (date - before) / (after - before)) if after > before else 1.0
+        counted.append([low[c] + (high[c] - low[c]) * share for c in totals])
+    rows = []
+    for (seconds, values), now, then in zip(grid, counted, counted[1:]):
+        values = list(values)
+        for c, low, high in zip(totals, now, then):
+            values[c] = max(0.0, high - low) / period  # counters that were set back count as still
+        rows.append((seconds, tuple(values)))
+    return rows
 
 
 def series_text(grid):
     """CSV of time_s and of the columns that were recorded throughout."""
     recorded = [c for c in range(len(COLUMNS)) if all(not math.isnan(values[c]) for _, values in grid)]
     lines = [",".join(["time_s", *(COLUMNS[c] for c in recorded)])]
-    lines += [",".join([f"{at:.6g}", *(f"{values[c]:.6g}" for c in recorded)]) for at, values in grid]
+    lines += [",".join([f"{at:.10g}", *(f"{values[c]:.6g}" for c in recorded)]) for at, values in grid]
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "calibration/microbench/timing.hpp"
 
@@ -24,6 +25,16 @@ std::int64_t trained_scalars(std::string_view name);
 
 /// The time of a step on one thread; none if `is_over` ended it. Throws NoResultError where LibTorch was not built in.
 std::optional<Sample> measure_step(const Network& network, const Effort& effort,
+                                   const std::function<bool()>& is_over = {});
+
+/// A step between two pauses, in seconds since the first one began, and how long the thread computed in it.
+struct BusySpan {
+  double start = 0, end = 0, processor_time = 0;
+};
+
+/// `count` steps on one thread, and a pause of so many seconds after each; none if `is_over` ended it. Throws
+/// NoResultError as above.
+std::vector<BusySpan> paused_steps(const Network& network, int count, double pause,
                                    const std::function<bool()>& is_over = {});
 
 }  // namespace rehearse::microbench

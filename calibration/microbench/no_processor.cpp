@@ -15,5 +15,6 @@ namespace {
 std::unique_ptr<Device> make_processor_device() { refuse(); }
 std::int64_t trained_scalars(std::string_view) { refuse(); }
 std::optional<Sample> measure_step(const Network&, const Effort&, const std::function<bool()>&) { refuse(); }
+std::vector<BusySpan> paused_steps(const Network&, int, double, const std::function<bool()>&) { refuse(); }
 
 }  // namespace rehearse::microbench

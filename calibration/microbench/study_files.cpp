@@ -1,5 +1,6 @@
 #include "calibration/microbench/study_files.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -141,6 +142,42 @@ Json step_scenario(const std::string& model, int batch) {
             {"steps", 20},
             {"warmup_steps", 2}}},
           {"calibration", kProfileName}};
+}
+
+Json paused_profile(Json profile, double pause) {
+  profile["name"] = kPausedProfileName;
+  profile["frameworks"]["otherwise"]["step_overhead"] = digits(pause * 1e3) + "ms";
+  return profile;
+}
+
+std::string paused_series(const std::vector<BusySpan>& steps, double pause, double period) {
+  const double end = steps.back().end + pause;
+  std::vector<double> busy(static_cast<std::size_t>(end / period), 0.0);
+  for (const BusySpan& step : steps) {
+    const double share = step.end > step.start ? std::min(1.0, step.processor_time / (step.end - step.start)) : 0;
+    for (auto i = static_cast<std::size_t>(step.start / period); i < busy.size(); ++i) {
+      const double begin = static_cast<double>(i) * period;
+      const double within = std::min(step.end, begin + period) - std::max(step.start, begin);
+      if (within <= 0) break;
+      busy[i] += share * within / period;
+    }
+  }
+  CsvWriter csv{{"time_s", "gpu_utilization"}};
+  for (std::size_t i = 0; i < busy.size(); ++i) csv.row({static_cast<double>(i) * period, std::min(1.0, busy[i])});
+  return csv.text();
+}
+
+double paused_step_time(const std::vector<BusySpan>& steps, double pause) {
+  return (steps.back().end + pause - steps.front().start) / static_cast<double>(steps.size());
+}
+
+Json paused_measurement(const std::string& model, double step_time) {
+  return {{"scenario", "../scenarios/" + model + ".json"},
+          {"set", {{"/calibration", kPausedProfileName}}},
+          {"setting", model + ", paused"},
+          {"family", model},
+          {"series", model + ".csv"},
+          {"step_time", digits(step_time * 1e3) + "ms"}};
 }
 
 }  // namespace rehearse::microbench

@@ -5,11 +5,15 @@
 //   study/system.csv               of a GPU: launches, copies, collectives, clock, power
 //   profiles/microbench.json       what `calibrate` wrote, with the dispatch that was measured
 //   models/*.json, scenarios/*.json   networks whose steps are predicted and measured
+//   paused/measurements.json, paused/*.csv   the same with a pause after each step, for `rehearse import`
+//   profiles/paused.json           the profile with that pause
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "calibration/microbench/measured_tables.hpp"
+#include "calibration/microbench/network_steps.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse::microbench {
@@ -34,5 +38,20 @@ Json profile_start(double dispatch);
 
 /// A scenario of one worker and one step after another: `model` is a name in the catalog.
 Json step_scenario(const std::string& model, int batch);
+
+inline constexpr const char* kPausedProfileName = "paused";
+
+/// `profile`, whose steps end with a pause of the host.
+Json paused_profile(Json profile, double pause);
+
+/// Steps with a pause of so many seconds after each, as a series of whole periods: time_s, gpu_utilization. What the
+/// thread computed in a step is spread evenly over it.
+std::string paused_series(const std::vector<BusySpan>& steps, double pause, double period);
+
+/// Mean time from the start of a step to that of the next one, which begins right after the pause.
+double paused_step_time(const std::vector<BusySpan>& steps, double pause);
+
+/// An entry of paused/measurements.json.
+Json paused_measurement(const std::string& model, double step_time);
 
 }  // namespace rehearse::microbench

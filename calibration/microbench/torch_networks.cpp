@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@ using at::Tensor;
 constexpr double kRate = 1e-3;
 constexpr double kEpsilon = 1e-5, kStatisticsRate = 0.1;  // of normalisations
 constexpr std::int64_t kClasses = 10;
+constexpr int kWarmUpSteps = 2;
 
 /// Parameters in the order in which the network asks for them: the first pass makes them.
 class Parameters {
@@ -197,6 +200,27 @@ std::optional<Sample> measure_step(const Network& network, const Effort& effort,
   const auto samples = sample([&](int) { trained.step(); }, thread_seconds, effort, is_over);
   if (samples.empty()) return {};
   return summarize(samples);
+}
+
+std::vector<BusySpan> paused_steps(const Network& network, int count, double pause,
+                                   const std::function<bool()>& is_over) {
+  use_torch_threads(1);
+  keep_freed_memory();
+  at::manual_seed(1);
+  Trained trained{network.name, network.batch};
+  for (int i = 0; i < kWarmUpSteps; ++i) trained.step();
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point first = Clock::now();
+  const auto now = [&] { return std::chrono::duration<double>(Clock::now() - first).count(); };
+  std::vector<BusySpan> spans;
+  for (int i = 0; i < count; ++i) {
+    if (is_over && is_over()) return {};
+    const double start = now(), computed = thread_seconds();
+    trained.step();
+    spans.push_back({start, now(), thread_seconds() - computed});
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+  }
+  return spans;
 }
 
 }  // namespace rehearse::microbench

@@ -156,6 +156,7 @@ TorchValue CorrectedEngine::state() const {
 
 CorrectedEngine::CorrectedEngine(const TorchValue& state, const std::string& where) {
   for (const TorchValue& label : state.at("labels", where).list(where)) labels_.push_back(label.text(where));
+  if (labels_ != label_names()) throw InputError{where + ": its labels are not those of this program"};
   const auto numbers_of = [&](const TorchValue& value, std::size_t count) {
     std::vector<double> numbers = value.tensor(where).values();
     if (numbers.size() != count ||
@@ -184,11 +185,16 @@ CorrectedEngine::CorrectedEngine(const TorchValue& state, const std::string& whe
     }
     ResidualModel::Variances variances{};
     const std::vector<double> kept = numbers_of(of_label.at("variances", where), variances.size());
-    if (!std::all_of(kept.begin(), kept.end(), [](double x) { return x > 0; }))
-      throw InputError{where + ": expected variances above 0"};
+    const auto is_variance = [](double x) {
+      return x >= ResidualModel::kLeastVariance && x <= ResidualModel::kMostVariance;
+    };
+    if (!std::all_of(kept.begin(), kept.end(), is_variance))
+      throw InputError{where + ": expected variances of 1e-6 to 0.3"};
     std::copy(kept.begin(), kept.end(), variances.begin());
     OfLabel of{ResidualModel{residuals, variances}};
     const std::vector<double> quantiles = numbers_of(of_label.at("quantiles", where), of.quantiles.size());
+    if (!std::all_of(quantiles.begin(), quantiles.end(), [](double x) { return x >= 0; }))
+      throw InputError{where + ": expected quantiles of at least 0"};
     std::copy(quantiles.begin(), quantiles.end(), of.quantiles.begin());
     of_.emplace(static_cast<std::size_t>(found - labels_.begin()), std::move(of));
   }

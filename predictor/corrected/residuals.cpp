@@ -15,7 +15,6 @@ constexpr double kReach = 1.5;            // in doublings
 constexpr double kLargestResidual = 1.5;  // what is further off tells of a mistake, not of the engine
 constexpr ResidualModel::Variances kFirst{1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
 constexpr double kDoubt = 2;  // rows, or models, of a study without any correction that are put beside its own
-constexpr double kLeastVariance = 1e-6, kMostVariance = 0.3;
 
 /// The parts of K that two jobs share, before they are weighted.
 std::array<double, ResidualModel::kShares> shares_of(const JobTraits& a, const JobTraits& b) {
@@ -108,7 +107,7 @@ ResidualModel::Variances most_likely(const std::vector<Residual>& residuals) {
     for (double& variance : best)
       for (const double step : {factor, 1 / factor}) {
         const double before = variance;
-        variance = std::clamp(variance * step, kLeastVariance, kMostVariance);
+        variance = std::clamp(variance * step, ResidualModel::kLeastVariance, ResidualModel::kMostVariance);
         const double now = likelihood.at(best);
         if (now > value) {
           value = now;

@@ -38,7 +38,8 @@ struct ResidualEstimate {
 class ResidualModel {
  public:
   static constexpr std::size_t kShares = 5, kMostPerStudy = 120, kMostRows = 1000;
-  using Variances = std::array<double, kShares + 1>;  // a0 to a4, noise
+  static constexpr double kLeastVariance = 1e-6, kMostVariance = 0.3;  // that are found
+  using Variances = std::array<double, kShares + 1>;                   // a0 to a4, noise
 
   /// Finds the variances.
   explicit ResidualModel(const std::vector<Residual>& residuals);

@@ -187,7 +187,7 @@ CommandVerb import_verb() {
           ". rehearse schema model says what a model file holds. A list of measured jobs (rehearse schema "
           "measurements) names "
           "scenarios, graphs and what was recorded; samples of a model, of one study where they were measured, that an "
-          "earlier FILE has stay in its split\n\n"
+          "earlier FILE has stay in its split, with a warning where they were in another one\n\n"
           "Examples: rehearse import graph.txt -o vgg16.json\n"
           "          rehearse import trace.json.gz --batch 32 -o step.json\n"
           "          rehearse import simulated.db measured.json -o mixed.db\n"

@@ -119,7 +119,9 @@ int run(const ImportCommand& command) {
       print_warnings(measured.warnings, command.common.is_quiet);
       dataset = std::move(measured.dataset);
     }
-    about(source.string(), [&] { merged.add(std::move(dataset)); });
+    std::vector<std::string> moves = about(source.string(), [&] { return merged.add(std::move(dataset)); });
+    for (std::string& move : moves) move.insert(0, source.string() + ": ");
+    print_warnings(moves, command.common.is_quiet);
   }
   const Dataset& dataset = merged.dataset();
   const auto made = make_folder_of(command.common.output);
@@ -142,7 +144,8 @@ CommandVerb import_verb() {
       "Measured jobs become a dataset to train on and to compare with; datasets are put together; weights of Driple's "
       "program become a folder to predict with\n\n"
       "A list of measured jobs (rehearse schema measurements) names scenarios, graphs and what was recorded. Samples "
-      "of a model, of one study where they were measured, that an earlier SOURCE has stay in its split\n\n"
+      "of a model, of one study where they were measured, that an earlier SOURCE has stay in its split, with a warning "
+      "where they were in another one\n\n"
       "Example: rehearse import simulated.db measured.json -o mixed.db\n"
       "Example: rehearse import pre-train.pkl -o pretrained",
       add_options, run);

@@ -31,6 +31,8 @@ using microbench::MeasuredTables;
 constexpr double kSecondsBetweenSaves = 5;
 constexpr double kStepsPerKernel = 75;  // time for a network's steps by that for a kernel
 constexpr int kRounds = 3;              // of them, each between others: a busy minute spoils one
+constexpr int kPausedSteps = 8;
+constexpr double kPause = 0.1, kPeriod = 0.01;  // s; of their series
 
 struct MicrobenchCommand {
   CommonOptions common;
@@ -48,7 +50,8 @@ void add_options(Options options, MicrobenchCommand& command) {
       .shows_default();
   options.add_flag("--networks", command.compares_networks,
                    "Then fit a profile, predict the training steps of five networks whose kernels were not measured, "
-                   "measure them, and print both (cpu alone)");
+                   "measure them, and print both; then measure them with a pause after each step, as jobs for "
+                   "rehearse import: paused/measurements.json (cpu alone)");
   add_json(options, command.common);
   add_output(options, command.common,
              "Folder of the results, a catalog for --catalog: accelerators.json, study/, profiles/. What an earlier "
@@ -157,6 +160,34 @@ std::vector<Compared> compare(const MicrobenchCommand& command, const std::vecto
   return all;
 }
 
+/// Steps with pauses: bursts of a processor that are known, as jobs for `import`.
+void record_paused_steps(const MicrobenchCommand& command, const std::vector<Model>& models, const fs::path& folder) {
+  Progress progress{"steps with pauses", command.common.is_quiet};
+  const auto is_over = command.common.budget.asked();
+  const fs::path profile = folder / "profiles" / (std::string{microbench::kProfileName} + ".json"),
+                 paused = folder / "profiles" / (std::string{microbench::kPausedProfileName} + ".json");
+  std::vector<std::pair<fs::path, std::string>> files{
+      {paused, to_json_text(microbench::paused_profile(load_json_file(profile), kPause))}};
+  Json jobs = Json::array();
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    progress.update(static_cast<std::int64_t>(i), static_cast<std::int64_t>(models.size()));
+    const std::string name = models[i].network.name;
+    const auto steps = microbench::paused_steps(models[i].network, kPausedSteps, kPause, is_over);
+    if (steps.empty()) end_early(command.common.budget, "what was measured of kernels and networks");
+    files.emplace_back(folder / "paused" / (name + ".csv"), microbench::paused_series(steps, kPause, kPeriod));
+    jobs.push_back(microbench::paused_measurement(name, microbench::paused_step_time(steps, kPause)));
+  }
+  files.emplace_back(folder / "paused" / "measurements.json",
+                     to_json_text({{"format", 1},
+                                   {"source",
+                                    "rehearse microbench: training steps on one thread of this processor, "
+                                    "with a pause of 100 ms after each"},
+                                   {"profiles", std::move(jobs)}}));
+  progress.clear();
+  write_files(files);
+  say_written(command.common, folder / "paused" / "measurements.json");
+}
+
 void report(const CommonOptions& common, const fs::path& folder, const std::vector<Compared>& all) {
   CsvWriter csv{{"network", "batch", "predicted_s", "measured_s", "measured_least_s", "error_pct"}};
   std::vector<double> predicted, measured;
@@ -185,7 +216,7 @@ void report(const CommonOptions& common, const fs::path& folder, const std::vect
 }
 
 void make_folders(const fs::path& folder) {
-  for (const char* part : {"study", "profiles", "models", "scenarios", "steps"}) {
+  for (const char* part : {"study", "profiles", "models", "scenarios", "steps", "paused"}) {
     std::error_code error;
     fs::create_directories(folder / part, error);
     if (error) throw InputError{(folder / part).string() + ": cannot be made: " + error.message()};
@@ -231,10 +262,12 @@ int run(const MicrobenchCommand& command) {
   with_folder.catalogs = {folder};
   fit(command, folder, with_folder);
   say_written(command.common, folder);
-  if (command.compares_networks)
+  if (command.compares_networks) {
     report(command.common, folder, compare(command, models, effort, with_folder));
-  else
+    record_paused_steps(command, models, folder);
+  } else {
     show(command.common, {{"accelerator", accelerator.name}, {"folder", folder.string()}}, [] {});
+  }
   return kSuccess;
 }
 

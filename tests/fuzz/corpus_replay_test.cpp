@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "sim/base/files.hpp"
 #include "tests/fuzz/targets/targets.hpp"
@@ -10,7 +11,10 @@
 namespace rehearse {
 
 TEST_CASE("every input of the fuzzing corpus is read, or refused with one line") {
-  for (const fuzz::Target& target : fuzz::all_targets()) {
+  std::vector<fuzz::Target> targets = fuzz::all_targets();
+  const auto networks = fuzz::targets_of_networks();
+  targets.insert(targets.end(), networks.begin(), networks.end());
+  for (const fuzz::Target& target : targets) {
     int inputs = 0;
     const std::filesystem::path folder = std::filesystem::path{source_folder()} / "tests/fuzz/corpus" / target.name;
     for (const auto& entry : std::filesystem::directory_iterator{folder}) {

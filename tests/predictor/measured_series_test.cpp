@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "predictor/dataset.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
@@ -39,6 +42,68 @@ TEST_CASE("a recorded series has the labels of its bursts and mean rates, and no
   CHECK(labels[12] == 0.25);
   CHECK(labels[13] == doctest::Approx(306.0 / 8));
   CHECK(std::isnan(labels_of(series, std::nullopt)[12]));
+}
+
+TEST_CASE("counters of a trace are a series: of the first process with a GPU, in their units") {
+  std::vector<TraceCounter> counters{{"1", "NIC receive, MB/s", "value", {{0, 1}, {500, 1}, {1000, 1}}},
+                                     {"2", "NIC receive, MB/s", "value", {{100, 2}, {600, 0.5}, {1100, 0}}},
+                                     {"2", "queue", "length", {{7, 1}}},
+                                     {"2", "GPU", "gpu_utilization", {{100, 0.25}, {600, 1}, {1100, 0}}},
+                                     {"3", "GPU utilization, %", "value", {{100, 1}, {600, 1}, {1100, 1}}}};
+  MeasuredSeries series = read_measured_series(counters, "t.json");
+  CHECK(series.period.value() == doctest::Approx(500e-9));
+  CHECK(series.receive == std::vector<double>{2e6, 5e5, 0});
+  CHECK(series.gpu == std::vector<double>{0.25, 1, 0});
+  CHECK(series.memory.empty());
+  CHECK(series.transmit.empty());
+  counters.erase(counters.begin() + 3);
+  CHECK(read_measured_series(counters, "t.json").gpu == std::vector<double>{0.01, 0.01, 0.01});
+  counters.erase(counters.begin() + 3);
+  CHECK(read_measured_series(counters, "t.json").receive == std::vector<double>{1e6, 1e6, 1e6});
+}
+
+TEST_CASE("counters of a trace that are no series are refused with their name") {
+  const auto check_counters = [](const std::vector<TraceCounter>& counters, const std::string& message) {
+    CHECK_THROWS_WITH_AS(read_measured_series(counters, "t.json"), ("t.json: " + message).c_str(), InputError);
+  };
+  const std::string expected =
+      R"(expected a counter "gpu_utilization", "memory_utilization", "receive_Bps", "transmit_Bps", "GPU utilization, %", )"
+      R"("GPU memory utilization, %", "NIC receive, MB/s" and "NIC transmit, MB/s"; found )";
+  check_counters({}, expected + "none");
+  check_counters({{"1", "queue", "length", {{0, 1}, {1, 1}, {2, 1}}}}, expected + "\"queue\"");
+  const std::vector<CounterSample> good{{0, 1}, {500, 1}, {1000, 1}};
+  const auto with = [&](const std::string& name, std::vector<CounterSample> samples) {
+    return std::vector<TraceCounter>{{"1", "gpu_utilization", "value", good}, {"1", name, "value", std::move(samples)}};
+  };
+  check_counters(with("receive_Bps", {{0, 1}, {1, 1}}),
+                 R"(counter "receive_Bps": expected at least three rows of a time series)");
+  check_counters(
+      with("receive_Bps", {{0, 1}, {600, 1}, {1000, 1}}),
+      R"(counter "receive_Bps": value 2: expected rows at a fixed period, which is 500ns on average; found 600ns after the first one)");
+  check_counters(with("receive_Bps", {{1, 1}, {501, 1}, {1001, 1}}),
+                 R"(counter "receive_Bps": expected values at the dates of those of "gpu_utilization")");
+  check_counters(with("receive_Bps", {{0, 1}, {500, -1}, {1000, 1}}),
+                 R"(counter "receive_Bps": value 2: expected bytes per second, from 0 to 1e15; found -1.0)");
+  check_counters(with("memory_utilization", {{0, 1}, {500, 1}, {1000, 85}}),
+                 R"(counter "memory_utilization": value 3: expected a share of 0 to 1; found 85.0)");
+  check_counters(with("GPU utilization, %", good),
+                 R"(counter "GPU utilization, %": expected one counter of this kind of process 1; found two)");
+}
+
+TEST_CASE("whether a file is a CSV or a trace, its content tells") {
+  const test::TemporaryFolder folder;
+  const std::string events = R"([{"ph":"C","name":"gpu_utilization","pid":1,"ts":0,"args":{"value":0}},
+    {"ph":"C","name":"gpu_utilization","pid":1,"ts":10000,"args":{"value":1}},
+    {"ph":"C","name":"gpu_utilization","pid":1,"ts":20000,"args":{"value":0}}])";
+  for (const auto& [name, text] : {std::pair{"a.csv", std::string{"time_s,gpu_utilization\n0,0\n0.01,1\n0.02,0\n"}},
+                                   {"a.json", events},
+                                   {"a.gz", gzip(events)}}) {
+    write_file(folder / name, text);
+    const MeasuredSeries series = load_measured_series(folder / name);
+    CHECK(series.period.value() == doctest::Approx(0.01));
+    CHECK(series.gpu == std::vector<double>{0, 1, 0});
+  }
+  CHECK_THROWS_WITH_AS(load_measured_series(folder / "absent"), doctest::Contains("absent"), InputError);
 }
 
 TEST_CASE("a series that is not sound is refused with its line") {

@@ -42,8 +42,12 @@ TEST_CASE("a model stays in the split of the first dataset that has it, whatever
   second.graphs[1].name = "other batch 64";
   for (Sample& sample : second.samples) sample.split = Split::kValidation;
   MergedDataset merged;
-  merged.add(first);
-  merged.add(second);
+  CHECK(merged.add(first).empty());
+  // Two settings with two samples each are four samples of a graph.
+  CHECK(merged.add(second) ==
+        std::vector<std::string>{
+            R"(4 samples move from the split "validation" to "test", where earlier datasets have "net")"});
+  CHECK(merged.add(first).empty());
   for (const Sample& sample : merged.dataset().samples)
     CHECK(sample.split == (sample.graph == 2 ? Split::kValidation : Split::kTest));
 }
@@ -75,6 +79,21 @@ TEST_CASE(
     const std::string& study = study_of(whole, sample);
     CHECK(sample.split == (study == "a" ? Split::kTest : study == "b" ? Split::kValidation : Split::kTrain));
   }
+}
+
+TEST_CASE("of samples that move to another split three models are named, and how many more there are") {
+  Dataset first = test::synthetic_dataset(5), second = test::synthetic_dataset(5);
+  for (std::size_t g = 0; g < 5; ++g)
+    first.graphs[g].name = second.graphs[g].name = "net" + std::to_string(g) + " batch 8";
+  for (Sample& sample : first.samples) sample.split = Split::kTrain;
+  for (Sample& sample : second.samples) sample.split = sample.graph == 4 ? Split::kValidation : Split::kTest;
+  MergedDataset merged;
+  merged.add(first);
+  CHECK(
+      merged.add(second) ==
+      std::vector<std::string>{
+          R"(4 samples move from the split "validation" to "train", where earlier datasets have "net4")",
+          R"(16 samples move from the split "test" to "train", where earlier datasets have "net0", "net1", "net2" and 1 more)"});
 }
 
 TEST_CASE("datasets with other columns are not put together") {

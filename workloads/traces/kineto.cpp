@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/traces/detail/characters.hpp"
+#include "workloads/traces/detail/chrome_events.hpp"
 #include "workloads/traces/detail/event_store.hpp"
 #include "workloads/traces/detail/interned.hpp"
 #include "workloads/traces/detail/json_places.hpp"
@@ -22,11 +22,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kLatest = 2.2e15;  // microseconds from 1970, as traces count: in 2039
-constexpr double kLongest = 1e11;   // microseconds: 28 h
+constexpr double kLongest = 1e11;  // microseconds: 28 h
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-constexpr double kNanosecondsPerMicrosecond = 1000;
-constexpr std::size_t kLongestName = 4096;
 
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;
@@ -280,24 +277,11 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
     return true;
   }
 
-  /// Microseconds with up to three decimals are exact; those of "1.7e15" are those of the double.
-  static Nanoseconds decimal_nanoseconds(const std::string& text, double value) {
-    const std::size_t point = text.find('.');
-    if (point == std::string::npos || text.find_first_of("eE") != std::string::npos)
-      return std::llround(value * kNanosecondsPerMicrosecond);
-    std::int64_t whole = 0;
-    std::from_chars(text.data(), text.data() + point, whole);
-    std::int64_t part = 0;
-    for (std::size_t digit = 1; digit <= 3; ++digit)
-      part = 10 * part + (point + digit < text.size() ? text[point + digit] - '0' : 0);
-    return whole * 1000 + (text.front() == '-' ? -part : part);
-  }
-
   /// `value` in microseconds; `exact` gives nanoseconds, if that is in range.
   template <class Exact>
   bool set_time(double value, const Exact& exact, const std::string& found) {
     if (key_ == Key::kStart) {
-      if (!(std::abs(value) < kLatest)) fail_event("microseconds below 2.2e15", found);
+      if (!(std::abs(value) < kLatestDate)) fail_event("microseconds below 2.2e15", found);
       event_.start = exact();
     } else {
       if (!(value >= 0 && value < kLongest)) fail_event("0 microseconds or more, below 1e11", found);

@@ -1,17 +1,28 @@
 """The parts of calibration/collect that need neither PyTorch nor a GPU."""
 import ctypes
+import itertools
 import json
 import math
 import os
 import re
+import signal
+import sqlite3
+import struct
+import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "calibration", "collect"))
+REHEARSE = sys.argv.pop(sys.argv.index("--rehearse") + 1) if "--rehearse" in sys.argv else ""  # the program, for tests that run it
+sys.argv = [word for word in sys.argv if word != "--rehearse"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3)
+sys.path.insert(0, os.path.join(ROOT, "calibration", "collect"))
+import attach  # noqa: E402
 from graph_def import StepGraph  # noqa: E402
 from manifest import load_runs, run_entry, scenario_of, write_manifest  # noqa: E402
-from monitor import MonitorError, NvmlReader, ProcessorReader, Sampler, on_grid, series_text  # noqa: E402
+from monitor import MonitorError, NvmlReader, ProcessorReader, Sampler, missed, on_grid, series_text  # noqa: E402
+from process import Network, Process, ProcessReader  # noqa: E402
 
 
 class FakeNvml:
@@ -46,6 +57,7 @@ class Monitor(unittest.TestCase):
     def test_nvml_percent_and_kilobytes_become_shares_and_bytes(self):
         self.assertEqual(NvmlReader(0, FakeNvml()).read(), (0.75, 0.4, 2.5e6, 1e5))
         self.assertTrue(math.isnan(NvmlReader(0, FakeNvml(False)).read()[2]))
+        self.assertTrue(math.isnan(NvmlReader(0, FakeNvml(), reads_pcie=False).read()[2]))
         with self.assertRaisesRegex(MonitorError, "GPU 1 failed with 2"):
             NvmlReader(1, FakeNvml())
 
@@ -94,6 +106,34 @@ class Monitor(unittest.TestCase):
             on_grid(samples[:3] + [(0.6, values(1))], 0.1)
         with self.assertRaisesRegex(MonitorError, "at least 3"):
             on_grid(samples[:2], 0.1)
+
+    def test_a_sampler_ends_when_its_reader_has_nothing_more_to_tell(self):
+        class Three:
+            left = [values(share) for share in (1, 2, 3)]
+
+            def read(self):
+                return self.left.pop(0) if self.left else None
+
+        sampler = Sampler(Three(), 0.001)
+        sampler.start()
+        self.assertTrue(sampler.wait(None))
+        self.assertEqual([v[0] for _, v in sampler.stop()], [1, 2, 3])
+        self.assertEqual(Sampler(Three(), 0.001).stop(), [])  # which was never started
+
+    def test_what_counters_counted_is_in_the_rates_also_where_samples_were_missed(self):
+        # 100 bytes until 0.1 s, 300 until 0.2 s, then nothing is known until 0.6 s: 800 more, or 200 in each period
+        samples = [(0.0, (0.5, 1000)), (0.1, (0.6, 1100)), (0.2, (0.7, 1400)), (0.6, (0.8, 2200))]
+        grid = on_grid(samples, 0.1, totals=(1,), longest_gap=math.inf)
+        self.assertEqual([round(at, 9) for at, _ in grid], [0, 0.1, 0.2, 0.3, 0.4, 0.5])
+        for (_, row), rate, held in zip(grid, (1000, 3000, 2000, 2000, 2000, 2000), (0.5, 0.6, 0.7, 0.7, 0.7, 0.7)):
+            self.assertAlmostEqual(row[1], rate)
+            self.assertEqual(row[0], held)
+        self.assertEqual(missed(samples, 0.1), (3, 0.6 - 0.2))
+        late = [(0.0, (0,)), (0.15, (150,)), (0.2, (200,)), (0.3, (100,))]  # 1000 per second, then set back
+        self.assertEqual([round(row[0], 6) for _, row in on_grid(late, 0.1, totals=(0,))], [1000, 1000, 0])
+
+    def test_times_are_those_of_the_grid_also_after_hours(self):
+        self.assertIn("\n10000.01,", series_text([(10000 + 0.01 * i, values(0)) for i in range(3)]))
 
     def test_columns_that_were_not_recorded_are_left_out(self):
         self.assertEqual(series_text([(0, values(0.5)), (0.1, values(1))]), "time_s,gpu_utilization\n0,0.5\n0.1,1\n")
@@ -190,6 +230,235 @@ class Manifest(unittest.TestCase):
         gpu = scenario_of(machine)["cluster"]["groups"][0]["instance"]["accelerator"]
         self.assertEqual(gpu["peak_fp32"], "1.5e+13flops")
         self.assertEqual(gpu["memory"], "17179869184B")
+
+
+class FakeProc:
+    """A folder like /proc."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def set(self, pid, ticks, parent=1, state="R", start=7):
+        os.makedirs(os.path.join(self.folder, str(pid), "net"), exist_ok=True)
+        fields = [state, str(parent), *["0"] * 9, str(ticks), "0", *["0"] * 6, str(start)]
+        self.write(pid, "stat", f"{pid} (a) name) {' '.join(fields)} 0 0\n")
+
+    def set_network(self, pid, **counts):
+        lines = ["Inter-|   Receive", " face |bytes"]
+        lines += [f"  {device}:{received} 1 0 0 0 0 0 0 {sent} 1 0 0 0 0 0 0" for device, (received, sent) in counts.items()]
+        self.write(pid, "net/dev", "\n".join(lines) + "\n")
+
+    def write(self, pid, file, text):
+        with open(os.path.join(self.folder, str(pid), file), "w", encoding="ascii") as out:
+            out.write(text)
+
+
+class OfAProcess(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.proc = FakeProc(self.temporary.name)
+        self.second = 1 / os.sysconf("SC_CLK_TCK")
+
+    def process(self, pid=5):
+        self.now = 0.0
+        return Process(pid, self.temporary.name, clock=lambda: self.now)
+
+    def test_a_process_and_its_descendants_count_from_where_they_were_first_seen(self):
+        self.proc.set(5, 100)
+        self.proc.set(6, 40, parent=5)
+        self.proc.set(9, 1000, parent=1)  # another one's
+        process = self.process()
+        self.assertEqual(process.processor_seconds(), 0)
+        self.proc.set(5, 110)
+        self.proc.set(6, 45, parent=5)
+        self.proc.set(7, 30, parent=6)
+        self.assertAlmostEqual(process.processor_seconds(), 15 * self.second)  # 7 is looked for after 0.1 s
+        self.now = 0.2
+        process.processor_seconds()
+        self.proc.set(7, 33, parent=6)
+        self.assertAlmostEqual(process.processor_seconds(), 18 * self.second)
+        os.remove(os.path.join(self.temporary.name, "6", "stat"))
+        self.assertAlmostEqual(process.processor_seconds(), 18 * self.second)  # what it had stays
+
+    def test_a_process_has_ended_when_it_is_gone_a_zombie_or_another_one(self):
+        self.proc.set(5, 100)
+        process = self.process()
+        self.assertTrue(process.is_alive())
+        self.proc.set(5, 100, state="Z")
+        self.assertFalse(process.is_alive())
+        self.proc.set(5, 0, start=8)
+        self.assertFalse(process.is_alive())
+        os.remove(os.path.join(self.temporary.name, "5", "stat"))
+        self.assertFalse(process.is_alive())
+        with self.assertRaisesRegex(MonitorError, "^there is no process 5$"):
+            self.process()
+
+    def test_a_process_that_may_not_be_looked_at_is_named(self):
+        with mock.patch("builtins.open", side_effect=PermissionError(13, "Permission denied")):
+            with self.assertRaisesRegex(MonitorError, "^process 5: permission denied$"):
+                self.process()
+
+    def network(self, *devices):
+        return Network(5, devices, proc=self.temporary.name, hardware=os.path.join(self.temporary.name, "hardware"))
+
+    def test_devices_are_those_named_or_hardware_or_all_but_the_loopback(self):
+        self.proc.set(5, 0)
+        self.proc.set_network(5, lo=(7, 7), eth0=(100, 20), docker0=(90, 10))
+        self.assertEqual(self.network().bytes(), (190, 30))
+        self.assertEqual(self.network("lo").bytes(), (7, 7))
+        os.makedirs(os.path.join(self.temporary.name, "hardware", "eth0", "device"))
+        network = self.network()
+        self.assertEqual(network.bytes(), (100, 20))
+        with self.assertRaisesRegex(MonitorError, "no network device ib0; it has docker0, eth0, lo"):
+            self.network("ib0")
+        reader = ProcessReader(self.process(), network)
+        self.assertEqual(reader.read()[2:], (100, 20, 0))
+        os.remove(os.path.join(self.temporary.name, "5", "net", "dev"))
+        self.assertIsNone(reader.read())
+
+
+# Waits until it is told to go, computes and sends 16 MiB over the loopback, each followed by a pause, and tells when it is done.
+BURSTS = """
+import socket, sys, threading, time
+def drain():
+    connection, _ = server.accept()
+    while connection.recv(1 << 20): pass
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=drain, daemon=True).start()
+client = socket.create_connection(server.getsockname())
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(4):
+    time.sleep(0.3)
+    end = time.process_time() + 0.15
+    while time.process_time() < end: pass
+    time.sleep(0.3)
+    client.sendall(bytes(1 << 24))
+time.sleep(0.3)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def bursts(series, period, threshold):
+    """Driple's idle, active and peak, and how many bursts: runs that the ends do not cut, or cut ones if there are no others."""
+    runs = [(active, list(values)) for active, values in itertools.groupby(series, lambda value: value > threshold)]
+    result = []
+    for state in (False, True):
+        found = [v for a, v in runs[1:-1] if a == state] or [v for a, v in runs if a == state]
+        result.append((period * sum(map(len, found)) / len(found) if found else 0, sum(map(max, found)) / len(found) if found else 0, len(found)))
+    return result[0][0], result[1][0], result[1][1], result[1][2]
+
+
+class Attach(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = os.path.join(self.temporary.name, "recorded")
+
+    def attach(self, *arguments, **options):
+        script = os.path.join(ROOT, "calibration", "collect", "attach.py")
+        return subprocess.Popen([sys.executable, "-B", script, "-o", self.folder, *arguments], stderr=subprocess.PIPE, text=True, **options)
+
+    def error_of(self, *arguments):
+        process = self.attach(*arguments)
+        _, text = process.communicate(timeout=60)
+        lines = [line for line in text.splitlines() if not line.startswith("attach.py: recording ")]
+        self.assertEqual(len(lines), 1, text)
+        return process.returncode, lines[0]
+
+    def own_network(self):
+        """Words before a command that give it a loopback of its own, if this machine lets us."""
+        words = ["unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        try:
+            return words if subprocess.run([*words, "true"], capture_output=True).returncode == 0 else []
+        except OSError:
+            return []
+
+    def read_series(self):
+        with open(os.path.join(self.folder, "series.csv"), encoding="ascii") as file:
+            head, *rows = file.read().split()
+        return {name: [float(row.split(",")[c]) for row in rows] for c, name in enumerate(head.split(","))}
+
+    def test_mistakes_are_one_line_and_leave_no_folder(self):
+        absent = 4194304  # above what Linux numbers processes with
+        self.assertEqual(self.error_of("--pid", str(absent)), (1, f"attach.py: there is no process {absent}"))
+        self.assertEqual(self.error_of(), (2, "attach.py: expected either --pid or -- COMMAND..."))
+        self.assertEqual(self.error_of("--pid", "1", "--batch", "8")[0], 2)
+        self.assertEqual(self.error_of("--period", "0", "--", "true")[1], "attach.py: --period: expected 0.001 to 60 seconds; found 0")
+        self.assertEqual(self.error_of("--scenario", "absent.json", "--", "true")[1], "attach.py: --scenario: there is no file absent.json")
+        self.assertEqual(self.error_of("--", "/absent/program"), (1, "attach.py: /absent/program: no such file or directory"))
+        self.assertRegex(self.error_of("--interface", "absent0", "--", "sleep", "1000")[1], "no network device absent0; it has .*lo")
+        self.assertFalse(os.path.exists(self.folder))
+        code, text = self.error_of("--device", "cpu", "--", "true")
+        self.assertEqual(code, 1)
+        self.assertRegex(text, "samples were recorded of true: expected at least 3")
+
+    def test_a_command_that_fails_leaves_its_series_and_a_second_recording_is_refused(self):
+        process = self.attach("--device", "cpu", "--", sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(7)")
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("attach.py: the command ended with 7; what was recorded is kept", text)
+        self.assertIn(0, self.read_series()["gpu_utilization"])
+        self.assertRegex(self.error_of("--", "true")[1], "has a recording: choose another folder")
+
+    def test_an_interrupted_recording_is_kept(self):
+        process = self.attach("--device", "cpu", "--interface", "lo", "--", "sleep", "1000", start_new_session=True)
+        self.assertEqual(process.stderr.readline(), "attach.py: recording sleep 1000\n")
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, text)
+        self.assertEqual(set(self.read_series()), {"time_s", "gpu_utilization", "receive_Bps", "transmit_Bps"})
+        self.assertEqual(os.listdir(self.folder), ["series.csv"])
+
+    def test_what_the_list_says_of_the_job(self):
+        with open(os.path.join(self.temporary.name, "model.json"), "w", encoding="ascii") as file:
+            file.write('{"structure": {"family": "resnet"}}')
+        arguments = ["-o", self.folder, "--scenario", __file__, "--set", "/cluster/groups/0/count=2", "--set", "/name=a b", "--batch", "32",
+                     "--step-time", "120ms", "--model", os.path.join(self.temporary.name, "model.json"), "--pid", "1"]
+        self.assertEqual(attach.profile_of(attach.parse_arguments(arguments)), {
+            "scenario": os.path.relpath(__file__, self.folder), "set": {"/cluster/groups/0/count": 2, "/name": "a b"},
+            "model": {"structure": {"family": "resnet"}}, "batch_per_worker": 32, "series": "series.csv", "step_time": "120ms"})
+
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(REHEARSE), "rehearse-predictor")), "needs --rehearse and its predictor")
+    def test_bursts_of_a_process_that_was_running_are_imported(self):
+        child = subprocess.Popen([*self.own_network(), sys.executable, "-c", BURSTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            scenario = os.path.join(ROOT, "scenarios", "driple", "01-v100-ps1-w2.json")
+            recorder = self.attach("--pid", str(child.pid), "--device", "cpu", "--interface", "lo", "--scenario", scenario, "--model", "resnet18", "--batch", "8", "--step-time", "750ms")
+            self.assertEqual(recorder.stderr.readline(), f"attach.py: recording process {child.pid}\n")
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            self.assertEqual(child.stdout.readline(), "done\n")
+        finally:
+            child.communicate("\n")
+        _, text = recorder.communicate(timeout=60)
+        self.assertEqual(recorder.returncode, 0, text)
+        series = self.read_series()
+        self.assertGreater(sum(series["receive_Bps"]) * 0.01, 4 * 2**24)
+        self.assertGreater(sum(series["gpu_utilization"]) * 0.01 * os.cpu_count(), 0.9 * 4 * 0.15)
+        expected = [*bursts(series["gpu_utilization"], 0.01, 1e-9), *bursts(series["receive_Bps"], 0.01, 0.01 * max(series["receive_Bps"]))]
+        longest = re.search(r"up to (.*) s are averages", text)
+        if longest is None or float(longest[1]) < 0.1:  # else pauses may be hidden
+            self.assertGreaterEqual(expected[3], 4)
+            self.assertGreaterEqual(expected[7], 4)
+
+        dataset = os.path.join(self.temporary.name, "measured.db")
+        subprocess.run([REHEARSE, "import", os.path.join(self.folder, "measurements.json"), "-o", dataset, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        with sqlite3.connect(dataset) as tables:
+            names = [name for name, in tables.execute("SELECT name FROM names WHERE kind = 'label' ORDER BY position")]
+            (blob, graph), = tables.execute("SELECT labels, graphs.name FROM samples JOIN graphs ON graphs.id = samples.graph")
+        labels = dict(zip(names, struct.unpack(f"<{len(names)}d", blob)))
+        self.assertEqual(graph, "resnet18 batch 8")
+        self.assertEqual(labels["step_time_s"], 0.75)
+        found = [labels[f"{resource}_{what}"] for resource, peak in (("gpu", "peak"), ("receive", "peak_Bps")) for what in ("idle_s", "active_s", peak)]
+        for value, wanted in zip(found, expected[:3] + expected[4:7]):
+            self.assertAlmostEqual(value, wanted, delta=1e-6 * wanted)
+        tables.close()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "tests/support/program.hpp"
 
 namespace rehearse::microbench {
@@ -80,6 +81,41 @@ TEST_CASE("kernels of this processor, a profile, steps of five networks predicte
   const Json summary = parse_json(simulated.out, "summary");
   CHECK(summary.at("iteration_time_s").get<double>() ==
         doctest::Approx(compared.row(0).number("predicted_s")).epsilon(1e-9));
+
+  // With a pause of 0.1 s after each step: its eight bursts, of what the step computes.
+  const Json jobs = load_json_file(results + "/paused/measurements.json").at("profiles");
+  REQUIRE(jobs.size() == kNetworks.size());
+  for (const Json& job : jobs) {
+    const CsvTable series = load_csv_file(results + "/paused/" + job.at("series").get<std::string>());
+    int bursts = 0;
+    double busy = 0, before = 0;
+    for (const CsvRow& row : series.rows()) {
+      const double share = row.number("gpu_utilization");
+      if (share > 0 && before == 0) ++bursts;
+      busy += 0.01 * share;
+      before = share;
+    }
+    CAPTURE(job.dump());
+    CHECK(bursts == 8);
+    const Seconds step_time = parse_seconds(job.at("step_time").get<std::string>());
+    CHECK(step_time > Seconds{0.1 + 0.99 * busy / 8});
+    CHECK(8 * step_time < Seconds{0.01 * static_cast<double>(series.row_count()) + 0.02});
+  }
+  const test::Outcome paused = test::rehearse_with(
+      "simulate " + results + "/scenarios/mlp.json --quiet --json --catalog " + results + " --set /calibration=paused");
+  CAPTURE(paused.err);
+  REQUIRE(paused.exit_code == 0);
+  CHECK(parse_json(paused.out, "summary").at("iteration_time_s").get<double>() ==
+        doctest::Approx(compared.row(0).number("predicted_s") + 0.1));
+
+  if (fs::exists(build_folder() + "/rehearse-predictor")) {
+    const test::Outcome imported =
+        test::rehearse_with("import " + results + "/paused/measurements.json --quiet --catalog " + results + " -o " +
+                            (folder / "paused.db").string());
+    CAPTURE(imported.err);
+    CHECK(imported.exit_code == 0);
+    CHECK(imported.out.starts_with("5 samples of 5 graphs in 5 settings"));
+  }
 
   // Again: nothing is measured twice, and calibrate finds the same profile.
   const std::string products = read_file(results + "/study/products.csv", kMiB);

@@ -6,6 +6,7 @@
 
 #include "calibration/kernel_study.hpp"
 #include "platforms/profile.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
@@ -95,6 +96,27 @@ TEST_CASE("the profile to start with has the dispatch of an operator, and nothin
   CHECK(framework.dispatch.value() == doctest::Approx(3.5e-6));
   CHECK(framework.step_overhead == Seconds{});
   CHECK(framework.composition == 1);
+}
+
+TEST_CASE("steps with pauses are a series of what they computed, and a step time with the pause") {
+  // Of 12 ms the thread had 6, half of each period: 5 of the first 10 ms, 1 of the next; then 10 of 10 from 25 ms on.
+  const std::vector<BusySpan> steps{{0, 0.012, 0.006}, {0.025, 0.035, 0.01}};
+  const CsvTable series = parse_csv(paused_series(steps, 0.013, 0.01), "series");
+  const std::vector<double> expected{0.5, 0.1, 0.5, 0.5};  // the last 8 ms are no whole period
+  REQUIRE(series.row_count() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(series.row(i).number("time_s") == doctest::Approx(0.01 * static_cast<double>(i)));
+    CHECK(series.row(i).number("gpu_utilization") == doctest::Approx(expected[i]));
+  }
+  CHECK(paused_step_time(steps, 0.013) == doctest::Approx(0.024));
+  CHECK(paused_measurement("mlp", 0.024).at("step_time") == "24ms");
+}
+
+TEST_CASE("a pause of the host is the overhead of a step in a profile of its own") {
+  const Json paused = paused_profile(profile_start(2e-6), 0.1);
+  CHECK(paused.at("name") == kPausedProfileName);
+  CHECK(paused.at("frameworks").at("otherwise").at("step_overhead") == "100ms");
+  CHECK(paused.at("frameworks").at("otherwise").at("dispatch") == "2us");
 }
 
 }  // namespace rehearse::microbench

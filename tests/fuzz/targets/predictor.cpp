@@ -7,6 +7,7 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/driple/graph_def_operators.hpp"
+#include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "predictor/features.hpp"
 #include "predictor/labels.hpp"
@@ -16,7 +17,9 @@
 #include "sim/base/base.hpp"
 #include "tests/fuzz/targets/require.hpp"
 #include "tests/fuzz/targets/targets.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "workloads/traces/counters.hpp"
 
 namespace rehearse::fuzz {
 namespace {
@@ -94,6 +97,45 @@ void run_measured_series(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A trace's counters, and what a measured job makes of them.
+void run_counters(std::string_view input) {
+  try {
+    const std::vector<TraceCounter> counters = parse_trace_counters(input, "input");
+    for (const TraceCounter& counter : counters)
+      require(!counter.samples.empty() && std::ranges::is_sorted(counter.samples, {}, &CounterSample::date),
+              "a counter has values, by date");
+    const MeasuredSeries series = read_measured_series(counters, "input");
+    require(series.period > Seconds{}, "a period is above 0");
+    for (const double label : labels_of(series, std::nullopt)) require(!(label < 0), "labels are not negative");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// A list of measured jobs beside a scenario, a GraphDef, a trace and a CSV that it may name.
+void run_measured_jobs(std::string_view input) {
+  static const std::string root = source_folder();
+  static const Catalog catalog{
+      {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  if (input.find("..") != std::string_view::npos || input.find("\"/dev") != std::string_view::npos) return;
+  const test::TemporaryFolder folder;
+  folder.write("s.json", read_file(root + "/scenarios/driple/01-v100-ps1-w2.json", kMiB));
+  folder.write(
+      "g.pbtxt",
+      R"(node { name: "a" op: "Relu" device: "GPU:0" attr { key: "_output_shapes" value { list { shape { dim { size: 4 } } } } } })");
+  folder.write("t.json", R"([{"ph":"C","name":"gpu_utilization","pid":1,"ts":0,"args":{"value":0}},
+    {"ph":"C","name":"gpu_utilization","pid":1,"ts":1000,"args":{"value":1}},
+    {"ph":"C","name":"gpu_utilization","pid":1,"ts":2000,"args":{"value":0}}])");
+  folder.write("s.csv", "time_s,receive_Bps\n0,0\n0.1,5\n0.2,0\n");
+  try {
+    const MeasuredDataset made =
+        measured_dataset_of(load_measurement_list(folder.write("list.json", std::string{input})), catalog, {});
+    const std::filesystem::path file = folder / "made.db";
+    write_dataset(file, made.dataset);
+    require(load_dataset(file).samples.size() == made.dataset.samples.size(), "what is written is read back");
+  } catch (const InputError& error) { require_one_line(error.what()); } catch (const NoResultError& error) {
+    require_one_line(error.what());
+  }
+}
+
 void run_driple_dataset(std::string_view input) {
   try {
     const DripleDataset dataset = parse_driple_dataset(input, "input");
@@ -112,6 +154,8 @@ std::span<const Target> targets_of_predictor() {
                                        Target{"driple_dataset", run_driple_dataset},
                                        Target{"graph_def", run_graph_def},
                                        Target{"measurement_list", run_measurement_list},
+                                       Target{"counters", run_counters},
+                                       Target{"measured_jobs", run_measured_jobs},
                                        Target{"measured_series", run_measured_series}};
   return kTargets;
 }

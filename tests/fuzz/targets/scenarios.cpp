@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "sim/plan/provision_request.hpp"
 #include "sim/plan/remaining_time.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "sim/pool/job_folder.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "tests/fuzz/targets/require.hpp"
@@ -128,6 +130,35 @@ void run_result_store(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// A folder of jobs: what it is of, in the first line, and the rest as the texts of a task and as results.
+void run_job_folder(std::string_view input) {
+  const test::TemporaryFolder folder;
+  const std::size_t end = std::min(input.find('\n'), input.size());
+  const std::string rest{input.substr(std::min(end + 1, input.size()))};
+  for (const char* name : {"tasks", "results", "logs"}) std::filesystem::create_directory(folder / name);
+  folder.write("about.json", std::string{input.substr(0, end)});
+  folder.write("tasks/000001", rest);
+  folder.write("results/1", rest);
+  try {
+    const JobFolder jobs{folder.path};
+    require(jobs.tasks() == std::vector<int>{1}, "there is one task");
+    for (const std::string& text : jobs.task(1)) require(text.find('\0') == std::string::npos, "a text ends at a zero");
+    ResultReader reader{jobs};
+    const auto count = [&] {
+      int results = 0;
+      reader.read_new([&](const RunKey& key, const PooledRun& run) {
+        require(key.text().size() == 32 && run.text.size() < rest.size(), "a result is in the file");
+        ++results;
+      });
+      return results;
+    };
+    (void)count();
+    require(count() == 0, "a result is handed over once");
+    reader.read_damaged_again();
+    require(count() == 0, "a result is handed over once");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 }  // namespace
 
 std::span<const Target> targets_of_scenarios() {
@@ -137,6 +168,7 @@ std::span<const Target> targets_of_scenarios() {
                                        Target{"sweep", run_sweep},
                                        Target{"remaining_history", run_remaining_history},
                                        Target{"output_folder", run_output_folder},
+                                       Target{"job_folder", run_job_folder},
                                        Target{"result_store", run_result_store}};
   return kTargets;
 }

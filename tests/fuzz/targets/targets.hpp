@@ -20,7 +20,10 @@ std::span<const Target> targets_of_scenarios();
 std::span<const Target> targets_of_measurements();
 std::span<const Target> targets_of_predictor();
 std::span<const Target> targets_of_traffic();
+std::span<const Target> targets_of_corrected();
+std::span<const Target> targets_of_networks();
 
+/// Without the networks.
 std::vector<Target> all_targets();
 
 }  // namespace rehearse::fuzz

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 #include <cmath>
 
@@ -195,6 +198,44 @@ TEST_CASE("conformal quantiles hold the share of scores that they say") {
   CHECK(quantiles[2] == 90);
   CHECK(quantiles[3] == 95);
   CHECK(conformal_quantiles({3.0})[2] == 3.0);
+}
+
+TEST_CASE("a file of corrections that this program cannot have written is refused") {
+  Dataset data;
+  data.labels = label_names();
+  data.graphs.push_back({.family = "net", .name = "net", .provenance = "{}", .features = {}, .edges = {}});
+  EngineLabels engine;
+  add_rows(data, engine, "a", 30, 1.2);
+  std::vector<std::size_t> samples(data.samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = i;
+  const TorchValue sound = CorrectedEngine{data, samples, engine}.state();
+  const auto item = [](TorchValue& dict, std::string_view key) -> TorchValue& {
+    for (auto& [name, value] : std::get<TorchDict>(dict.value).items)
+      if (name.text("key") == key) return value;
+    throw InputError{"no such key"};
+  };
+  const auto refusal = [&](auto change) -> std::string {
+    TorchValue state = sound;
+    change(state);
+    try {
+      const CorrectedEngine read{state, "model.pt"};
+    } catch (const InputError& error) { return error.what(); }
+    return "";
+  };
+  CHECK(refusal([](TorchValue&) {}).empty());
+  CHECK(refusal([&](TorchValue& state) { std::get<TorchList>(item(state, "labels").value).items.pop_back(); }) ==
+        "model.pt: its labels are not those of this program");
+  const auto set = [&](const char* key, double value) {
+    return [=](TorchValue& state) {
+      TorchValue& numbers = item(item(item(state, "residuals"), "step_time_s"), key);
+      std::vector<double> values = numbers.tensor("numbers").values();
+      values[0] = value;
+      numbers = TorchTensor::of_doubles(numbers.tensor("numbers").shape, values);
+    };
+  };
+  CHECK(refusal(set("variances", 1e-7)) == "model.pt: expected variances of 1e-6 to 0.3");
+  CHECK(refusal(set("variances", 1)) == "model.pt: expected variances of 1e-6 to 0.3");
+  CHECK(refusal(set("quantiles", -1)) == "model.pt: expected quantiles of at least 0");
 }
 
 }  // namespace rehearse

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "predictor/measured_series.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
+#include "sim/record/resource_profile.hpp"
 #include "tests/support/program.hpp"
 
 namespace rehearse::output_command_test {
@@ -180,6 +183,36 @@ TEST_CASE("no option takes an empty text") {
                                           "list ''",
                                           "schema ''"};
   for (const std::string& command : commands) check_refused(command, 2, "expected a value; found none");
+}
+
+TEST_CASE("the counters of a timeline are a measured series, whose bursts are those of the run") {
+  const TemporaryFolder folder;
+  const std::string simulate = kSimulate + "--quiet --set /output/sampling_period=7ms -o " + folder.path.string();
+  REQUIRE(rehearse_with(simulate).exit_code == 0);
+  const auto bursts = [&] { return load_csv_file(folder / "bursts.csv"); };
+  const CsvTable whole = bursts();
+  const CsvRow row = whole.row(0);
+  REQUIRE(rehearse_with(simulate + " --set /output/timeline_start=" + std::string{row.text("covered_start_s")} +
+                        "s --set /output/timeline_length=" + std::string{row.text("covered_s")} + "s")
+              .exit_code == 0);
+  const MeasuredSeries series = load_measured_series(folder / "timeline.json.gz");
+  CHECK(series.period.value() == doctest::Approx(0.007));
+  CHECK(series.memory.empty());  // of which a timeline has no counter
+  const auto check_bursts = [&](const char* resource, const Bursts& found) {
+    CAPTURE(resource);
+    for (const CsvRow& expected : whole.rows()) {
+      if (expected.text("machine") != "workers-0" || expected.text("resource") != resource) continue;
+      CHECK(found.idle.value() == doctest::Approx(expected.number("idle_s")));
+      CHECK(found.active.value() == doctest::Approx(expected.number("active_s")));
+      CHECK(found.peak == doctest::Approx(expected.number("peak")));
+      CHECK(found.bursts == expected.integer("bursts"));
+      return;
+    }
+    FAIL("the run has no such bursts");
+  };
+  check_bursts("gpu_utilization", find_bursts_of_utilization(series.gpu, series.period, {}));
+  check_bursts("nic_receive", find_bursts_of_rate(series.receive, series.period, {}));
+  check_bursts("nic_transmit", find_bursts_of_rate(series.transmit, series.period, {}));
 }
 
 }  // namespace rehearse::output_command_test

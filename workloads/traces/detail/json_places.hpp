@@ -41,12 +41,12 @@ class JsonPlaces {
   [[noreturn]] void refuse_syntax(std::size_t byte, const std::string& last, const std::exception& error) const {
     const std::string_view what = error.what();
     const std::size_t dash = what.find("- ");
-    throw InputError{file_name_ + ": byte " + std::to_string(byte) + ", in or after " + last +
-                     ": no JSON: " + printable(what.substr(dash == std::string_view::npos ? 0 : dash + 2))};
+    throw InputError{file_name_ + ": byte " + std::to_string(byte) + ", in or after " + last + ": no JSON: " +
+                     shortened(what.substr(dash == std::string_view::npos ? 0 : dash + 2), kLongestReason)};
   }
 
  private:
-  static constexpr std::size_t kDeepest = 64;
+  static constexpr std::size_t kDeepest = 64, kLongestReason = 200;  // the parser quotes all that it read last
 
   const std::string& file_name_;
   std::vector<Place> places_;
