@@ -722,25 +722,27 @@ double chain_of(const Step& step, const Loads& loads, const ClusterValues& clust
   return std::max(longest, overlaps ? done : done + all_left);
 }
 
-/// Bounds of what follows one another, and an estimate of it; then those that depend on it.
+/// StepBounds::chain and at_once. Workers that wait for all wait for the slowest one; others take the mean of both kinds.
 void add_chains(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
                 const Timeline& timeline, StepBounds& bounds) {
-  const double others = step.end > 0 ? step.other_end / step.end : 0;
-  const auto chain = [&](double stretch, Use comes, Use goes) {
-    const double before = (stretch == 1 ? loads.compute_s(0) : loads.other_compute_s()) - step.end * stretch;
-    return before + chain_of(step, loads, cluster, parts, timeline, stretch, comes, goes);
+  const auto on_first = [&](Use comes, Use goes) {
+    return loads.compute_s(0) - step.end + chain_of(step, loads, cluster, parts, timeline, 1, comes, goes);
+  };
+  const double stretch = step.end > 0 ? step.other_end / step.end : 0;  // 0: there are no others
+  const auto on_others = [&](Use comes, Use goes) {
+    return loads.other_compute_s() - step.other_end +
+           chain_of(step, loads, cluster, parts, timeline, stretch, comes, goes);
   };
   const auto longest = [&](Use comes, Use goes) {
-    return std::max(chain(1, comes, goes), others > 0 ? chain(others, comes, goes) : 0.0);
+    return stretch > 0 ? std::max(on_first(comes, goes), on_others(comes, goes)) : on_first(comes, goes);
   };
-  if (loads.waits_for_all()) {
-    bounds.chain = std::max(longest(Use::kAll, Use::kOne), longest(Use::kOne, Use::kAll));
-    bounds.at_once = longest(Use::kAll, Use::kAll);
-    return;
-  }
-  const double own = chain(1, Use::kOne, Use::kOne);
-  bounds.chain = others > 0 ? loads.mean_step(own, chain(others, Use::kOne, Use::kOne)) : own;
   bounds.at_once = longest(Use::kAll, Use::kAll);
+  if (loads.waits_for_all())
+    bounds.chain = std::max(longest(Use::kAll, Use::kOne), longest(Use::kOne, Use::kAll));
+  else if (stretch > 0)
+    bounds.chain = loads.mean_step(on_first(Use::kOne, Use::kOne), on_others(Use::kOne, Use::kOne));
+  else
+    bounds.chain = on_first(Use::kOne, Use::kOne);
 }
 
 /// What totals are made from.

@@ -41,12 +41,12 @@ struct Moved {
 };
 
 std::string to_text(Split from, Split to, const Moved& moved) {
-  constexpr std::size_t kMostNames = 3;
+  constexpr std::size_t kMostNamed = 3;
   std::string models;
   std::size_t count = 0;
   for (const std::string& model : moved.models)
-    if (++count <= kMostNames) models += (models.empty() ? "" : ", ") + in_quotes(model);
-  if (moved.models.size() > kMostNames) models += " and " + std::to_string(moved.models.size() - kMostNames) + " more";
+    if (++count <= kMostNamed) models += (models.empty() ? "" : ", ") + in_quotes(model);
+  if (moved.models.size() > kMostNamed) models += " and " + std::to_string(moved.models.size() - kMostNamed) + " more";
   return std::to_string(moved.samples) + (moved.samples == 1 ? " sample moves" : " samples move") + " from the split " +
          in_quotes(to_text(from)) + " to " + in_quotes(to_text(to)) + ", where earlier datasets have " + models;
 }
