@@ -37,7 +37,7 @@ def arguments():
 
 def run(program, *words):
     command = [program, *[str(word) for word in words]]
-    print("$", " ".join(command), file=sys.stderr, flush=True)
+    print("$", " ".join(command)[:300], file=sys.stderr, flush=True)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
