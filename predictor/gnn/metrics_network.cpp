@@ -566,6 +566,8 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
   parts.total_scale = scale_of(state.at("total_scale", where), parts.reader.total_inputs(), where + ": total_scale");
   parts.quantiles =
       numbers_of(state.at("quantiles", where), columns.labels.size() * kCoverages.size(), where + ": quantiles");
+  if (!std::all_of(parts.quantiles.begin(), parts.quantiles.end(), [](double x) { return x >= 0; }))
+    throw InputError{where + ": quantiles: expected numbers of at least 0"};
   const auto totals = static_cast<std::int64_t>(parts.reader.total_inputs());
   parts.whitening = torch::zeros({totals, totals});
   restore_into(parts.whitening, state.at("whitening", where), where + ": whitening");

@@ -12,7 +12,7 @@
 namespace rehearse {
 
 inline constexpr std::size_t kLongestName = 4096;  // what is longer is cut
-inline constexpr double kLatestDate = 2.2e15;  // microseconds from 1970, as traces count: in 2039
+inline constexpr double kLatestDate = 2.2e15;      // microseconds from 1970, as traces count: in 2039
 
 /// Microseconds with up to three decimals are exact; those of "1.7e15" are those of the double.
 inline Nanoseconds decimal_nanoseconds(const std::string& text, double value) {
