@@ -676,74 +676,93 @@ Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures&
 /// Who uses links and servers at the same time: a worker alone, which no step can be shorter than; or all of them.
 enum class Use { kOne, kAll };
 
-/// Seconds of the longest chain of a step of a worker, whose kernels take `stretch` times as long as the chief's:
-///   what comes for parts up to a, the parts between a and b, what goes for parts from b on      a <= b
-/// of whatever link or server is busiest with what comes, and with what goes; or of a single variable on its way through
-/// a core of its server and the link. Without overlap everything goes last, with forward overlap in the next step.
-double chain_of(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
-                const Timeline& timeline, double stretch, Use comes, Use goes) {
-  // Columns of the timeline, and what of them one worker has.
-  const double of_chief = 1 / std::max(1.0, loads.local_workers(0)), of_all = 1 / std::max(1.0, cluster.workers);
-  struct Column {
-    std::size_t column;
-    double of_one;
-  };
-  const std::array come{Column{0, of_chief}, Column{1, 0}, Column{6, of_all}};
-  const std::array go{Column{2, 0}, Column{3, of_chief}, Column{7, of_all}, Column{8, of_all}, Column{12, 1}};
-  const bool is_reduced = cluster.is_all_reduce > 0;  // column 12 says all of it
-  const auto share = [](const Column& of, Use use) { return use == Use::kAll ? 1 : of.of_one; };
+/// What must follow one another in a step.
+class Chains {
+ public:
+  Chains(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
+         const Timeline& timeline)
+      : step_{step},
+        loads_{loads},
+        cluster_{cluster},
+        parts_{parts},
+        timeline_{timeline},
+        stretch_{step.end > 0 ? step.other_end / step.end : 0} {}
 
-  std::array<double, kTimelineBins> comes_alone{}, goes_alone{};  // the longest of a variable
-  for (std::size_t v = 0; v < step.variables.size(); ++v) {
-    const StepVariable& variable = step.variables[v];
-    const auto needed = static_cast<std::size_t>(parts.needed[v]), ready = static_cast<std::size_t>(parts.ready[v]);
-    comes_alone[needed] = std::max(comes_alone[needed], loads.alone_s(variable, variable.pulled, comes == Use::kAll));
-    goes_alone[ready] = std::max(goes_alone[ready], loads.alone_s(variable, variable.pushed, goes == Use::kAll));
+  /// Sets StepBounds::chain and at_once. Workers that wait for all wait for the slowest one; others take the mean of both
+  /// kinds.
+  void add_to(StepBounds& bounds) const {
+    bounds.at_once = longest(Use::kAll, Use::kAll);
+    if (loads_.waits_for_all())
+      bounds.chain = std::max(longest(Use::kAll, Use::kOne), longest(Use::kOne, Use::kAll));
+    else if (stretch_ > 0)
+      bounds.chain = loads_.mean_step(on_first(Use::kOne, Use::kOne), on_others(Use::kOne, Use::kOne));
+    else
+      bounds.chain = on_first(Use::kOne, Use::kOne);
   }
 
-  std::array<double, go.size()> left{};
-  if (cluster.overlaps_forward == 0)
-    for (std::size_t i = 0; i < go.size(); ++i)
-      for (const auto& row : timeline)
-        if (!is_reduced || go[i].column == 12) left[i] += row[go[i].column] * share(go[i], goes);
-  const double all_left = *std::max_element(left.begin(), left.end());
-  const bool overlaps = !is_reduced || cluster.overlaps > 0;
-  std::array<double, come.size()> came{};
-  double longest = 0, done = 0;  // of the kernels, at the earliest, before a part
-  for (std::size_t part = 0; part < kTimelineBins; ++part) {
-    const auto& row = timeline[part];
-    for (std::size_t i = 0; i < come.size(); ++i) came[i] += row[come[i].column] * share(come[i], comes);
-    if (overlaps && cluster.overlaps_forward == 0)
-      longest = std::max({longest, done + *std::max_element(left.begin(), left.end()), done + goes_alone[part]});
-    done = std::max({done + row[11] * stretch, *std::max_element(came.begin(), came.end()), comes_alone[part]});
-    for (std::size_t i = 0; i < go.size(); ++i)
-      left[i] = std::max(0.0, left[i] - row[go[i].column] * share(go[i], goes));
+ private:
+  double on_first(Use comes, Use goes) const { return loads_.compute_s(0) - step_.end + seconds(1, comes, goes); }
+  double on_others(Use comes, Use goes) const {
+    return loads_.other_compute_s() - step_.other_end + seconds(stretch_, comes, goes);
   }
-  return std::max(longest, overlaps ? done : done + all_left);
-}
+  double longest(Use comes, Use goes) const {
+    return stretch_ > 0 ? std::max(on_first(comes, goes), on_others(comes, goes)) : on_first(comes, goes);
+  }
 
-/// StepBounds::chain and at_once. Workers that wait for all wait for the slowest one; others take the mean of both kinds.
-void add_chains(const Step& step, const Loads& loads, const ClusterValues& cluster, const SampleFeatures& parts,
-                const Timeline& timeline, StepBounds& bounds) {
-  const auto on_first = [&](Use comes, Use goes) {
-    return loads.compute_s(0) - step.end + chain_of(step, loads, cluster, parts, timeline, 1, comes, goes);
-  };
-  const double stretch = step.end > 0 ? step.other_end / step.end : 0;  // 0: there are no others
-  const auto on_others = [&](Use comes, Use goes) {
-    return loads.other_compute_s() - step.other_end +
-           chain_of(step, loads, cluster, parts, timeline, stretch, comes, goes);
-  };
-  const auto longest = [&](Use comes, Use goes) {
-    return stretch > 0 ? std::max(on_first(comes, goes), on_others(comes, goes)) : on_first(comes, goes);
-  };
-  bounds.at_once = longest(Use::kAll, Use::kAll);
-  if (loads.waits_for_all())
-    bounds.chain = std::max(longest(Use::kAll, Use::kOne), longest(Use::kOne, Use::kAll));
-  else if (stretch > 0)
-    bounds.chain = loads.mean_step(on_first(Use::kOne, Use::kOne), on_others(Use::kOne, Use::kOne));
-  else
-    bounds.chain = on_first(Use::kOne, Use::kOne);
-}
+  /// Of the longest chain of a worker whose kernels take `stretch` times as long as the chief's:
+  ///   what comes for parts up to a, the parts between a and b, what goes for parts from b on      a <= b
+  /// of whatever link or server is busiest with what comes, and with what goes; or of a single variable on its way
+  /// through a core of its server and the link. Without overlap everything goes last, with forward overlap in the next
+  /// step.
+  double seconds(double stretch, Use comes, Use goes) const {
+    // Columns of the timeline, and what of them one worker has.
+    const double of_chief = 1 / std::max(1.0, loads_.local_workers(0)), of_all = 1 / std::max(1.0, cluster_.workers);
+    struct Column {
+      std::size_t column;
+      double of_one;
+    };
+    const std::array come{Column{0, of_chief}, Column{1, 0}, Column{6, of_all}};
+    const std::array go{Column{2, 0}, Column{3, of_chief}, Column{7, of_all}, Column{8, of_all}, Column{12, 1}};
+    const bool is_reduced = cluster_.is_all_reduce > 0;  // column 12 says all of it
+    const auto share = [](const Column& of, Use use) { return use == Use::kAll ? 1 : of.of_one; };
+
+    std::array<double, kTimelineBins> comes_alone{}, goes_alone{};  // the longest of a variable
+    for (std::size_t v = 0; v < step_.variables.size(); ++v) {
+      const StepVariable& variable = step_.variables[v];
+      const auto needed = static_cast<std::size_t>(parts_.needed[v]), ready = static_cast<std::size_t>(parts_.ready[v]);
+      comes_alone[needed] =
+          std::max(comes_alone[needed], loads_.alone_s(variable, variable.pulled, comes == Use::kAll));
+      goes_alone[ready] = std::max(goes_alone[ready], loads_.alone_s(variable, variable.pushed, goes == Use::kAll));
+    }
+
+    std::array<double, go.size()> left{};
+    if (cluster_.overlaps_forward == 0)
+      for (std::size_t i = 0; i < go.size(); ++i)
+        for (const auto& row : timeline_)
+          if (!is_reduced || go[i].column == 12) left[i] += row[go[i].column] * share(go[i], goes);
+    const double all_left = *std::max_element(left.begin(), left.end());
+    const bool overlaps = !is_reduced || cluster_.overlaps > 0;
+    std::array<double, come.size()> came{};
+    double longest = 0, done = 0;  // of the kernels, at the earliest, before a part
+    for (std::size_t part = 0; part < kTimelineBins; ++part) {
+      const auto& row = timeline_[part];
+      for (std::size_t i = 0; i < come.size(); ++i) came[i] += row[come[i].column] * share(come[i], comes);
+      if (overlaps && cluster_.overlaps_forward == 0)
+        longest = std::max({longest, done + *std::max_element(left.begin(), left.end()), done + goes_alone[part]});
+      done = std::max({done + row[11] * stretch, *std::max_element(came.begin(), came.end()), comes_alone[part]});
+      for (std::size_t i = 0; i < go.size(); ++i)
+        left[i] = std::max(0.0, left[i] - row[go[i].column] * share(go[i], goes));
+    }
+    return std::max(longest, overlaps ? done : done + all_left);
+  }
+
+  const Step& step_;
+  const Loads& loads_;
+  const ClusterValues& cluster_;
+  const SampleFeatures& parts_;
+  const Timeline& timeline_;
+  double stretch_;  // of kernels on machines of another kind; 0: there are none
+};
 
 /// What totals are made from.
 struct TotalsOf {
@@ -982,7 +1001,7 @@ SampleFeatures FeatureReader::read(const Dataset& dataset, const Sample& sample)
   const Loads loads{step, cluster};
   add_parts(step, features);
   const Timeline timeline = timeline_of(step, loads, features, cluster.values().workers);
-  add_chains(step, loads, cluster.values(), features, timeline, features.bounds);
+  Chains{step, loads, cluster.values(), features, timeline}.add_to(features.bounds);
   const double bound = std::max(features.bounds.all(), kTiny);
   const bool has_bounds = ablation_ != Ablation::kBounds;
   const double unit = has_bounds ? bound : 1;

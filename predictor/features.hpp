@@ -18,7 +18,7 @@ struct StepBounds {
   double link = 0;     // of the NIC, either direction, that carries most; in one machine of the GPUs' own links
   double core = 0;     // of the cores of the machine whose servers have most to do
   /// Of what must follow one another in a step of a worker: variables that come, the kernels from the first that reads one
-  /// of them, gradients that go once a kernel has completed them (chain_of() in features.cpp).
+  /// of them, gradients that go once a kernel has completed them (Chains in features.cpp).
   double chain = 0;
   double at_once = 0;  // no bound: the same if all workers do the same at the same time, and share links and servers
   double all() const { return std::max({compute, link, core, chain}); }
