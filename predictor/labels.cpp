@@ -163,13 +163,15 @@ double fabric_load_ratio(const Site& site) {
                                          {static_cast<MachineIndex>(to), Endpoint::kHost});
     for (const int link : path.links) loads[static_cast<std::size_t>(link)] += bytes;
   };
-  for (std::size_t s = 0; s < site.machines.size(); ++s)
-    for (std::size_t w = 0; w < site.machines.size(); ++w) {
-      const double bytes = static_cast<double>(site.machines[s].servers) * site.machines[w].workers;
-      if (bytes == 0 || s == w) continue;
-      add(s, w, bytes);
-      add(w, s, bytes);
+  for (std::size_t s = 0; s < site.machines.size(); ++s) {
+    const double servers = site.machines[s].servers;
+    for (std::size_t w = 0; w < site.machines.size() && servers > 0; ++w) {
+      const double workers = site.machines[w].workers;
+      if (workers == 0 || s == w) continue;
+      add(s, w, servers * workers);
+      add(w, s, servers * workers);
     }
+  }
   double of_fabric = 0, of_machines = 0;
   for (std::size_t l = 0; l < links.size(); ++l) {
     double& busiest = links[l].machine < 0 ? of_fabric : of_machines;
