@@ -25,10 +25,11 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
     parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and table.json")
-    parser.add_argument("--samples", type=int, default=36000, help="simulated samples of the reference space (default 36000)")
+    parser.add_argument("--samples", type=int, default=24000, help="simulated samples of the reference space (default 24000)")
     parser.add_argument("--strategy-samples", type=int, default=24000, help="simulated samples of the space strategies (default 24000)")
-    parser.add_argument("--epochs", type=int, default=16, help="of each training (default 16)")
-    parser.add_argument("--fold-share", type=float, default=0.5, help="share of the graphs that folds and ablations train with (default 0.5)")
+    parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
+    parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
+    parser.add_argument("--fold-share", type=float, default=0.6, help="share of the graphs that folds and ablations train with (default 0.6)")
     parser.add_argument("--seeds", type=int, default=3, help="of the first row (default 3)")
     parser.add_argument("-j", type=int, default=2, help="trainings at the same time (default 2)")
     parser.add_argument("--only", help="rows whose name, or that of the fold, starts with this")
@@ -111,12 +112,12 @@ def line(row, fold, learnt, best):
     return f"{row:24} {fold:36} {values}  best baseline {best['burst_median']:6.2f} {best['step_median']:6.2f}"
 
 
-def measure(options, data, row, fold, train, ask, share, seed):
+def measure(options, data, row, fold, train, ask, share, seed, epochs):
     """Trains, compares, prints a line, and gives it."""
     name = "".join(c if c.isalnum() else "-" for c in f"{row} {fold}")
     model = options.folder / name / "learnt"
     if not (model / "report.html").exists():
-        run(options.program, "train", data, "--epochs", options.epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
+        run(options.program, "train", data, "--epochs", epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
     predictors = compare(options.program, model, data, [*ask, "--share", share], options.folder / name / "comparison")
     result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
     result["learnt"]["in_90"] = 100 * predictors["learnt"]["coverage"]["90"]
@@ -140,9 +141,9 @@ def main():
 
     experiments = []
 
-    def experiment(data, row, fold, train, ask, share=1.0, seed=1):
+    def experiment(data, row, fold, train, ask, share=1.0, seed=1, epochs=options.epochs):
         if not options.only or row.startswith(options.only) or fold.startswith(options.only):
-            experiments.append((data, row, fold, train, ask, share, seed))
+            experiments.append((data, row, fold, train, ask, share, seed, epochs))
 
     share = options.fold_share
     data = generated("strategies", options.strategy_samples)
@@ -154,7 +155,7 @@ def main():
     if options.seeds > 0:
         data = generated("reference", options.samples)
     for seed in range(1, options.seeds + 1):
-        experiment(data, "reference", f"models not seen, seed {seed}", [], [], seed=seed)
+        experiment(data, "reference", f"models not seen, seed {seed}", [], [], seed=seed, epochs=options.reference_epochs)
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         rows = list(pool.map(lambda of: measure(options, *of), experiments))
     (folder / "table.json").write_text(json.dumps(rows, indent=1))
